@@ -1,0 +1,1 @@
+"""What users import and run: the client and the command line."""

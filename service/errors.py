@@ -1,0 +1,115 @@
+"""The errors that a client may see: each has a code for programs, a status for HTTP and a sentence for people."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ServiceError(Exception):
+    """Base of every error that leaves the server; `body` is its one shape on the wire."""
+
+    code: ClassVar[str] = "internal_error"
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def body(self) -> dict[str, Any]:
+        """The error as every route and every frame answers it."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.details:
+            error["details"] = self.details
+        return {"error": error}
+
+
+class InternalError(ServiceError):
+    """Something unforeseen; the log of the server has the traceback."""
+
+
+class BadRequest(ServiceError):
+    """The request is not well-formed HTTP or names no allowed host."""
+
+    code = "bad_request"
+    status = 400
+
+
+class Forbidden(ServiceError):
+    """A page of a foreign origin asked for a change."""
+
+    code = "forbidden"
+    status = 403
+
+
+class NotFound(ServiceError):
+    """No such route, model or example."""
+
+    code = "not_found"
+    status = 404
+
+
+class MethodNotAllowed(ServiceError):
+    """The route exists, the method does not."""
+
+    code = "method_not_allowed"
+    status = 405
+
+
+class Conflict(ServiceError):
+    """What was sent contradicts what is already there."""
+
+    code = "conflict"
+    status = 409
+
+
+class BodyTooLarge(ServiceError):
+    """The body is longer than the server reads."""
+
+    code = "body_too_large"
+    status = 413
+
+
+class UnsupportedMediaType(ServiceError):
+    """The content type is none that the route reads."""
+
+    code = "unsupported_media_type"
+    status = 415
+
+
+class Invalid(ServiceError):
+    """The request was understood and is refused; nothing of it was applied."""
+
+    code = "invalid"
+    status = 422
+
+
+class QueueFull(ServiceError):
+    """The model has as much work waiting as it may have; try again after `retry_after_s` seconds."""
+
+    code = "queue_full"
+    status = 429
+
+    def __init__(self, message: str, *, retry_after_s: int = 1, **details: Any) -> None:
+        super().__init__(message, retry_after_s=retry_after_s, **details)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(ServiceError):
+    """The server is starting, stopping, or may not yet answer."""
+
+    code = "unavailable"
+    status = 503
+
+
+class StoreUnavailable(Unavailable):
+    """The store did not take the event; nothing of it is acknowledged. A retry with the same ids is safe."""
+
+    code = "store_unavailable"
+
+
+class ModelFull(ServiceError):
+    """The model holds as many points as its configuration lets it."""
+
+    code = "model_full"
+    status = 507

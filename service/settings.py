@@ -1,0 +1,44 @@
+"""Settings of the server: environment variables HINGED_*, each with its unit and its default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+DEFAULT_MODEL = '{"solver": "lasvm", "kernel": {"type": "rbf", "gamma": "scale"}, "C": 1.0}'
+
+
+class Settings(BaseSettings):
+    """One field a setting; docs/settings.md lists them all."""
+
+    model_config = SettingsConfigDict(env_prefix="HINGED_", frozen=True)
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="TCP port; 0 takes a free one")
+    data_dir: Path = Field(Path("data"), description="folder of the embedded store")
+    default_model: str = Field(
+        DEFAULT_MODEL, description="configuration of the model that the first POST /learn creates, as JSON"
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("localhost", "127.0.0.1", "::1"), description="names that a request's Host may have, by comma; * is any"
+    )
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="origins of pages that may write, by comma"
+    )
+    body_bytes_max: int = Field(32 * 2**20, gt=0, description="longest body, bytes")
+    batch_examples_max: int = Field(10_000, gt=0, description="examples in one request")
+    micro_batch_examples_max: int = Field(4_096, gt=0, description="examples that one append and one call take")
+    queue_examples_max: int = Field(50_000, gt=0, description="examples waiting for one model; more is 429")
+    models_max: int = Field(1_000, gt=0, description="models on one server")
+    dim_max: int = Field(2**20, gt=0, description="features of one example")
+    classes_max: int = Field(256, gt=1, description="classes of one model")
+    label_chars_max: int = Field(256, gt=0, description="length of a label")
+    id_chars_max: int = Field(256, gt=0, description="length of an example's id")
+    answers_kept: int = Field(100_000, gt=0, description="first answers that a model keeps for retries, examples")
+    points_max: int = Field(100_000, gt=0, description="largest and default points_max of a model")
+    cache_mb: int = Field(256, gt=0, description="kernel-row cache of one model, MiB")
+    snapshot_examples: int = Field(50_000, gt=0, description="examples learned between two snapshots")
+    shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")

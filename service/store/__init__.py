@@ -1,0 +1,1 @@
+"""Where logs and snapshots last: one contract, several databases."""
