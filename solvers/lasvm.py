@@ -1,0 +1,318 @@
+"""LASVM, an online kernel SVM (Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.2).
+
+Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha subject to sum(alpha) = 0 and the box
+(0, C w_class) for y = +1, (-C w_class, 0) for y = -1. Arrays: solvers/machine.py; steps: solvers/direction.py.
+
+Where this differs from the paper's listing:
+
+- REPROCESS removes blatant non-support vectors also when it finds no violating pair. As printed it bails out before,
+  and on a stream that the machine has understood S would grow by every example.
+- While all examples have been of one class there is no pair to search, so nothing would ever be removed: then S is a
+  uniform sample of at most seed_max of them (reservoir sampling), and the decision is that class.
+- Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the
+  steps (solvers/smo.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers import machine as m
+from solvers import points as pts
+from solvers import smo
+from solvers.compiled import compiled
+from solvers.direction import NONE, direction_search
+from solvers.expansion import Expansion
+from solvers.kernels import Kernel
+from solvers.machine import IDLE, LEARNED, LIVE, STEPS, Machine, dot, enter, leave, may_leave, note_change
+from solvers.machine import scan_column, set_bias
+from solvers.points import USED, append_point, has_room, pop_point
+from solvers.rowcache import cached_row, drop_row, forget_slot, new_cache
+from solvers.rows import Rows
+
+Array = np.ndarray[Any, Any]
+
+DONE, NEEDS_ROOM, NEEDS_COMPACTION = range(3)
+HOLES_MIN = 256
+HOLES_PART = 4  # holes are compacted away when there is one for four live points
+REPROCESS_MAX = 10_000  # a bound on the repetitions that delta_max asks for at one example
+
+
+class Parameters(NamedTuple):
+    """tau of the paper; delta_max, infinite for a single REPROCESS an example; seed_max."""
+
+    tol: float
+    delta_max: float
+    seed_max: int
+
+
+@compiled
+def violating(machine, c, i, j, tol):
+    """Whether (i, j) is a tau-violating pair; i in up and j in down are the caller's to see to."""
+    return i != NONE and j != NONE and machine.g[c, i] - machine.g[c, j] > tol
+
+
+@compiled
+def search(kernel, points, cache, machine, c, i, j):
+    """A direction search in column c along (i, j); leaves the column's new extremes in best_i, best_j."""
+    n = points.used[USED]
+    row_i = cached_row(kernel, points, cache, i, NONE)
+    row_j = cached_row(kernel, points, cache, j, i)
+    alpha = machine.alpha[c, :n]
+    zero_i, zero_j = alpha[i] == 0.0, alpha[j] == 0.0
+    machine.best_i[c], machine.best_j[c] = direction_search(
+        i,
+        j,
+        alpha,
+        machine.g[c, :n],
+        machine.lower[c, :n],
+        machine.upper[c, :n],
+        machine.up[c, :n],
+        machine.down[c, :n],
+        row_i,
+        row_j,
+    )
+    note_change(machine, i, zero_i, alpha[i] == 0.0)
+    note_change(machine, j, zero_j, alpha[j] == 0.0)
+    machine.count[STEPS] += 1
+
+
+@compiled
+def process(kernel, points, cache, machine, c, k, tol):
+    """PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
+    i, j = machine.best_i[c], machine.best_j[c]
+    if machine.sign[c, k] > 0:
+        i = k
+    else:
+        j = k
+    if violating(machine, c, i, j, tol):
+        search(kernel, points, cache, machine, c, i, j)
+
+
+@compiled
+def reprocess(kernel, points, cache, machine, c, parameters):
+    """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max."""
+    for _ in range(REPROCESS_MAX):
+        i, j = machine.best_i[c], machine.best_j[c]
+        if violating(machine, c, i, j, parameters.tol):
+            search(kernel, points, cache, machine, c, i, j)
+            set_bias(machine, c)
+        else:
+            set_bias(machine, c)
+            return
+        if machine.delta[c] <= parameters.delta_max:
+            return
+
+
+@compiled
+def remove_blatant(points, cache, machine, newest):
+    """REPROCESS, step 4: drop idle points that can be in no violating pair; take `newest` back without a trace."""
+    n = points.used[USED]
+    p = 0
+    while p < machine.count[IDLE]:
+        s = machine.idle[p]
+        if may_leave(machine, s):
+            leave(machine, s)  # moves another point to place p
+            if s != newest:
+                drop_row(cache, s)
+        else:
+            p += 1
+    if newest != NONE and machine.class_of[newest] == NONE:
+        pop_point(points)
+        forget_slot(cache, newest)
+        n -= 1
+    # A point that left may have been an extreme, where all is optimal already.
+    for c in range(machine.alpha.shape[0]):
+        i, j = machine.best_i[c], machine.best_j[c]
+        if (i != NONE and machine.class_of[i] == NONE) or (j != NONE and machine.class_of[j] == NONE):
+            scan_column(machine, c, n)
+
+
+@compiled
+def next_random(state):
+    """splitmix64: the next 64 random bits of a one-element uint64 state (Steele, Lea and Flood 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def keep_in_sample(points, machine, cache, seen, seed_max, random):
+    """Reservoir sampling while one class has been seen: whether to keep the newest of `seen` examples.
+
+    Where the sample is full, a uniformly drawn point leaves for it.
+    """
+    if machine.count[LIVE] < seed_max:
+        return True
+    if next_random(random) % np.uint64(seen) >= np.uint64(seed_max):
+        return False
+    n = np.uint64(points.used[USED])
+    s = np.int64(next_random(random) % n)
+    while machine.class_of[s] == NONE:
+        s = np.int64(next_random(random) % n)
+    leave(machine, s)
+    drop_row(cache, s)
+    for c in range(machine.alpha.shape[0]):
+        scan_column(machine, c, points.used[USED])
+    return True
+
+
+@compiled
+def find_key(machine, n, key):
+    """Slot of the point with this key, or NONE."""
+    for s in range(n):
+        if machine.key[s] == key:
+            return s
+    return NONE
+
+
+@compiled
+def learn_rows(
+    kernel,
+    points,
+    cache,
+    machine,
+    parameters,
+    bounds,
+    seen,
+    random,
+    indptr,
+    indices,
+    values,
+    norms,
+    selves,
+    classes,
+    keys,
+    again,
+    begin,
+    scores,
+):
+    """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped).
+
+    classes (m,) int64, keys (m,) int64; `again` says that rows may be in S already (a further epoch).
+    bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, K) receives the
+    decision values with the state right before each row is learned. Stops before a row for which there is no room
+    (NEEDS_ROOM), and behind a row where there are too many holes (NEEDS_COMPACTION).
+    """
+    columns = machine.alpha.shape[0]
+    f = np.zeros(columns)
+    for r in range(begin, classes.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        if not has_room(points, last - first):
+            return r, NEEDS_ROOM
+        own = classes[r]
+        n = points.used[USED]
+        if again:
+            s = find_key(machine, n, keys[r])
+            if s != NONE:  # PROCESS step 1: k is in S already; its decision value stands in its gradient
+                for c in range(columns):
+                    scores[r, c] = machine.sign[c, s] - machine.g[c, s] + machine.b[c]
+                    reprocess(kernel, points, cache, machine, c, parameters)
+                remove_blatant(points, cache, machine, NONE)
+                continue
+        else:
+            seen[own] += 1
+            machine.count[LEARNED] += 1
+        only_class = True
+        for c in range(seen.shape[0]):
+            only_class = only_class and (seen[c] == 0 or c == own)
+        if only_class:
+            for c in range(columns):
+                scores[r, c] = machine.b[c]
+                f[c] = 0.0
+            if keep_in_sample(points, machine, cache, seen[own], parameters.seed_max, random):
+                k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
+                enter(machine, k, own, keys[r], bounds[own], f)
+            for c in range(columns):
+                set_bias(machine, c)
+        else:
+            k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
+            row = cached_row(kernel, points, cache, k, NONE)
+            for c in range(columns):
+                f[c] = dot(machine.alpha[c, :n], row[:n])
+                scores[r, c] = f[c] + machine.b[c]
+            enter(machine, k, own, keys[r], bounds[own], f)
+            for c in range(columns):
+                process(kernel, points, cache, machine, c, k, parameters.tol)
+                reprocess(kernel, points, cache, machine, c, parameters)
+            remove_blatant(points, cache, machine, k)
+        holes = points.used[USED] - machine.count[LIVE]
+        if holes > HOLES_MIN and holes * HOLES_PART > machine.count[LIVE]:
+            return r + 1, NEEDS_COMPACTION
+    return classes.shape[0], DONE
+
+
+class LASVM(Expansion):
+    """LASVM over one or several columns. Other parameters: solvers/expansion.py.
+
+    tol: the paper's tau, > 0. delta_max: repeat REPROCESS at each example until delta <= delta_max (section 3.5; None
+    for one REPROCESS an example). seed_max: examples kept while only one class has been seen.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        tol: float = 1e-3,
+        delta_max: float | None = None,
+        seed_max: int = 1000,
+        **shared: Any,
+    ) -> None:
+        super().__init__(kernel, dim, **shared)
+        if not 0 < tol < 1e3:
+            raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
+        if delta_max is not None and not delta_max > tol:
+            raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
+        if not seed_max > 0:
+            raise ValueError(f"seed_max must be > 0, got {seed_max}")
+        self.parameters = Parameters(tol, np.inf if delta_max is None else float(delta_max), int(seed_max))
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Process a batch in order; returns the decision values (m, K) of each row right before it was learned.
+
+        classes (m,): class numbers. keys (m,): the examples' numbers, each its own; with `again` the batch belongs to
+        a further epoch and rows that are in the expansion are reprocessed instead of entered twice.
+        Raises ValueError (PointsFull) before anything changes.
+        """
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes)
+        if keys.shape != classes.shape:
+            raise ValueError(f"keys must be one for each of {classes.size} rows, got {keys.shape}")
+        scores = np.empty((len(rows), self.columns))
+        bounds = self.bounds
+        done, reason = 0, NEEDS_ROOM
+        while done < len(rows):
+            done, reason = learn_rows(
+                self.kernel, self.points, self.cache, self.machine, self.parameters, bounds, self.seen, self.random,
+                rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+                classes, keys, again, done, scores,
+            )  # fmt: skip
+            if reason == NEEDS_ROOM:
+                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
+            elif reason == NEEDS_COMPACTION:
+                self.compact()
+        return scores
+
+    def finish(self) -> int:
+        """The finishing step: optimise every column over the points held until delta <= tol; returns the steps."""
+        if self.classes < 2 or self.live == 0:
+            return 0
+        if self.live < self.slots:
+            self.compact()
+        n, machine = self.slots, self.machine
+        steps = 0
+        for c in range(self.columns):
+            box = smo.Box(*(getattr(machine, name)[c, :n] for name in smo.Box._fields))
+            steps += smo.solve(self.kernel, self.points, self.cache, box, self.dim, self.parameters.tol)
+            scan_column(machine, c, n)
+            set_bias(machine, c)
+        machine.count[STEPS] += steps
+        m.list_idle_anew(machine, n)
+        remove_blatant(self.points, self.cache, machine, NONE)
+        self.compact()
+        return steps

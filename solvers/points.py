@@ -1,0 +1,189 @@
+"""The points of an expansion, shared by all columns of coefficients.
+
+A point gets the next free slot and keeps it: slots are only ever appended, a point that goes leaves a hole, and when
+holes are a fifth of all slots `compacted` moves the rest, in order, into new arrays. So
+
+- whoever still reads the old arrays is never disturbed: predictions need no lock;
+- slots stand in order of age, which is part of no clock and no thread: the same events give the same slots;
+- a cached kernel row that reaches to slot m is brought up to date by the values from m on.
+
+Each point is stored twice. Row-major and sparse, as a query: `indices` and `values` from start[s], length[s] of them.
+Feature-major, as a target: columns[f, s]. Where the columns would be larger than COLUMNS_BYTES_MAX only the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers.compiled import compiled
+from solvers.rows import Rows
+
+Array = np.ndarray[Any, Any]
+
+COLUMNS_BYTES_MAX = 2**30
+"""Above this the feature-major copy is given up: more features than that are sparse text, where it holds zeros."""
+
+USED, POOL_USED = range(2)
+SLOTS_MIN = 256
+
+
+class Points(NamedTuple):
+    """Arrays of the store as compiled code takes them; `cap` slots of which used[USED] are taken.
+
+    used     (2,) int64   slots taken, entries of the pool taken
+    start    (cap,) int64, length (cap,) int64   where a point's row stands in the pool
+    indices  (pool,) int32, values (pool,)       the pool of sparse rows
+    columns  (dim, cap), or (0, 0)               the same, feature-major
+    norm     (cap,), selves (cap,)               inner sum with itself, k(x, x)
+    """
+
+    used: Array
+    start: Array
+    length: Array
+    indices: Array
+    values: Array
+    columns: Array
+    norm: Array
+    selves: Array
+
+
+@compiled
+def has_room(points, nnz):
+    """Whether one more point of nnz non-zeros fits."""
+    return (
+        points.used[USED] < points.start.shape[0] and points.used[POOL_USED] + nnz <= points.indices.shape[0]
+    )
+
+
+@compiled
+def append_point(points, indices, values, norm, self_value):
+    """Store a row in the next slot and return the slot. There must be room."""
+    slot = points.used[USED]
+    first = points.used[POOL_USED]
+    n = indices.shape[0]
+    points.start[slot] = first
+    points.length[slot] = n
+    points.indices[first : first + n] = indices
+    points.values[first : first + n] = values
+    points.norm[slot] = norm
+    points.selves[slot] = self_value
+    if points.columns.shape[0] > 0:
+        for p in range(n):
+            points.columns[indices[p], slot] = values[p]
+    points.used[USED] = slot + 1
+    points.used[POOL_USED] = first + n
+    return slot
+
+
+@compiled
+def pop_point(points):
+    """Take back the newest point. Only for one that no reader can have seen yet."""
+    slot = points.used[USED] - 1
+    first = points.start[slot]
+    if points.columns.shape[0] > 0:
+        zero = points.values.dtype.type(0.0)
+        for p in range(first, first + points.length[slot]):
+            points.columns[points.indices[p], slot] = zero
+    points.used[USED] = slot
+    points.used[POOL_USED] = first
+
+
+@compiled
+def _fill_columns(points):
+    for s in range(points.used[USED]):
+        for p in range(points.start[s], points.start[s] + points.length[s]):
+            points.columns[points.indices[p], s] = points.values[p]
+
+
+@compiled
+def _gather_columns(source, slots, target):
+    for f in range(source.shape[0]):
+        row, out = source[f], target[f]
+        for s in range(slots.shape[0]):
+            out[s] = row[slots[s]]
+
+
+def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096) -> Points:
+    """Room for `slots` points and `pool` non-zeros."""
+    wide = dim * slots * np.dtype(dtype).itemsize <= COLUMNS_BYTES_MAX
+    return Points(
+        np.zeros(2, np.int64),
+        np.zeros(slots, np.int64),
+        np.zeros(slots, np.int64),
+        np.zeros(pool, np.int32),
+        np.zeros(pool, dtype),
+        np.zeros((dim, slots) if wide else (0, 0), dtype),
+        np.zeros(slots, dtype),
+        np.zeros(slots, dtype),
+    )
+
+
+def compacted(points: Points, slots: Array, dim: int, cap: int, pool: int) -> Points:
+    """The points of `slots`, in that order, in new arrays of `cap` slots and a pool of `pool`."""
+    n = slots.size
+    new = empty_points(dim, points.values.dtype.type, cap, pool)
+    lengths = points.length[slots]
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    new.used[:] = n, starts[-1]
+    new.start[:n] = starts[:-1]
+    new.length[:n] = lengths
+    source = np.repeat(points.start[slots] - starts[:-1], lengths) + np.arange(starts[-1])
+    new.indices[: starts[-1]] = points.indices[source]
+    new.values[: starts[-1]] = points.values[source]
+    new.norm[:n] = points.norm[slots]
+    new.selves[:n] = points.selves[slots]
+    if new.columns.shape[0]:
+        if points.columns.shape[0]:
+            _gather_columns(points.columns, slots, new.columns)
+        else:
+            _fill_columns(new)
+    return new
+
+
+def subset(points: Points, slots: Array) -> Points:
+    """The points of `slots` as targets, sharing the pool of sparse rows: what a shrunken problem works on."""
+    n = slots.size
+    columns = np.empty((points.columns.shape[0], n), points.columns.dtype)
+    if columns.shape[0]:
+        _gather_columns(points.columns, slots, columns)
+    return Points(
+        np.array([n, points.used[POOL_USED]]),
+        points.start[slots],
+        points.length[slots],
+        points.indices,
+        points.values,
+        columns,
+        points.norm[slots],
+        points.selves[slots],
+    )
+
+
+def rows_of(points: Points, slots: Array) -> tuple[Array, Array, Array]:
+    """indptr, indices, values of the points of `slots`, in that order: how snapshots keep them."""
+    lengths = points.length[slots]
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    source = np.repeat(points.start[slots] - indptr[:-1], lengths) + np.arange(indptr[-1])
+    return indptr, points.indices[source], points.values[source]
+
+
+def points_from_rows(rows: Rows, dim: int) -> Points:
+    """The rows of a batch as points, in order."""
+    n, nnz = len(rows), int(rows.indptr[-1])
+    points = empty_points(dim, rows.values.dtype.type, max(n, 1), max(nnz, 1))
+    points.used[:] = n, nnz
+    points.start[:n] = rows.indptr[:-1]
+    points.length[:n] = np.diff(rows.indptr)
+    points.indices[:nnz] = rows.indices
+    points.values[:nnz] = rows.values
+    points.norm[:n] = rows.norms
+    points.selves[:n] = rows.selves
+    if points.columns.shape[0]:
+        _fill_columns(points)
+    return points
+
+
+def bytes_of(points: Points) -> int:
+    """Memory of the arrays, bytes."""
+    return int(sum(a.nbytes for a in points))

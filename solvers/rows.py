@@ -1,0 +1,156 @@
+"""Rows of examples as the solvers take them: sparse, ascending, finite, in the model's precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from solvers.compiled import compiled
+from solvers.kernels import NORM_MAX, Kernel, row_norms
+
+Array = np.ndarray[Any, Any]
+
+
+class BadRow(ValueError):
+    """A row was refused; `row` is its number in the batch."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(f"row {row}: {reason}")
+        self.row = row
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A checked batch of sparse rows (CSR). Zeros are not stored, so equal points have equal arrays.
+
+    indptr   (m + 1,) int64
+    indices  (nnz,) int32  ascending within a row, in 0..dim-1
+    values   (nnz,) float32 or float64
+    norms    (m,)  |x|^2, or |x|_1 for the Laplacian
+    selves   (m,)  k(x, x)
+    """
+
+    indptr: Array
+    indices: Array
+    values: Array
+    norms: Array
+    selves: Array
+    dim: int
+
+    def __len__(self) -> int:
+        return int(self.norms.shape[0])
+
+    def part(self, begin: int, end: int) -> Rows:
+        """Rows begin..end as a batch of their own."""
+        first, last = self.indptr[begin], self.indptr[end]
+        return Rows(
+            self.indptr[begin : end + 1] - first,
+            self.indices[first:last],
+            self.values[first:last],
+            self.norms[begin:end],
+            self.selves[begin:end],
+            self.dim,
+        )
+
+
+@compiled
+def _count_nonzero(X, counts):
+    for r in range(X.shape[0]):
+        n = 0
+        for f in range(X.shape[1]):
+            n += X[r, f] != 0
+        counts[r] = n
+
+
+@compiled
+def _take_nonzero(X, indices, values):
+    p = 0
+    for r in range(X.shape[0]):
+        for f in range(X.shape[1]):
+            if X[r, f] != 0:
+                indices[p] = f
+                values[p] = X[r, f]
+                p += 1
+
+
+def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32) -> Rows:
+    """Check a dense batch (m, dim). BadRow for a wrong width, NaN, infinity, or a number that dtype cannot hold."""
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"a batch has two axes (rows, features), got {X.ndim}")
+    if X.shape[1] != dim:
+        raise BadRow(0, f"expected {dim} features, got {X.shape[1]}")
+    with np.errstate(over="ignore"):
+        narrow = np.ascontiguousarray(X, dtype=dtype)
+    if not np.isfinite(narrow).all():
+        row, feature = (int(v) for v in np.argwhere(~np.isfinite(narrow))[0])
+        raise BadRow(row, _not_finite(X[row, feature], feature, dtype))
+    indptr = np.zeros(X.shape[0] + 1, np.int64)
+    _count_nonzero(narrow, indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    indices = np.empty(indptr[-1], np.int32)
+    values = np.empty(indptr[-1], dtype)
+    _take_nonzero(narrow, indices, values)
+    return _with_norms(indptr, indices, values, kernel, dim)
+
+
+def rows_from_csr(
+    indptr: Array, indices: Array, values: Array, kernel: Kernel, dim: int, dtype: type = np.float32
+) -> Rows:
+    """Check a sparse batch; sorts each row's indices and drops zeros.
+
+    BadRow for an index outside 0..dim-1, an index given twice, NaN, infinity, or a number that dtype cannot hold.
+    """
+    indptr, indices, values = np.asarray(indptr, np.int64), np.asarray(indices), np.asarray(values)
+    if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise ValueError("indptr must begin with 0 and never fall")
+    if not indices.shape == values.shape == (indptr[-1],):
+        raise ValueError(f"indptr ends at {indptr[-1]}, got {indices.size} indices and {values.size} values")
+    if indices.dtype.kind not in "iu" and indices.size:
+        raise ValueError(f"indices must be integers, got {indices.dtype}")
+    row_of = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    outside = np.flatnonzero((indices < 0) | (indices >= dim))
+    if outside.size:
+        p = outside[0]
+        raise BadRow(int(row_of[p]), f"index {indices[p]} is outside 0..{dim - 1}")
+    with np.errstate(over="ignore"):
+        narrow = values.astype(dtype)
+    bad = np.flatnonzero(~np.isfinite(narrow))
+    if bad.size:
+        p = bad[0]
+        raise BadRow(int(row_of[p]), _not_finite(values[p], indices[p], dtype))
+    place = row_of * np.int64(dim) + indices
+    order = np.argsort(place, kind="stable") if (np.diff(place) <= 0).any() else slice(None)
+    place = place[order]
+    twice = np.flatnonzero(place[1:] == place[:-1])
+    if twice.size:
+        p = twice[0]
+        raise BadRow(int(place[p] // dim), f"index {place[p] % dim} is given twice")
+    narrow, columns = narrow[order], indices[order]
+    kept = narrow != 0
+    if not kept.all():
+        counts = np.bincount(row_of[kept], minlength=indptr.size - 1)
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        narrow, columns = narrow[kept], columns[kept]
+    return _with_norms(indptr, columns.astype(np.int32), narrow, kernel, dim)
+
+
+def _not_finite(given: Any, feature: Any, dtype: type) -> str:
+    if np.isfinite(given):
+        return f"feature {feature} is {given}, too large for {np.dtype(dtype).name}"
+    return f"feature {feature} is {given}; numbers must be finite"
+
+
+def _with_norms(indptr: Array, indices: Array, values: Array, kernel: Kernel, dim: int) -> Rows:
+    norms = np.empty(indptr.size - 1, values.dtype)
+    selves = np.empty_like(norms)
+    with np.errstate(over="ignore"):
+        row_norms(kernel, indptr, values, norms, selves)
+    # By Cauchy-Schwarz no kernel value of two such rows is larger: all that follows stays finite.
+    bad = np.flatnonzero(~((norms <= NORM_MAX) & (selves <= NORM_MAX)))
+    if bad.size:
+        raise BadRow(int(bad[0]), f"its norm or its kernel value with itself is larger than {NORM_MAX:g}")
+    return Rows(indptr, indices, values, norms, selves, dim)

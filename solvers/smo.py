@@ -1,0 +1,151 @@
+"""SMO with second-order selection and shrinking: the engine of every finishing step.
+
+Bordes et al. 2005, section 3.1 (the algorithm) and 3.2 (shrinking); selection by Fan, Chen and Lin, JMLR 6, 2005.
+Notation and sign conventions: solvers/direction.py.
+
+Shrinking sets aside points at a bound that cannot be part of a violating pair while the extremes stay where they are.
+The rest is copied together, so that every loop runs over contiguous memory of just the active points. The gradients
+of those set aside are made good from the coefficients that moved since, when the active set has converged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers.compiled import compiled
+from solvers.direction import NONE, direction_search, extremes, second_order_partner
+from solvers.kernels import Kernel, kernel_row
+from solvers.points import Points, subset
+from solvers.rowcache import RowCache, cached_row, clear, recut
+
+Array = np.ndarray[Any, Any]
+
+SHRINK_EVERY = 1000  # steps between two looks for points to set aside
+SHRINK_BELOW = 0.9  # the active points are copied together only when they have become this much fewer
+STEPS_PER_POINT_MAX = 10_000  # a bound against endless steps below the resolution of float64
+
+
+class Box(NamedTuple):
+    """One column's problem over n points; arrays as in solvers/direction.py, all (n,)."""
+
+    alpha: Array
+    g: Array
+    lower: Array
+    upper: Array
+    up: Array
+    down: Array
+
+
+@compiled
+def smo_steps(kernel, points, cache, box, tol, steps_max):
+    """Second-order SMO steps until g_i - g_j <= tol or steps_max; returns the steps done and the extremes (i, j)."""
+    alpha, g, lower, upper, up, down = box
+    i, j = extremes(g, up, down)
+    steps = 0
+    while steps < steps_max and i != NONE and j != NONE and g[i] - g[j] > tol:
+        row_i = cached_row(kernel, points, cache, i, NONE)
+        j = second_order_partner(i, g, row_i, points.selves, down)
+        if j == NONE:  # the violation is below the resolution of float32
+            j = extremes(g, up, down)[1]
+        row_j = cached_row(kernel, points, cache, j, i)
+        i, j = direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
+        steps += 1
+    return steps, i, j
+
+
+@compiled
+def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
+    """g (m,) of targets -= sum over sources of their change of alpha times their kernel row."""
+    row = np.empty(g.shape[0], targets.values.dtype)
+    for p in range(sources.shape[0]):
+        s = sources[p]
+        first, last = points.start[s], points.start[s] + points.length[s]
+        kernel_row(
+            kernel,
+            points.indices[first:last],
+            points.values[first:last],
+            points.norm[s],
+            targets,
+            0,
+            g.shape[0],
+            spread,
+            row,
+        )
+        for t in range(g.shape[0]):
+            g[t] -= changes[p] * np.float64(row[t])
+
+
+def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, tol: float) -> int:
+    """Maximise W over the box in place until no pair violates by more than tol; returns the number of steps.
+
+    `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own.
+    """
+    n = box.alpha.size
+    steps_max = STEPS_PER_POINT_MAX * max(n, 100)
+    steps = 0
+    active = np.arange(n)
+    part, part_points, part_cache = box, points, cache
+    reference = (box.alpha.copy(), box.g.copy())  # where the gradients of points set aside were last true
+    made_good_once = False
+    while steps < steps_max:
+        done, i, j = smo_steps(kernel, part_points, part_cache, part, tol, SHRINK_EVERY)
+        steps += done
+        gap = part.g[i] - part.g[j] if i != NONE and j != NONE else 0.0
+        shrunken = active.size < n
+        # Near the end all points get one more look before the last digits are worked out (as LIBSVM does).
+        if shrunken and (gap <= tol or (gap <= 10.0 * tol and not made_good_once)):
+            made_good_once = True
+            _write_back(box, part, active)
+            _make_good(kernel, points, box, active, reference, dim)
+            reference = (box.alpha.copy(), box.g.copy())
+            active = np.arange(n)
+            part, part_points, part_cache = box, points, cache
+            clear(cache)
+            i, j = extremes(box.g, box.up, box.down)
+            gap = box.g[i] - box.g[j]
+        if gap <= tol:
+            break
+        keep = _may_violate(part, part.g[i], part.g[j])
+        if keep.sum() < SHRINK_BELOW * active.size:
+            if active.size < n:
+                _write_back(box, part, active)
+            else:
+                reference = (box.alpha.copy(), box.g.copy())
+            active = active[keep]
+            part = Box(*(a[active] for a in box))
+            part_points = subset(points, active)
+            part_cache = recut(cache, part_points)
+    if active.size < n:
+        _write_back(box, part, active)
+        _make_good(kernel, points, box, active, reference, dim)
+        clear(cache)
+    return steps
+
+
+def _may_violate(part: Box, g_i: float, g_j: float) -> Array:
+    """Points that can still be part of a violating pair while the extremes are g_i and g_j."""
+    rises_only = (part.up != 0) & (part.down == 0)
+    falls_only = (part.down != 0) & (part.up == 0)
+    return ~((rises_only & (part.g < g_j)) | (falls_only & (part.g > g_i)))
+
+
+def _write_back(box: Box, part: Box, active: Array) -> None:
+    box.alpha[active], box.g[active] = part.alpha, part.g
+    box.up[active], box.down[active] = part.up, part.down
+
+
+def _make_good(
+    kernel: Kernel, points: Points, box: Box, active: Array, reference: tuple[Array, Array], dim: int
+) -> None:
+    """Bring the gradients of the points set aside up to date."""
+    aside = np.ones(box.alpha.size, bool)
+    aside[active] = False
+    targets = np.flatnonzero(aside)
+    changes = box.alpha - reference[0]
+    sources = np.flatnonzero(changes)
+    g = reference[1][targets]
+    spread = np.zeros(dim, points.values.dtype)
+    _subtract_rows(kernel, sources, changes[sources], points, subset(points, targets), g, spread)
+    box.g[targets] = g
