@@ -1,1 +1,7 @@
 """What users import and run: the client and the command line."""
+
+from __future__ import annotations
+
+from hinged.client import Client, HingedError
+
+__all__ = ["Client", "HingedError"]

@@ -1,0 +1,228 @@
+"""The command `hinged`: serve, replay, demo. What the user did wrong is one line on stderr."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from hinged.client import Client, HingedError
+from hinged.readers import FORMATS, ReadError, open_source
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXIT_INTERRUPTED = 130
+# How click 8.2 and later ask for the help of a group that was given no command.
+NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
+class OneLineErrors(click.Group):
+    """A group that says each error in one line, where click would print the usage as well."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and exit."""
+        extra["standalone_mode"] = False
+        try:
+            sys.exit(super().main(*args, **extra))
+        except click.Abort:
+            sys.exit(EXIT_INTERRUPTED)
+        except click.ClickException as error:
+            if isinstance(error, NO_ARGUMENTS):
+                click.echo(error.format_message(), err=True)
+                sys.exit(error.exit_code)
+            context = getattr(error, "ctx", None)
+            path = context.command_path if context else "hinged"
+            click.echo(f"{path}: {error.format_message()}", err=True)
+            sys.exit(error.exit_code)
+
+
+def positive(text: str) -> float:
+    """Parse an option's number > 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 < number < math.inf:
+        raise click.BadParameter(f"expected a number > 0, found {text!r}")
+    return number
+
+
+def positive_or_scale(text: str) -> float | None:
+    """Parse --gamma; None is "scale"."""
+    return None if text == "scale" else positive(text)
+
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+@click.group(
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="hinged", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Kernel machines that learn while they serve."""
+
+
+@cli.command()
+@click.option("--host", help="Address to listen on.  [HINGED_HOST, 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.  [HINGED_PORT, 8000]")
+@click.option("--data-dir", type=DIRECTORY, help="Folder of the embedded store.  [HINGED_DATA_DIR, data]")
+def serve(**options: Any) -> None:
+    """Run the server until SIGINT or SIGTERM.
+
+    Every other setting is an environment variable HINGED_*.
+    """
+    # The server brings numba along; the other commands start without it.
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from service import app  # noqa: PLC0415
+    from service.errors import ServiceError  # noqa: PLC0415
+    from service.settings import Settings  # noqa: PLC0415
+
+    try:
+        settings = Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "HINGED_" + "_".join(str(part) for part in first["loc"][:1]).upper()
+        raise click.ClickException(f"{name}: {first['msg']}, got {first['input']!r}") from error
+    try:
+        app.serve(settings)
+    except ServiceError as error:
+        raise click.ClickException(error.message) from error
+
+
+@cli.command()
+@click.argument("file", type=FILE)
+@click.option("--label", metavar="COLUMN", help="Column of the labels (CSV), or their array (.npz).")
+@click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids.")
+@click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the name does not tell.")
+@click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
+@click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
+@click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
+@click.option("--model", default="replay", show_default=True, help="Model, created if it does not exist.")
+@click.option("--kernel", default="rbf", show_default=True, help="Kernel of a new model.")
+@click.option(
+    "--gamma",
+    type=positive_or_scale,
+    metavar="scale|NUMBER",
+    default="scale",
+    show_default=True,
+    help="Width of the kernel; scale is 1 / (dim * variance of the first 2,000 examples).",
+)
+@click.option(
+    "--C", "C", type=positive, metavar="NUMBER", default="1", show_default=True, help="Cost of an error."
+)
+@click.option(
+    "--tol",
+    type=positive,
+    metavar="NUMBER",
+    default="0.001",
+    show_default=True,
+    help="Precision of the solver.",
+)
+@click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after that many examples.")
+@click.option("--shuffle/--no-shuffle", help="Random order; holds a text file in memory.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random order.")
+@click.option("--finish/--no-finish", default=True, show_default=True, help="Let the solver converge.")
+@click.pass_context
+def replay(
+    context: click.Context,
+    /,
+    *,
+    file: Path,
+    test_file: Path | None,
+    url: str,
+    label: str | None,
+    id_name: str | None,
+    file_format: str | None,
+    zero_based: bool,
+    gamma: float | None,
+    shuffle: bool,
+    seed: int,
+    **options: Any,
+) -> None:
+    """Stream FILE into a model, as if its rows were just happening.
+
+    FILE is CSV with a header (.csv, .csv.gz), .npz, or LIBSVM text. Each row has an id that is the same in
+    every run: run an interrupted replay again and it goes on.
+    """
+    from hinged.replay import Options, ReplayError, fingerprint  # noqa: PLC0415
+    from hinged.replay import replay as run  # noqa: PLC0415
+
+    given = {
+        name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+    }
+    try:
+        client = Client(url)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx=context, param_hint="'--url'") from error
+    with client:
+        try:
+            read = functools.partial(open_source, label=label, file_format=file_format, zero_based=zero_based)
+            source = read(file, id_name=id_name)
+            held_out = source.held_out if test_file is None else read(test_file, like=source)
+            if held_out is not None and held_out.features["type"] != source.features["type"]:
+                raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
+            run(
+                client,
+                source,
+                held_out,
+                Options(
+                    prefix=fingerprint(file),
+                    gamma=gamma,
+                    shuffle_seed=seed if shuffle else None,
+                    given=frozenset(given),
+                    **options,
+                ),
+                _console(),
+            )
+        except HingedError as error:
+            raise click.ClickException(_sentence(error)) from error
+        except (ReadError, ReplayError) as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("interrupted; the same command goes on from here", err=True)
+            sys.exit(EXIT_INTERRUPTED)
+
+
+@cli.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Of the server.")
+@click.option("--data-dir", type=DIRECTORY, default=Path("data"), show_default=True, help="Its folder.")
+@click.option("--stay/--no-stay", default=True, show_default=True, help="Leave the server running.")
+def demo(port: int, data_dir: Path, stay: bool) -> None:
+    """Start a server and watch it learn handwritten digits."""
+    from hinged.demo import DemoError  # noqa: PLC0415
+    from hinged.demo import demo as run  # noqa: PLC0415
+
+    try:
+        run(port, data_dir, stay=stay, console=_console())
+    except HingedError as error:
+        raise click.ClickException(_sentence(error)) from error
+    except DemoError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _console() -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console()
+
+
+def _sentence(error: HingedError) -> str:
+    details = "".join(f", {name} {value}" for name, value in error.details.items())
+    return f"{error.message} ({error.code}{details})".replace("\n", " ")
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="hinged")

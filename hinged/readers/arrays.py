@@ -1,0 +1,207 @@
+"""Arrays: a .npz file with features and labels, dense or in CSR parts; or arrays in memory."""
+
+from __future__ import annotations
+
+import random
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hinged.readers.base import Example, Label, ReadError, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+# Rows turned into Python objects at a time.
+BLOCK_ROWS = 256
+CSR_PARTS = ("data", "indices", "indptr", "shape")
+
+
+class DenseRows:
+    """Rows of an array (n, ...); further axes, as images have, are flattened."""
+
+    sparse = False
+
+    def __init__(self, name: str, X: NDArray[Any]) -> None:
+        if X.ndim < 2 or X.dtype.kind not in "biuf" or 0 in X.shape[1:]:
+            raise ReadError(f"{name} must be rows of numbers, it is {X.dtype} of shape {X.shape}")
+        self._name = name
+        self._X = X.reshape(len(X), -1)
+        self.count, self.dim = self._X.shape
+
+    def block(self, order: NDArray[np.intp]) -> list[Any]:
+        """The x of each row that `order` names."""
+        rows = self._X[order]
+        if rows.dtype.kind == "b":
+            rows = rows.astype(np.uint8)
+        elif rows.dtype.kind == "f":
+            rows = rows.astype(np.float64)
+            _refuse_infinite(self._name, order, np.isfinite(rows).all(axis=1))
+        return list(rows.tolist())
+
+
+class SparseRows:
+    """Rows of a matrix in compressed sparse rows."""
+
+    sparse = True
+
+    def __init__(self, name: str, parts: Sequence[NDArray[Any]]) -> None:
+        data, indices, indptr, shape = parts
+        if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "biuf":
+            raise ReadError(f"{name}_shape and {name}_data describe no matrix of numbers")
+        self.count, self.dim = (int(size) for size in shape)
+        whole = all(part.ndim == 1 and part.dtype.kind in "iu" for part in (indices, indptr))
+        if not (
+            whole
+            and len(indptr) == self.count + 1
+            and len(data) == len(indices)
+            and indptr[0] == 0
+            and indptr[-1] == len(indices)
+            and bool((indptr[1:] >= indptr[:-1]).all())
+            and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < self.dim))
+        ):
+            raise ReadError(f"{name}_data, _indices, _indptr and _shape contradict each other")
+        self._name = name
+        self._data = data.astype(np.float64) if data.dtype.kind in "bf" else data
+        self._indices, self._indptr = indices, indptr
+
+    def block(self, order: NDArray[np.intp]) -> list[Any]:
+        """The x of each row that `order` names."""
+        parts = [slice(int(self._indptr[row]), int(self._indptr[row + 1])) for row in order]
+        finite = [bool(np.isfinite(self._data[part]).all()) for part in parts]
+        _refuse_infinite(self._name, order, np.array(finite, dtype=np.bool_))
+        return [
+            {"indices": self._indices[part].tolist(), "values": self._data[part].tolist()} for part in parts
+        ]
+
+
+def _refuse_infinite(name: str, order: NDArray[np.intp], finite: NDArray[np.bool_]) -> None:
+    if not finite.all():
+        row = int(order[int(np.argmin(finite))])
+        raise ReadError(f"{name}[{row}]: a value is not finite")
+
+
+class ArraySource(Source):
+    """Features and labels that are in memory already."""
+
+    def __init__(
+        self,
+        name: str,
+        features: DenseRows | SparseRows,
+        labels: Sequence[Label],
+        ids: Sequence[str] | None = None,
+        held_out: ArraySource | None = None,
+    ) -> None:
+        if len(labels) != features.count:
+            raise ReadError(f"{name}: {features.count} rows of features but {len(labels)} labels")
+        if ids is not None and len(ids) != features.count:
+            raise ReadError(f"{name}: {features.count} rows of features but {len(ids)} ids")
+        self.name = name
+        self.sparse, self.dim, self.rows = features.sparse, features.dim, features.count
+        self._features, self._labels, self._ids = features, labels, ids
+        self._held_out = held_out
+
+    @property
+    def held_out(self) -> ArraySource | None:
+        """The test part that came with this source."""
+        return self._held_out
+
+    def __iter__(self) -> Iterator[Example]:
+        return self._in_order(np.arange(self.rows))
+
+    def shuffled(self, seed: int) -> Iterator[Example]:
+        """The examples in a random order that the seed fixes."""
+        order = list(range(self.rows))
+        random.Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
+        return self._in_order(np.array(order, dtype=np.intp))
+
+    def _in_order(self, order: NDArray[np.intp]) -> Iterator[Example]:
+        for start in range(0, len(order), BLOCK_ROWS):
+            block = order[start : start + BLOCK_ROWS]
+            for row, x in zip(block.tolist(), self._features.block(block), strict=True):
+                yield Example(row + 1, x, self._labels[row], None if self._ids is None else self._ids[row])
+
+
+def open_npz(path: Path, *, label: str | None = None, ids: str | None = None) -> ArraySource:
+    """Read the features that belong to the label array, y_train or y unless named, and their test part.
+
+    The features of `y` are `X`, or its CSR parts `X_data`, `X_indices`, `X_indptr` and `X_shape`; the test
+    part of `y_train` is `y_test`.
+    """
+    try:
+        # A .npz file is a zip file; np.load alone would take a lone array or a pickle's beginning too.
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
+            if label is None:
+                label = "y_train" if "y_train" in arrays else "y"
+            test_label = label.replace("train", "test")
+            test = None
+            if test_label != label and test_label in arrays and _features_name(test_label, arrays):
+                test = _part(path, arrays, test_label, None, None)
+            return _part(path, arrays, label, ids, test)
+    except ReadError:
+        raise
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise ReadError(f"cannot read {path} as .npz: {error}") from error
+
+
+def _part(
+    path: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    label: str,
+    ids: str | None,
+    held_out: ArraySource | None,
+) -> ArraySource:
+    listed = ", ".join(arrays) or "none"
+    for name in (label, *([] if ids is None else [ids])):
+        if name not in arrays:
+            raise ReadError(f"{path} has no array {name!r}; its arrays are {listed}")
+    features_name = _features_name(label, arrays)
+    if features_name is None:
+        raise ReadError(
+            f"{path}: no features for the labels {label!r}: their array would be "
+            f"{_renamed(label)!r}; its arrays are {listed}"
+        )
+    place = f"{path}, {features_name}"
+    features: DenseRows | SparseRows
+    if features_name in arrays:
+        features = DenseRows(place, arrays[features_name])
+    else:
+        features = SparseRows(place, [arrays[f"{features_name}_{part}"] for part in CSR_PARTS])
+    names = None if ids is None else [str(name) for name in labels_of(f"{path}, {ids}", arrays[ids])]
+    return ArraySource(path.name, features, labels_of(f"{path}, {label}", arrays[label]), names, held_out)
+
+
+def _renamed(label: str) -> str:
+    return label.replace("y", "X", 1)
+
+
+def _features_name(label: str, arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    name = _renamed(label)
+    if name == label:
+        return None
+    return name if name in arrays or all(f"{name}_{part}" in arrays for part in CSR_PARTS) else None
+
+
+def labels_of(name: str, array: NDArray[Any]) -> list[Label]:
+    """The labels in an array: whole numbers stay integers, all else but booleans is a string."""
+    values = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
+    if values.ndim != 1:
+        raise ReadError(f"{name} must be one value a row, its shape is {array.shape}")
+    kind = values.dtype.kind
+    if kind in "biu":
+        return list(values.tolist())
+    if kind == "f":
+        if not np.isfinite(values).all():
+            raise ReadError(f"{name}[{int(np.argmin(np.isfinite(values)))}]: the value is not finite")
+        numbers = values.astype(np.float64).tolist()
+        return [int(number) if number.is_integer() else repr(number) for number in numbers]
+    if kind == "S":
+        values = np.char.decode(values, "utf-8")
+    elif kind != "U":
+        raise ReadError(f"{name} must be numbers, booleans or strings, it is {array.dtype}")
+    return [str(value) for value in values]

@@ -1,0 +1,71 @@
+"""LIBSVM text: `label index:value index:value ...`, one example a line, indices counted from 1."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from hinged.readers.base import Example, Label, ReadError, Source, label_of, number_of, open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+INDEX_DIGITS_MAX = 10
+
+
+class LibsvmSource(Source):
+    """A LIBSVM file. Opening it reads it once, to find the highest index and what is wrong with it."""
+
+    sparse = True
+
+    def __init__(self, path: Path, *, zero_based: bool = False) -> None:
+        self.path = path
+        self.name = path.name
+        self._first = 0 if zero_based else 1
+        self.rows = 0
+        self.dim = 1
+        for example in self:
+            self.rows += 1
+            self.dim = max(self.dim, 1 + max(example.x["indices"], default=0))
+
+    def __iter__(self) -> Iterator[Example]:
+        row = 0
+        with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
+            for number, line in enumerate(text, start=1):
+                tokens = line.partition("#")[0].split()
+                if not tokens:
+                    continue
+                row += 1
+                yield self._example(row, f"{self.path}, line {number}", tokens)
+
+    def _example(self, row: int, place: str, tokens: list[str]) -> Example:
+        if ":" in tokens[0]:
+            raise ReadError(f"{place}: expected a label first, found {tokens[0]!r}")
+        seen: dict[int, float] = {}
+        for token in tokens[1:]:
+            index_text, colon, value_text = token.partition(":")
+            value = number_of(value_text)
+            if (
+                not colon
+                or value is None
+                or not (index_text.isascii() and index_text.isdigit() and len(index_text) <= INDEX_DIGITS_MAX)
+            ):
+                raise ReadError(f"{place}: expected index:value, found {token!r}")
+            index = int(index_text) - self._first
+            if index < 0:
+                raise ReadError(f"{place}: index 0, but indices count from 1 (--zero-based: from 0)")
+            if index in seen:
+                raise ReadError(f"{place}: index {index_text} stands there twice")
+            seen[index] = value
+        indices = sorted(seen)
+        x = {"indices": indices, "values": [seen[index] for index in indices]}
+        return Example(row, x, _label(tokens[0]), None)
+
+
+def _label(text: str) -> Label:
+    """LIBSVM labels are numbers, so 1, +1 and 1.0 are the same one."""
+    value = number_of(text)
+    if value is not None and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return label_of(text)
