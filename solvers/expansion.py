@@ -69,9 +69,8 @@ class View:
 class Expansion:
     """Points, columns of coefficients and the row cache, with everything that is not learning.
 
-    C: upper bound of a coefficient, > 0. dim: number of features. class_weight: factors of C by class number, 1 where
-    none is given. points_max: points it may hold. cache_bytes: memory of the kernel-row cache. seed: of its random
-    choices. dtype: float32, or float64 for exact kernel values at four times the cost.
+    C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. cache_bytes: memory
+    of the kernel-row cache. seed: of its random choices. dtype: float32, or float64 for exact kernel values.
 
     Classes are numbered 0, 1, ... in the order in which `add_class` announces them.
     """
@@ -82,7 +81,6 @@ class Expansion:
         dim: int,
         *,
         C: float = 1.0,
-        class_weight: dict[int, float] | None = None,
         points_max: int = POINTS_MAX,
         cache_bytes: int = CACHE_BYTES,
         seed: int = 0,
@@ -92,9 +90,6 @@ class Expansion:
             raise ValueError(f"C must be > 0 and < 1e15, got {C}")
         if not 0 < dim < 2**31:
             raise ValueError(f"dim must be from 1 to 2^31 - 1, got {dim}")
-        for number, weight in (class_weight or {}).items():
-            if not (0 < C * weight < 1e15):
-                raise ValueError(f"C times class_weight must be > 0 and < 1e15, got {C} * {weight} for class {number}")
         if not points_max > 1:
             raise ValueError(f"points_max must be > 1, got {points_max}")
         if dtype not in (np.float32, np.float64):
@@ -102,12 +97,12 @@ class Expansion:
         self.kernel = kernel
         self.dim = dim
         self.C = C
-        self.class_weight = dict(class_weight or {})
         self.points_max = points_max
         self.cache_bytes = cache_bytes
         self.dtype = dtype
         self.random = np.array([seed], np.uint64)
         self.seen = np.zeros(0, np.int64)
+        self.weights = np.zeros(0)
         self.points = pts.empty_points(dim, dtype)
         self.machine = m.empty_machine(0, self.points.start.size)
         self.cache = new_cache(self.points, dim, cache_bytes)
@@ -127,10 +122,12 @@ class Expansion:
     @property
     def bounds(self) -> Array:
         """C times the weight of each class."""
-        return np.array([self.C * self.class_weight.get(c, 1.0) for c in range(self.classes)])
+        return self.C * self.weights
 
-    def add_class(self) -> None:
-        """Announce one more class; its examples may come from now on."""
+    def add_class(self, weight: float = 1.0) -> None:
+        """Announce one more class; its examples may come from now on. Their bound is C times `weight`."""
+        if not (0 < self.C * weight < 1e15):
+            raise ValueError(f"C times the weight of a class must be > 0 and < 1e15, got {self.C} * {weight}")
         classes = self.classes + 1
         if classes > CLASSES_MAX:
             raise ValueError(f"at most {CLASSES_MAX} classes, got one more")
@@ -139,6 +136,7 @@ class Expansion:
         elif classes > 2:
             self.machine = m.with_more_classes(self.machine, classes, self.slots, self.bounds)
         self.seen = np.append(self.seen, 0)
+        self.weights = np.append(self.weights, weight)
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -246,6 +244,7 @@ class Expansion:
             "steps": machine.count[STEPS : STEPS + 1].copy(),
             "learned": machine.count[LEARNED : LEARNED + 1].copy(),
             "seen": self.seen.copy(),
+            "weights": self.weights.copy(),
             "random": self.random.copy(),
         }
 
@@ -293,9 +292,10 @@ class Expansion:
             checked.take("steps", np.int64, (1,), 0, 2**62)[0],
             checked.take("learned", np.int64, (1,), 0, 2**62)[0],
         )
+        weights = checked.take("weights", np.float64, (classes,))
         random = checked.take("random", np.uint64, (1,))
         self.points = _points_with_holes(rows, live, n, cap, self.dim)
-        self.machine, self.seen, self.random = machine, seen, random
+        self.machine, self.seen, self.weights, self.random = machine, seen, weights, random
         self.cache = new_cache(self.points, self.dim, self.cache_bytes)
 
 

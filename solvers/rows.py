@@ -55,6 +55,30 @@ class Rows:
             self.dim,
         )
 
+    def take(self, wanted: Array) -> Rows:
+        """The rows of these numbers, ascending, as a batch of their own."""
+        lengths = np.diff(self.indptr)[wanted]
+        indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        source = np.repeat(self.indptr[wanted] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Rows(
+            indptr, self.indices[source], self.values[source], self.norms[wanted], self.selves[wanted], self.dim
+        )
+
+
+def joined(batches: list[Rows]) -> Rows:
+    """Several batches as one, in order. There must be at least one."""
+    if len(batches) == 1:
+        return batches[0]
+    ends = np.cumsum([0] + [int(b.indptr[-1]) for b in batches])
+    return Rows(
+        np.concatenate([b.indptr[: len(b)] + end for b, end in zip(batches, ends, strict=False)] + [ends[-1:]]),
+        np.concatenate([b.indices for b in batches]),
+        np.concatenate([b.values for b in batches]),
+        np.concatenate([b.norms for b in batches]),
+        np.concatenate([b.selves for b in batches]),
+        batches[0].dim,
+    )
+
 
 @compiled
 def _count_nonzero(X, counts):

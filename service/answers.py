@@ -1,0 +1,137 @@
+"""First answers: an example with an id is learned once, and a repeat is answered as the first time.
+
+Kept for the newest examples only, in arrays used as a ring, so that memory is bounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from service.events import Learned
+from service.examples import SERVER_ID
+
+Array = np.ndarray[Any, Any]
+
+RING_MIN = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was answered when the example was learned; prediction is a class number or UNKNOWN."""
+
+    content: bytes
+    prediction: int
+    score: float
+
+
+class Answers:
+    """First answers of examples oldest..newest, at most `kept` of them."""
+
+    def __init__(self, kept: int) -> None:
+        self.kept = kept
+        self.newest = 0
+        self._ids: list[str | None] = []
+        self._by_id: dict[str, int] = {}
+        self._contents = np.zeros((0, 16), np.uint8)
+        self._predictions = np.zeros(0, np.int32)
+        self._scores = np.zeros(0)
+
+    @property
+    def oldest(self) -> int:
+        """Number of the oldest example whose answer is kept."""
+        return max(1, self.newest - self.kept + 1)
+
+    def add(self, event: Learned, predictions: Array, scores: Array) -> None:
+        """Keep the answers of a batch; forget the oldest where there are more than `kept`."""
+        m = len(event.ids)
+        self._grow(min(self.kept, self.newest + m))
+        size = len(self._ids)
+        for index, given in enumerate(event.ids):
+            number = event.first + index
+            place = number % size
+            former = self._ids[place]
+            if former is not None and self._by_id.get(former) == number - size:
+                del self._by_id[former]
+            self._ids[place] = given
+            if given is not None:
+                self._by_id[given] = number
+        tail = min(m, size)  # of a batch longer than the ring, the end
+        places = (event.first + np.arange(m - tail, m)) % size
+        self._contents[places] = np.frombuffer(b"".join(event.contents[m - tail :]), np.uint8).reshape(-1, 16)
+        self._predictions[places] = predictions[m - tail :]
+        self._scores[places] = scores[m - tail :]
+        self.newest += m
+
+    def find(self, given: str) -> Answer | None:
+        """The first answer of an id, None if it is unknown or no longer kept."""
+        number = self.number_of(given)
+        if number is None or not self.oldest <= number <= self.newest:
+            return None
+        place = number % len(self._ids)
+        return Answer(self._contents[place].tobytes(), int(self._predictions[place]), float(self._scores[place]))
+
+    def number_of(self, given: str) -> int | None:
+        """The number of the example with this id; for a server's id whether or not it is kept."""
+        if given.startswith(SERVER_ID):
+            digits = given[len(SERVER_ID) :]
+            number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else 0
+            if not 1 <= number <= self.newest:
+                return None
+            # An example with an id of its own is not also known by its number.
+            kept = number >= self.oldest
+            return None if kept and self._ids[number % len(self._ids)] is not None else number
+        return self._by_id.get(given)
+
+    def _grow(self, needed: int) -> None:
+        size = len(self._ids)
+        if needed <= size:
+            return
+        # The ring goes round by `number % size`: a larger one has other places.
+        larger = min(self.kept, max(needed, 2 * size, RING_MIN))
+        numbers = np.arange(max(1, self.newest - size + 1), self.newest + 1)
+        old, new = numbers % max(size, 1), numbers % larger
+        ids: list[str | None] = [None] * larger
+        for a, b in zip(old, new, strict=True):
+            ids[b] = self._ids[a]
+        self._ids = ids
+        for name, empty in (
+            ("_contents", np.zeros((larger, 16), np.uint8)),
+            ("_predictions", np.zeros(larger, np.int32)),
+            ("_scores", np.zeros(larger)),
+        ):
+            if numbers.size:
+                empty[new] = getattr(self, name)[old]
+            setattr(self, name, empty)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The answers as facts and arrays, in the order of the examples."""
+        numbers = np.arange(self.oldest, self.newest + 1)
+        places = numbers % max(len(self._ids), 1)
+        return (
+            {"newest": self.newest, "ids": [self._ids[p] for p in places]},
+            {
+                "contents": self._contents[places],
+                "predictions": self._predictions[places],
+                "scores": self._scores[places],
+            },
+        )
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over a state of `state`."""
+        ids: list[str | None] = facts["ids"][-self.kept :]
+        newest = int(facts["newest"])
+        self.newest = 0
+        self._grow(min(self.kept, max(len(ids), 1)))
+        self.newest = newest
+        places = np.arange(newest - len(ids) + 1, newest + 1) % len(self._ids)
+        for place, given, number in zip(places, ids, range(newest - len(ids) + 1, newest + 1), strict=True):
+            self._ids[place] = given
+            if given is not None:
+                self._by_id[given] = number
+        if ids:
+            self._contents[places] = arrays["contents"][-len(ids) :]
+            self._predictions[places] = arrays["predictions"][-len(ids) :]
+            self._scores[places] = arrays["scores"][-len(ids) :]

@@ -1,0 +1,107 @@
+"""The application: settings in, a server out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.api import bad_query, router, unknown_route
+from service.edge import Edge, error_response
+from service.errors import BadRequest, InternalError, MethodNotAllowed, ServiceError
+from service.registry import Registry
+from service.settings import Settings
+from service.store.base import Store
+from service.store.sqlite import SQLiteStore
+
+log = logging.getLogger(__name__)
+
+
+def create_app(settings: Settings | None = None, open_store: Callable[[], Store] | None = None) -> FastAPI:
+    """The ASGI application. `open_store` makes its store at start-up; by default the embedded one in data_dir."""
+    chosen = settings or Settings()
+    make_store = open_store or (lambda: SQLiteStore(chosen.data_dir))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        registry = app.state.registry = Registry(make_store(), chosen)
+        starting = asyncio.create_task(registry.start())
+        starting.add_done_callback(_tell_failure)
+        yield
+        if not starting.done():
+            starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await registry.stop()
+
+    app = FastAPI(title="hinged", version=_version(), lifespan=lifespan)
+    app.include_router(router)
+    app.add_middleware(Edge, settings=chosen)
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _query_error)
+    app.add_exception_handler(Exception, _unforeseen)
+    return app
+
+
+def serve(settings: Settings | None = None) -> None:
+    """Run the server until SIGINT or SIGTERM; drains within shutdown_s."""
+    chosen = settings or Settings()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    uvicorn.run(
+        create_app(chosen),
+        host=chosen.host,
+        port=chosen.port,
+        access_log=False,  # query strings may hold examples
+        log_config=None,
+        timeout_graceful_shutdown=max(1, round(chosen.shutdown_s)),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("hinged")
+    except PackageNotFoundError:  # run from a folder that was not installed
+        return "0"
+
+
+def _tell_failure(starting: asyncio.Task[None]) -> None:
+    if not starting.cancelled() and starting.exception() is not None:
+        log.error("the server cannot get ready", exc_info=starting.exception())
+
+
+async def _service_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)  # noqa: S101  registered for these
+    return error_response(error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """The framework's own refusals in the shape of all others."""
+    assert isinstance(error, HTTPException)  # noqa: S101
+    match error.status_code:
+        case 404:
+            return error_response(unknown_route(request.url.path))
+        case 405:
+            response = error_response(MethodNotAllowed(f"{request.method} is not a method of this route"))
+            response.headers.update(error.headers or {})
+            return response
+        case _:
+            return error_response(BadRequest(str(error.detail)))
+
+
+async def _query_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    return error_response(bad_query(error.errors()[0]))
+
+
+async def _unforeseen(_: Request, error: Exception) -> Response:
+    log.error("unforeseen", exc_info=error)
+    return error_response(InternalError("something unforeseen went wrong; the server's log has the traceback"))

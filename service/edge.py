@@ -1,0 +1,87 @@
+"""What a request must pass before any route sees it: an allowed Host, an allowed Origin, and one shape of refusal.
+
+A page in a browser can post to localhost, and a name that resolves to 127.0.0.1 makes it a same-origin page. So the
+Host must be one of the allowed names, and a write or a WebSocket that names an Origin must come from an allowed one,
+or from a page of this very server.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic_core import to_json
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.errors import BadRequest, Forbidden, QueueFull, ServiceError
+from service.settings import Settings
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class JSON(Response):
+    """A JSON answer, written by pydantic's encoder."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of the body."""
+        return to_json(content, inf_nan_mode="constants")
+
+
+def error_response(error: ServiceError) -> Response:
+    """The one shape of an error over HTTP."""
+    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, QueueFull) else None
+    return JSON(error.body(), error.status, headers)
+
+
+class Edge:
+    """ASGI middleware that refuses foreign hosts and foreign origins."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.hosts = {host.lower() for host in settings.allowed_hosts}
+        self.origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer why not."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        try:
+            self.check(scope)
+        except ServiceError as error:
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008, "reason": error.message})
+            else:
+                await error_response(error)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def check(self, scope: Scope) -> None:
+        """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
+        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1:
+            raise BadRequest(f"a request has one Host header, got {len(hosts)}")
+        if "*" not in self.hosts and _name_of(hosts[0]) not in self.hosts:
+            raise BadRequest(
+                f"host {hosts[0][:100]!r} is not allowed; HINGED_ALLOWED_HOSTS lists {', '.join(sorted(self.hosts))}"
+            )
+        if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
+            return
+        for name, value in headers:
+            if name == b"origin" and not self._may_write(value.lower(), hosts[0].lower()):
+                raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
+
+    def _may_write(self, origin: str, host: str) -> bool:
+        return origin in self.origins or urlsplit(origin).netloc == host
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, without its port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]

@@ -1,0 +1,154 @@
+"""Names to workers: creates, loads and deletes models, and keeps every one of them single."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from service.configuration import MODEL_NAME, Configuration
+from service.errors import Conflict, Invalid, NotFound, ServiceError, Unavailable
+from service.events import Created, configuration_of, decode_event
+from service.frames import BadFrame
+from service.model import Model
+from service.settings import Settings
+from service.store.base import Damaged, Event, Store
+from service.worker import Worker
+from solvers.warm import warm_up
+
+log = logging.getLogger(__name__)
+
+THREADS = 16  # mostly waiting for the store: appends of several models share an fsync
+
+
+class Registry:
+    """All models of a server. Methods run on one event loop."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.settings = settings
+        self.ready = False
+        self._store = store
+        self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="hinged")
+        self._workers: dict[str, Worker] = {}
+        self._broken: dict[str, str] = {}  # models that could not be loaded, and why
+        self._changing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Compile the kernels, then load every model that the store holds."""
+        started = time.monotonic()
+        await self._run(warm_up)
+        log.info("kernels are compiled, %.1f s", time.monotonic() - started)
+        for name in await self._run(self._store.models):
+            try:
+                model = await self._run(self._load, name)
+            except (ServiceError, Damaged, BadFrame, ValueError) as error:
+                log.exception("model %s cannot be loaded", name)
+                self._broken[name] = str(error)
+            else:
+                self._workers[name] = Worker(model, self._store, self.settings, self._executor)
+        self.ready = True
+        log.info("ready with %d models, %.1f s", len(self._workers), time.monotonic() - started)
+
+    async def stop(self) -> None:
+        """Let every worker finish what it has, keep snapshots, close the store."""
+        await asyncio.gather(*(worker.stop() for worker in self._workers.values()))
+        await asyncio.to_thread(self._executor.shutdown)
+        self._store.close()
+
+    def names(self) -> list[str]:
+        """Names of the models, sorted."""
+        return sorted([*self._workers, *self._broken])
+
+    def get(self, name: str) -> Worker:
+        """The worker of a model. NotFound if there is none, Unavailable if it could not be loaded."""
+        self._check_ready()
+        worker = self._workers.get(name)
+        if worker is not None:
+            return worker
+        check_name(name)
+        if name in self._broken:
+            raise Unavailable(f"model {name} could not be loaded: {self._broken[name]}")
+        raise NotFound(f"there is no model {name!r}")
+
+    async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
+        """A model of this name and configuration, and whether it is new. Conflict if it is there with another one."""
+        self._check_ready()
+        check_name(name)
+        async with self._changing:
+            if name in self._workers or name in self._broken:
+                worker = self.get(name)
+                if worker.model.configuration != configuration:
+                    raise Conflict(
+                        f"model {name!r} exists with another configuration",
+                        configuration=worker.model.configuration.model_dump(mode="json"),
+                    )
+                return worker, False
+            if len(self._workers) >= self.settings.models_max:
+                raise Conflict(f"the server has {len(self._workers)} models of at most {self.settings.models_max}")
+            await self._run(warm_up, configuration.dtype)
+            created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
+            await self._run(self._store.create, name, Event(created.KIND, created.encode()))
+            model = self._new_model(name, configuration)
+            model.apply(1, created)
+            worker = self._workers[name] = Worker(model, self._store, self.settings, self._executor)
+            return worker, True
+
+    async def delete(self, name: str) -> None:
+        """Remove a model, its log and its snapshots."""
+        async with self._changing:
+            if name not in self._broken:
+                worker = self.get(name)
+                del self._workers[name]
+                await worker.stop()
+            await self._run(self._store.delete, name)
+            self._broken.pop(name, None)
+
+    def _check_ready(self) -> None:
+        if not self.ready:
+            raise Unavailable("the server is starting: it compiles kernels and loads models")
+
+    async def _run(self, function: Any, *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+
+    def _sizes(self) -> dict[str, int]:
+        return {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
+
+    def _new_model(self, name: str, configuration: Configuration) -> Model:
+        return Model(name, configuration, **self._sizes())
+
+    def _load(self, name: str) -> Model:
+        return load_model(self._store, name, **self._sizes())
+
+
+def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> Model:
+    """The newest good snapshot and the log behind it. Damaged or ValueError where the log itself cannot be read."""
+    sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
+    model = None
+    for position in store.snapshots(name):
+        try:
+            model = Model.restore(name, store.get_snapshot(name, position), **sizes)
+            break
+        except (Damaged, ValueError) as error:
+            log.warning("model %s: the snapshot at %d is not used: %s", name, position, error)
+    if model is not None:
+        warm_up(model.configuration.dtype)
+    for position, record in store.read(name, model.position if model else 0):
+        event = decode_event(record.kind, record.payload)
+        if model is None:
+            model = Model(name, configuration_of(event), **sizes)
+            warm_up(model.configuration.dtype)
+        model.apply(position, event)
+    if model is None:
+        raise BadFrame(f"model {name} has neither a readable snapshot nor the beginning of its log")
+    return model
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could not be a file's name or part of a key."""
+    if not MODEL_NAME.fullmatch(name):
+        raise Invalid(
+            f"a model's name has 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-' and begins with a letter or a digit, "
+            f"got {name[:80]!r}"
+        )

@@ -1,0 +1,295 @@
+"""One writer a model: takes what has queued up as a micro-batch, logs it, applies it, publishes, answers.
+
+The order never changes: validate, append durably (one fsync for the whole micro-batch), apply, publish, acknowledge.
+Predictions read what was published last and wait for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from service.answers import Answer
+from service.errors import QueueFull, ServiceError, Unavailable
+from service.events import Finished, Learned, ModelEvent, decode_event
+from service.labels import Label
+from service.metrics import UNKNOWN
+from service.model import Model, Outcome, Published
+from service.plan import Fate, LearnRequest, make_plan
+from service.settings import Settings
+from service.store.base import Event, OutcomeUnknown, PositionTaken, Store
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """The answer to one learned example; prediction and score are None where no class was known, or no longer are."""
+
+    id: str
+    prediction: Label | None
+    score: float | None
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LearnAnswer:
+    """Answers in the order of the request, and the position at which the model then stood."""
+
+    position: int
+    results: list[Learnt]
+
+
+@dataclass(slots=True)
+class _Job:
+    """Work that waits: a LearnRequest, or the name of something else to do."""
+
+    work: LearnRequest | str
+    future: asyncio.Future[Any]
+
+    @property
+    def examples(self) -> int:
+        return len(self.work.ids) if isinstance(self.work, LearnRequest) else 0
+
+
+class Worker:
+    """Owns a model. Everything that changes the model goes through its queue."""
+
+    def __init__(self, model: Model, store: Store, settings: Settings, executor: Executor) -> None:
+        self.model = model
+        self.published: Published = model.published()
+        self._store = store
+        self._settings = settings
+        self._executor = executor
+        self._jobs: deque[_Job] = deque()
+        self._waiting_examples = 0
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._failed: str | None = None
+        self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
+        self._snapshot_learned = model.learned
+        self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
+
+    # -- what callers use, on the event loop ----------------------------------------------------------------------
+
+    async def learn(self, request: LearnRequest) -> LearnAnswer:
+        """Learn a request's examples; returns when they are durable and applied.
+
+        QueueFull where too much waits; the errors of the plan; StoreUnavailable when nothing was acknowledged.
+        """
+        limit = self._settings.queue_examples_max
+        if self._waiting_examples and self._waiting_examples + len(request.ids) > limit:
+            raise QueueFull(f"{self._waiting_examples} examples of at most {limit} wait for model {self.model.name}")
+        answer: LearnAnswer = await self._enqueue(request)
+        return answer
+
+    async def finish(self) -> dict[str, Any]:
+        """Run the finishing step; returns its figures."""
+        figures: dict[str, Any] = await self._enqueue("finish")
+        return figures
+
+    async def describe(self) -> dict[str, Any]:
+        """The model in figures, as of after what is under way."""
+        figures: dict[str, Any] = await self._enqueue("describe", first=True)
+        return figures
+
+    async def stop(self) -> None:
+        """Refuse new work, do what has queued up, keep a snapshot."""
+        if not self._stopping:
+            self._stopping = True
+            self._wake.set()
+        await self._task
+
+    def _enqueue(self, work: LearnRequest | str, *, first: bool = False) -> asyncio.Future[Any]:
+        if self._failed:
+            raise Unavailable(f"model {self.model.name} has stopped: {self._failed}")
+        if self._stopping:
+            raise Unavailable("the server is stopping")
+        job = _Job(work, asyncio.get_running_loop().create_future())
+        if first:
+            self._jobs.appendleft(job)
+        else:
+            self._jobs.append(job)
+        self._waiting_examples += job.examples
+        self._wake.set()
+        return job.future
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._jobs:
+                if self._stopping:
+                    break
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            jobs = self._take()
+            try:
+                outcomes = await loop.run_in_executor(self._executor, self._do, jobs)
+            except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
+                self._fail(jobs, error)
+                continue
+            for job, outcome in zip(jobs, outcomes, strict=True):
+                _settle(job, outcome)
+        if not self._failed:
+            await loop.run_in_executor(self._executor, self._snapshot_at_end)
+
+    def _take(self) -> list[_Job]:
+        """The next job, and with a learn request all those right behind it that one micro-batch may hold."""
+        jobs = [self._jobs.popleft()]
+        examples = jobs[0].examples
+        while (
+            examples
+            and self._jobs
+            and self._jobs[0].examples
+            and examples + self._jobs[0].examples <= self._settings.micro_batch_examples_max
+        ):
+            jobs.append(self._jobs.popleft())
+            examples += jobs[-1].examples
+        self._waiting_examples -= examples
+        return jobs
+
+    def _fail(self, jobs: list[_Job], error: Exception) -> None:
+        log.error("model %s stops", self.model.name, exc_info=error)
+        self._failed = f"{type(error).__name__}, see the server's log"
+        for job in [*jobs, *self._jobs]:
+            _settle(job, Unavailable(f"model {self.model.name} has stopped: {self._failed}"))
+        self._jobs.clear()
+        self._waiting_examples = 0
+
+    # -- the work, on a thread of the executor --------------------------------------------------------------------
+
+    def _do(self, jobs: list[_Job]) -> Sequence[Any]:
+        try:
+            self._resolve()
+            first = jobs[0].work
+            if isinstance(first, LearnRequest):
+                return self._learn([job.work for job in jobs if isinstance(job.work, LearnRequest)])
+            if first == "describe":
+                return [self.model.describe()]
+            return [self._finish()]
+        except ServiceError as error:
+            return [error] * len(jobs)
+
+    def _learn(self, requests: list[LearnRequest]) -> list[LearnAnswer | ServiceError]:
+        plan = make_plan(self.model, requests, self._find_forgotten, self._settings.classes_max, _now_ms())
+        first_new = self.model.learned + 1
+        outcomes = self._commit(plan.events)
+        predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
+        scores = np.concatenate([o.scores for o in outcomes] or [np.zeros(0)]).tolist()
+        self._snapshot_when_due()
+        return [self._answer(fates, first_new, predictions, scores) for fates in plan.fates]
+
+    def _answer(
+        self, fates: list[Fate] | ServiceError, first_new: int, predictions: list[int], scores: list[float]
+    ) -> LearnAnswer | ServiceError:
+        if isinstance(fates, ServiceError):
+            return fates
+        labels = self.model.labels.labels
+        results = []
+        for fate in fates:
+            if fate.answer is not None:
+                number, score = fate.answer.prediction, fate.answer.score
+            else:
+                number, score = predictions[fate.new or 0], scores[fate.new or 0]
+            known = number != UNKNOWN
+            results.append(
+                Learnt(
+                    fate.given if fate.given is not None else f"@{first_new + (fate.new or 0)}",
+                    labels[number] if known else None,
+                    score if known else None,
+                    fate.duplicate,
+                )
+            )
+        return LearnAnswer(self.model.position, results)
+
+    def _finish(self) -> dict[str, Any]:
+        outcome = self._commit([Finished(_now_ms())])[0]
+        self._snapshot_when_due(at_once=True)  # a recovery need not run the finishing step again
+        figures = self.model.describe()
+        wanted = ("model", "position", "support_vectors", "points", "duality_gap")
+        return {**{name: figures[name] for name in wanted}, "steps": outcome.steps}
+
+    def _commit(self, events: list[ModelEvent]) -> list[Outcome]:
+        """Append events durably, apply them, publish."""
+        if not events:
+            return []
+        model = self.model
+        records = [Event(e.KIND, e.encode(), e.given_ids if isinstance(e, Learned) else ()) for e in events]
+        try:
+            self._store.append(model.name, model.position, records)
+        except PositionTaken:
+            self._unresolved = True
+            raise
+        except OutcomeUnknown:
+            self._unresolved = True
+            # If the log holds exactly these events, they are durable and nothing went wrong but the answer.
+            if self._store.end(model.name) != model.position + len(events):
+                raise
+            self._unresolved = False
+        outcomes = [model.apply(model.position + 1, event) for event in events]
+        self.published = model.published()
+        return outcomes
+
+    def _resolve(self) -> None:
+        """After an append of unknown outcome: apply what stands in the log behind the model."""
+        if not self._unresolved:
+            return
+        for position, record in self._store.read(self.model.name, self.model.position):
+            self.model.apply(position, decode_event(record.kind, record.payload))
+        self.published = self.model.published()
+        self._unresolved = False
+
+    def _find_forgotten(self, ids: Sequence[str]) -> dict[str, Answer]:
+        """From the log, the contents of examples whose first answers the model no longer keeps."""
+        if self.model.learned <= self.model.answers.kept:
+            return {}
+        found = {}
+        for given, position in self._store.find(self.model.name, ids).items():
+            _, record = next(self._store.read(self.model.name, position - 1))
+            event = decode_event(record.kind, record.payload)
+            if isinstance(event, Learned):
+                found[given] = Answer(event.contents[event.ids.index(given)], UNKNOWN, 0.0)
+        return found
+
+    def _snapshot_when_due(self, *, at_once: bool = False) -> None:
+        if at_once or self.model.learned - self._snapshot_learned >= self._settings.snapshot_examples:
+            self._snapshot_learned = self.model.learned
+            # Taken here, between two micro-batches; written beside the next ones.
+            self._executor.submit(self._write_snapshot, self.model.position, self.model.snapshot())
+
+    def _write_snapshot(self, position: int, state: bytes) -> None:
+        try:
+            self._store.put_snapshot(self.model.name, position, state)
+        except (ServiceError, KeyError):  # the log still has everything
+            log.warning("snapshot of model %s at %d was not kept", self.model.name, position, exc_info=True)
+
+    def _snapshot_at_end(self) -> None:
+        if self._unresolved or self.model.position in self._store.snapshots(self.model.name):
+            return
+        self._write_snapshot(self.model.position, self.model.snapshot())
+
+
+def _settle(job: _Job, outcome: Any) -> None:
+    if job.future.done():  # the client has gone
+        return
+    if isinstance(outcome, ServiceError):
+        job.future.set_exception(outcome)
+    else:
+        job.future.set_result(outcome)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+

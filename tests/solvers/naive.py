@@ -1,0 +1,99 @@
+"""Plain loops that do what the compiled solvers do, to be compared with them. Slow and obvious."""
+
+import math
+
+import numpy as np
+
+
+def kernel_value(name, x, z, gamma=1.0, degree=3, coef0=0.0):
+    dot = sum(a * b for a, b in zip(x, z, strict=True))
+    if name == "linear":
+        return dot
+    if name == "polynomial":
+        return (gamma * dot + coef0) ** degree
+    if name == "rbf":
+        return math.exp(-gamma * sum((a - b) ** 2 for a, b in zip(x, z, strict=True)))
+    return math.exp(-gamma * sum(abs(a - b) for a, b in zip(x, z, strict=True)))
+
+
+NEAR = 1e-9
+
+
+class NaiveLASVM:
+    """One column of LASVM as the paper lists it, one example at a time from a given state.
+
+    After a free step g_i = g_j but for rounding, so which of two equal extremes comes next is rounding's choice, and
+    what follows differs. So a step has several right outcomes, one for each choice among extremes that are equal
+    within NEAR; `outcomes` lists them all. alpha and g are dictionaries over S.
+    """
+
+    def __init__(self, K, y, C, tol, delta_max=math.inf):
+        self.K, self.y, self.C, self.tol, self.delta_max = K, y, C, tol, delta_max
+
+    def lower(self, s):
+        return min(0.0, self.C * self.y[s])
+
+    def upper(self, s):
+        return max(0.0, self.C * self.y[s])
+
+    def extremes(self, alpha, g):
+        up = {s: g[s] for s in g if alpha[s] < self.upper(s)}
+        down = {s: g[s] for s in g if alpha[s] > self.lower(s)}
+        return (
+            [s for s in up if up[s] > max(up.values()) - NEAR],
+            [s for s in down if down[s] < min(down.values()) + NEAR],
+        )
+
+    def bias(self, alpha, g):
+        i, j = self.extremes(alpha, g)
+        if i and j:
+            return (g[i[0]] + g[j[0]]) / 2, g[i[0]] - g[j[0]]
+        return g[(i or j)[0]], 0.0
+
+    def search(self, alpha, g, i, j):
+        alpha, g = dict(alpha), dict(g)
+        curvature = self.K[i, i] + self.K[j, j] - 2 * self.K[i, j]
+        room_i, room_j = self.upper(i) - alpha[i], alpha[j] - self.lower(j)
+        step = min(room_i, room_j)
+        if curvature > 0:
+            step = min(step, (g[i] - g[j]) / curvature)
+        # What reaches the box is set on it exactly.
+        alpha[i] = self.upper(i) if step >= room_i else alpha[i] + step
+        alpha[j] = self.lower(j) if step >= room_j else alpha[j] - step
+        for s in g:
+            g[s] -= step * (self.K[i, s] - self.K[j, s])
+        return alpha, g
+
+    def outcomes(self, alpha, g, k):
+        """Every right (alpha, g) of PROCESS(k) and REPROCESS, before the removal step."""
+        f = sum(alpha[s] * self.K[s, k] for s in alpha)
+        alpha, g = {**alpha, k: 0.0}, {**g, k: self.y[k] - f}
+        i, j = self.extremes(alpha, g)
+        i, j = ([k], j) if self.y[k] > 0 else (i, [k])
+        return [end for start in self._each(alpha, g, i, j) for end in self._reprocessed(*start)]
+
+    def _each(self, alpha, g, i, j):
+        pairs = [(a, b) for a in i for b in j if g[a] - g[b] > self.tol]
+        return [self.search(alpha, g, a, b) for a, b in pairs] or [(alpha, g)]
+
+    def _reprocessed(self, alpha, g):
+        i, j = self.extremes(alpha, g)
+        if not (i and j and g[i[0]] - g[j[0]] > self.tol):
+            return [(alpha, g)]
+        ends = []
+        for moved in self._each(alpha, g, i, j):
+            ends += [moved] if self.bias(*moved)[1] <= self.delta_max else self._reprocessed(*moved)
+        return ends
+
+    def blatant(self, alpha, g, s):
+        """How far s, with alpha_s = 0, is beyond the extreme that lets it go; negative if it must stay."""
+        i, j = self.extremes(alpha, g)
+        if alpha[s] != 0:
+            return -math.inf
+        if self.y[s] < 0:
+            return g[s] - g[i[0]] if i else math.inf
+        return g[j[0]] - g[s] if j else math.inf
+
+
+def gram(name, X, **parameters):
+    return np.array([[kernel_value(name, x, z, **parameters) for z in X] for x in X])

@@ -1,0 +1,156 @@
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from solvers.kernels import KERNELS, exp_in_place, kernel_row, make_kernel
+from solvers.points import append_point, empty_points, points_from_rows
+from solvers.rows import rows_from_csr, rows_from_dense
+
+PARAMETERS = {"gamma": 0.3, "degree": 3, "coef0": 0.5}
+DTYPES = [np.float32, np.float64]
+
+matrices = st.integers(1, 40).flatmap(
+    lambda n: st.integers(1, 12).flatmap(
+        lambda dim: st.lists(
+            st.lists(
+                st.one_of(st.just(0.0), st.floats(-4, 4, width=32)), min_size=dim, max_size=dim
+            ),
+            min_size=n,
+            max_size=n,
+        )
+    )
+)
+
+
+def row_of(kernel, points, rows, r, begin=0, end=None):
+    end = len(rows) if end is None else end
+    first, last = rows.indptr[r], rows.indptr[r + 1]
+    out = np.empty(points.start.size, rows.values.dtype)
+    spread = np.zeros(rows.dim, rows.values.dtype)
+    kernel_row(
+        kernel, rows.indices[first:last], rows.values[first:last], rows.norms[r], points, begin, end, spread, out
+    )
+    assert not spread.any()
+    return out[begin:end]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", KERNELS)
+@settings(max_examples=25, deadline=None)
+@given(X=matrices)
+def test_kernel_rows_agree_with_plain_loops(name, dtype, X):
+    kernel = make_kernel(name, **PARAMETERS)
+    rows = rows_from_dense(np.array(X), kernel, len(X[0]), dtype)
+    points = points_from_rows(rows, len(X[0]))
+    for r in range(len(X)):
+        expected = [naive.kernel_value(name, X[r], z, **PARAMETERS) for z in X]
+        tolerance = {"rtol": 3e-5, "atol": 3e-4} if dtype is np.float32 else {"rtol": 1e-12, "atol": 1e-12}
+        np.testing.assert_allclose(row_of(kernel, points, rows, r), expected, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", KERNELS)
+@settings(max_examples=25, deadline=None)
+@given(X=matrices, split=st.integers(0, 40))
+def test_a_kernel_value_has_the_same_bits_however_it_is_come_by(name, dtype, X, split):
+    kernel = make_kernel(name, **PARAMETERS)
+    dim = len(X[0])
+    rows = rows_from_dense(np.array(X), kernel, dim, dtype)
+    by_columns = points_from_rows(rows, dim)
+    sparse_only = by_columns._replace(columns=np.zeros((0, 0), dtype))
+    one_by_one = empty_points(dim, dtype, len(X), int(rows.indptr[-1]) + 1)
+    for r in range(len(X)):
+        first, last = rows.indptr[r], rows.indptr[r + 1]
+        append_point(one_by_one, rows.indices[first:last], rows.values[first:last], rows.norms[r], rows.selves[r])
+    K = np.array([row_of(kernel, by_columns, rows, r) for r in range(len(X))])
+    assert np.array_equal(K, K.T)
+    assert np.array_equal(K.diagonal(), rows.selves)
+    split = min(split, len(X))
+    for r in range(len(X)):
+        parts = [row_of(kernel, by_columns, rows, r, 0, split), row_of(kernel, by_columns, rows, r, split)]
+        assert np.array_equal(K[r], np.concatenate(parts))
+        assert np.array_equal(K[r], row_of(kernel, sparse_only, rows, r))
+        assert np.array_equal(K[r], row_of(kernel, one_by_one, rows, r))
+
+
+def test_long_rows_have_the_same_bits_as_short_ones():
+    X = np.random.default_rng(0).standard_normal((3000, 5))
+    kernel = make_kernel("rbf", 0.2)
+    rows = rows_from_dense(X, kernel, 5)
+    points = points_from_rows(rows, 5)
+    whole = row_of(kernel, points, rows, 7)
+    pieces = [row_of(kernel, points, rows, 7, b, min(b + 77, 3000)) for b in range(0, 3000, 77)]
+    assert np.array_equal(whole, np.concatenate(pieces))
+
+
+def test_the_float32_exponential_is_within_two_units_in_the_last_place():
+    x = -np.concatenate(([0.0], np.geomspace(1e-8, 87.0, 200_001))).astype(np.float32)
+    expected = np.exp(x.astype(np.float64))
+    got = run_exp(x.copy())
+    assert got[0] == 1.0
+    assert (np.abs(got / expected - 1.0)).max() < 1.3e-7
+    assert run_exp(np.array([-1e30, -200.0], np.float32)).max() < 1e-37
+
+
+def run_exp(x):
+    from solvers.compiled import compiled
+
+    @compiled
+    def run(x):
+        exp_in_place(x)
+
+    run(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "complaint"),
+    [
+        ("sigmoid", {}, "kernel must be one of linear, polynomial, rbf, laplacian, got 'sigmoid'"),
+        ("rbf", {"gamma": 0.0}, "gamma must be finite and > 0, got 0.0"),
+        ("rbf", {"gamma": float("nan")}, "gamma must be finite and > 0, got nan"),
+        ("polynomial", {"degree": 0}, "degree must be an integer from 1 to 16, got 0"),
+        ("polynomial", {"coef0": -1.0}, "coef0 must be finite and >= 0"),
+    ],
+)
+def test_a_bad_kernel_is_refused_with_what_was_got(name, parameters, complaint):
+    with pytest.raises(ValueError, match=complaint.replace("(", r"\(")):
+        make_kernel(name, **parameters)
+
+
+def test_dense_and_sparse_spellings_of_a_point_are_the_same_row():
+    kernel = make_kernel("rbf", 1.0)
+    dense = rows_from_dense(np.array([[0.0, 2.5, 0.0, -1.0]]), kernel, 4)
+    sparse = rows_from_csr([0, 3], np.array([3, 0, 1]), np.array([-1.0, 0.0, 2.5]), kernel, 4)
+    for name in ("indptr", "indices", "values", "norms", "selves"):
+        assert np.array_equal(getattr(dense, name), getattr(sparse, name))
+
+
+@pytest.mark.parametrize(
+    ("X", "complaint"),
+    [
+        ([[1.0, 2.0], [1.0, np.nan]], "row 1: feature 1 is nan; numbers must be finite"),
+        ([[np.inf, 2.0]], "row 0: feature 0 is inf; numbers must be finite"),
+        ([[1e39, 2.0]], r"row 0: feature 0 is 1e\+39, too large for float32"),
+        ([[1e19, 2.0]], "row 0: its norm or its kernel value with itself is larger than 1e"),
+        ([[1.0]], "row 0: expected 2 features, got 1"),
+    ],
+)
+def test_a_bad_dense_row_is_refused_with_its_place(X, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        rows_from_dense(np.array(X), make_kernel("linear"), 2)
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "complaint"),
+    [
+        ([0, 5], [1.0, 1.0], r"row 0: index 5 is outside 0\.\.4"),
+        ([-1, 2], [1.0, 1.0], r"row 0: index -1 is outside 0\.\.4"),
+        ([3, 3], [1.0, 1.0], "row 0: index 3 is given twice"),
+        ([3, 1], [1.0, np.inf], "row 0: feature 1 is inf"),
+    ],
+)
+def test_a_bad_sparse_row_is_refused_with_its_place(indices, values, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        rows_from_csr([0, 2], np.array(indices), np.array(values), make_kernel("linear"), 5)
