@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from service.configuration import Configuration, default_configuration, parse_configuration
@@ -39,8 +40,6 @@ router = APIRouter(default_response_class=JSON)
 
 
 def _body_of(schema: Any) -> dict[str, Any]:
-    from pydantic import TypeAdapter  # noqa: PLC0415
-
     return {
         "requestBody": {
             "required": True,
@@ -92,8 +91,8 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/models", tags=["models"])
 async def list_models(request: Request) -> Response:
-    """Names of all models."""
-    return JSON({"models": _registry(request).names()})
+    """All models in short: configuration, position in the log, examples, classes."""
+    return JSON({"models": _registry(request).summaries()})
 
 
 @router.put("/models/{model}", tags=["models"], openapi_extra=_body_of(Configuration))

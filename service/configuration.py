@@ -142,10 +142,18 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
 def first_problem(error: ValidationError) -> str:
     """The first thing that is wrong, in one sentence: where, what is allowed, what was got."""
     problem = error.errors(include_url=False)[0]
-    place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in problem["loc"]).lstrip(".")
-    got = repr(problem["input"])
-    got = got if len(got) <= 80 else got[:77] + "..."
-    return f"{place or 'body'}: {problem['msg']}, got {got}"
+    return f"{place(problem['loc']) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+
+
+def place(loc: tuple[int | str, ...]) -> str:
+    """Where in a body something stands, as a.b[3]."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
+
+
+def shown(value: Any) -> str:
+    """What was got, cut to a length that a message bears."""
+    got = repr(value)
+    return got if len(got) <= 80 else got[:77] + "..."
 
 
 def default_configuration(template: str, dense: bool, dim: int, gamma: float, settings: Settings) -> Configuration:

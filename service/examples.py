@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAd
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.configuration import Configuration
+from service.configuration import Configuration, place, shown
 from service.errors import Invalid
 from service.labels import Label, label_key
 from solvers.rows import BadRow, Rows, rows_from_csr, rows_from_dense
@@ -124,14 +124,18 @@ def _examples(adapter: TypeAdapter[Any], body: bytes, parts: tuple[str, ...], ex
 
 
 def _problem(error: ValidationError) -> str:
-    # x may be of two forms: pydantic reports both; the one that got further is what was meant.
+    # x and y may be of several forms: pydantic reports each; the one that got furthest is what was meant.
     problems = error.errors(include_url=False)
-    deepest = max(problems, key=lambda p: len(p["loc"]))
-    names = [p for p in deepest["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str")]
-    place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in names).lstrip(".")
-    got = repr(deepest["input"])
-    got = got if len(got) <= 80 else got[:77] + "..."
-    return f"{place or 'body'}: {deepest['msg']}, got {got}"
+    problem = max(problems, key=lambda p: len(p["loc"]))
+    loc = tuple(p for p in problem["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str"))
+    if loc and loc[-1] == "y" and problem["type"] != "missing":
+        return f"{place(loc)}: a label is a string, an integer or a boolean, got {shown(problem['input'])}"
+    if loc and loc[-1] == "x" and problem["type"] != "missing":
+        return (
+            f'{place(loc)}: x is an array of numbers or {{"indices": [...], "values": [...]}}, '
+            f"got {shown(problem['input'])}"
+        )
+    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
 
 
 def check_ids(ids: Sequence[str | None], chars_max: int) -> None:

@@ -63,6 +63,7 @@ class Published:
     labels: tuple[Label, ...]
     names: tuple[str, ...]
     position: int
+    examples: int
 
     def predict(self, rows: Rows) -> list[tuple[Label | None, dict[str, float]]]:
         """For each row the predicted label (None while no class is known) and the score of each class by name."""
@@ -134,7 +135,7 @@ class Model:
     def published(self) -> Published:
         """The present state for predictions."""
         seen = tuple(self.labels.labels) if self.learned else ()
-        return Published(self.solver.view(), seen, tuple(self.labels.names), self.position)
+        return Published(self.solver.view(), seen, tuple(self.labels.names), self.position, self.learned)
 
     def describe(self) -> dict[str, Any]:
         """The model in figures."""

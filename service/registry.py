@@ -57,9 +57,21 @@ class Registry:
         await asyncio.to_thread(self._executor.shutdown)
         self._store.close()
 
-    def names(self) -> list[str]:
-        """Names of the models, sorted."""
-        return sorted([*self._workers, *self._broken])
+    def summaries(self) -> list[dict[str, Any]]:
+        """Every model in short, sorted by name, from what was published last; `error` where it could not be loaded."""
+        found: dict[str, dict[str, Any]] = {
+            name: {"model": name, "error": error} for name, error in self._broken.items()
+        }
+        for name, worker in self._workers.items():
+            published = worker.published
+            found[name] = {
+                "model": name,
+                "configuration": worker.model.configuration.model_dump(mode="json"),
+                "position": published.position,
+                "examples": published.examples,
+                "classes": list(published.labels),
+            }
+        return [found[name] for name in sorted(found)]
 
     def get(self, name: str) -> Worker:
         """The worker of a model. NotFound if there is none, Unavailable if it could not be loaded."""

@@ -1,7 +1,6 @@
 import naive
 import numpy as np
 import pytest
-from conftest import Stream, two_moons
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
@@ -9,6 +8,7 @@ from solvers.direction import NONE
 from solvers.expansion import PointsFull
 from solvers.kernels import KERNELS, make_kernel
 from solvers.lasvm import LASVM
+from streams import Stream, two_moons
 
 
 def check_invariants(stream, C, tolerance=1e-3):

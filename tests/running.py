@@ -1,0 +1,74 @@
+"""A real server in a process of its own, to be asked, stopped and killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parent.parent
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class RunningServer:
+    """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case."""
+
+    def __init__(self, data_dir, **settings):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = Path(data_dir).with_suffix(".log")
+        self.env = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("HINGED_")},
+            **{f"HINGED_{k.upper()}": str(v) for k, v in settings.items()},
+            "HINGED_DATA_DIR": str(data_dir),
+            "HINGED_PORT": str(self.port),
+        }
+        self.process = None
+
+    def start(self, wait=True):
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "hinged", "serve"], cwd=ROOT, env=self.env, stdout=log, stderr=log
+            )
+        if wait:
+            self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self, seconds=120):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with {self.process.returncode}: {self.log.read_text()[-2000:]}")
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=1).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
+
+    def kill(self):
+        """kill -9: nothing of the process gets to run."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def terminate(self):
+        """SIGTERM; returns the exit code once it has drained."""
+        self.process.terminate()
+        return self.process.wait(30)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.kill()

@@ -1,0 +1,41 @@
+import numpy as np
+from solvers.kernels import make_kernel
+from solvers.lasvm import LASVM
+from solvers.rows import rows_from_dense
+
+
+def two_moons(n, noise=0.25, seed=0):
+    """Two interleaved half circles and their labels -1, +1."""
+    random = np.random.default_rng(seed)
+    angle = random.uniform(0, np.pi, n)
+    y = random.choice([-1, 1], n)
+    X = np.c_[np.cos(angle), np.sin(angle)] * y[:, None] + np.c_[np.where(y > 0, 0.0, 1.0), np.where(y > 0, 0.0, 0.5)]
+    return X + noise * random.standard_normal((n, 2)), y
+
+
+class Stream:
+    """A solver and its examples, of +-1 labels or class numbers, learned in batches."""
+
+    def __init__(self, X, classes, kernel=None, batch=64, **parameters):
+        self.dtype = parameters.get("dtype", np.float32)
+        self.kernel = kernel or make_kernel("rbf", 1.0)
+        self.X, self.classes, self.batch = np.asarray(X, float), np.asarray(classes), batch
+        self.solver = LASVM(self.kernel, self.X.shape[1], **parameters)
+        for _ in range(max(2, int(self.classes.max()) + 1)):
+            self.solver.add_class()
+        self.scores = []
+
+    def rows(self, X):
+        return rows_from_dense(X, self.kernel, self.X.shape[1], self.dtype)
+
+    def learn(self, begin=0, end=None, again=False):
+        end = len(self.X) if end is None else end
+        for b in range(begin, end, self.batch):
+            e = min(b + self.batch, end)
+            self.scores.append(
+                self.solver.learn(self.rows(self.X[b:e]), self.classes[b:e], np.arange(b, e), again=again)
+            )
+        return self
+
+    def decision(self, X):
+        return self.solver.decision(self.rows(X))
