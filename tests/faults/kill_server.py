@@ -1,0 +1,233 @@
+"""kill -9 of the server at random moments under concurrent load.
+
+    python tests/faults/kill_server.py --kills 100 --clients 6
+
+Clients learn examples of two models, in requests of random size, most with ids, some without; a request with ids that
+was cut off is sent again until it is answered. Meanwhile the server is killed at random moments and started again. At
+the end the log is read by itself and compared with what the clients sent and what they were answered:
+
+lost        acknowledged, but not in the log
+invented    in the log, but never sent
+twice       in the log more than once
+state       the recovered state (newest snapshot and the log behind it), the log folded from its beginning, and a model
+            that was never interrupted and got the clients' examples one by one: equal to the bit
+answers     predictions and scores that clients got: those of the uninterrupted model
+"""
+
+import argparse
+import json
+import random
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from running import RunningServer
+from service.configuration import parse_configuration
+from service.events import Learned, decode_event
+from service.examples import digests, to_rows
+from service.model import Model
+from service.plan import LearnRequest, make_plan
+from service.registry import load_model
+from service.settings import Settings
+from service.store.sqlite import SQLiteStore
+
+CONFIGURATIONS = {
+    "two-moons": {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}},
+    "three-heaps": {"kernel": {"type": "laplacian", "gamma": 0.5}, "C": 5, "features": {"type": "sparse", "dim": 50}},
+}
+SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
+
+
+@dataclass
+class Traffic:
+    """What clients sent (by model: content of each example by id, and contents without id) and were answered."""
+
+    sent: dict = field(default_factory=lambda: {name: {} for name in CONFIGURATIONS})
+    nameless: dict = field(default_factory=lambda: {name: set() for name in CONFIGURATIONS})
+    acknowledged: dict = field(default_factory=lambda: {name: {} for name in CONFIGURATIONS})
+    requests: int = 0
+    retries: int = 0
+    differing: list = field(default_factory=list)
+
+
+def example(model, rng):
+    if model == "two-moons":
+        y = rng.random() < 0.5
+        x = [rng.gauss(1.0 if y else -1.0, 1.0), rng.gauss(0.0, 1.0)]
+        return x, y
+    y = rng.choice(["a", "b", "c"] if rng.random() < 0.9 else ["a"])
+    indices = sorted(rng.sample(range(50), 4))
+    return {"indices": indices, "values": [ord(y) - 97.0 + rng.random() for _ in indices]}, y
+
+
+def client(number, url, seed, traffic, stop):
+    with httpx.Client(base_url=url, timeout=30) as connection:
+        converse(connection, number, random.Random(seed * 1000 + number), traffic, stop)
+
+
+def converse(connection, number, rng, traffic, stop):
+    serial = 0
+    while not stop.is_set():
+        model = rng.choice(list(CONFIGURATIONS))
+        with_ids = rng.random() < 0.8
+        examples = []
+        for _ in range(rng.choice([1, 1, 2, 5, 20])):
+            x, y = example(model, rng)
+            one = {"x": x, "y": y}
+            if with_ids:
+                serial += 1
+                one["id"] = f"c{number}-{serial}"
+                traffic.sent[model][one["id"]] = (repr(x), y)
+            else:
+                traffic.nameless[model].add((repr(x), y))
+            examples.append(one)
+        results = send(connection, model, examples, with_ids, traffic, stop)
+        if results is None:
+            continue
+        known = traffic.acknowledged[model]
+        for result in results:
+            known[result["id"]] = (result["prediction"], result["score"])
+        if with_ids and rng.random() < 0.05:  # a retry that was not needed
+            again = send(connection, model, examples, with_ids, traffic, stop)
+            for result in again or ():
+                if not result["duplicate"] or known[result["id"]] != (result["prediction"], result["score"]):
+                    traffic.differing.append(result["id"])
+
+
+def send(connection, model, examples, with_ids, traffic, stop):
+    """The results of a request; None where it was cut off and must not, or can no longer, be sent again."""
+    while True:
+        traffic.requests += 1
+        try:
+            answer = connection.post(f"/models/{model}/learn", json={"examples": examples})
+        except httpx.TransportError:
+            answer = None
+        if answer is not None and answer.status_code == 200:
+            return answer.json()["results"]
+        if answer is not None and answer.status_code not in (429, 503):
+            raise AssertionError(answer.text)
+        if not with_ids or stop.is_set():
+            return None
+        traffic.retries += 1
+        time.sleep(0.02)
+
+
+def uninterrupted(name, log, traffic_examples):
+    """A model that got the examples of the log's order one by one, from what the clients had sent."""
+    settings = Settings()
+    configuration = parse_configuration(CONFIGURATIONS_JSON[name], settings)
+    model = Model(name, configuration, **SIZES)
+    model.apply(1, log[0])
+    answers = {}
+    for given, identity, x, y in traffic_examples:
+        rows = to_rows([x], configuration)
+        plan = make_plan(model, [LearnRequest([given], [y], rows, digests(rows, [y]))], lambda ids: {}, 256, 0)
+        outcomes = [model.apply(model.position + 1, event) for event in plan.events]
+        number, score = outcomes[-1].predictions[0], outcomes[-1].scores[0]
+        answers[identity] = (model.labels.labels[number], score) if number >= 0 else (None, None)
+    return model, answers
+
+
+def check_model(store, name, traffic):
+    """The figures of one model."""
+    log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
+    logged = [(event, r) for event in log if isinstance(event, Learned) for r in range(len(event.ids))]
+    ids = [event.id_of(r) for event, r in logged]
+    acknowledged = traffic.acknowledged[name]
+    lost = [i for i in acknowledged if i not in set(ids)]
+    invented, stream = [], []
+    labels = labels_of(log)
+    contents = {content: spelled for spelled in traffic.nameless[name] for content in [content_of(name, spelled)]}
+    for (event, r), identity in zip(logged, ids, strict=True):
+        given = event.ids[r]
+        if given is not None:
+            spelled = traffic.sent[name].get(given)
+            good = spelled is not None and content_of(name, spelled) == event.contents[r]
+        else:
+            spelled = contents.get(event.contents[r])
+            good = spelled is not None
+        if not good or labels[event.classes[r]] != spelled[1]:
+            invented.append(identity)
+        else:
+            stream.append((given, identity, eval(spelled[0], {}), spelled[1]))  # noqa: S307  our own repr
+    folded = Model(name, parse_configuration(CONFIGURATIONS_JSON[name], Settings()), **SIZES)
+    for position, event in enumerate(log, 1):
+        folded.apply(position, event)
+    recovered = load_model(store, name, **SIZES)
+    never, answers = uninterrupted(name, log, stream)
+    return {
+        "logged": len(ids),
+        "acknowledged": len(acknowledged),
+        "lost": len(lost),
+        "invented": len(invented),
+        "twice": len(ids) - len(set(ids)),
+        "wrong answers": sum(answers.get(i) != answer for i, answer in acknowledged.items()) + len(traffic.differing),
+        "snapshots": store.snapshots(name),
+        "recovered = folded": recovered.digest() == folded.digest() and recovered.position == folded.position,
+        "recovered = uninterrupted": recovered.digest() == never.digest(),
+    }
+
+
+CONFIGURATIONS_JSON = {name: json.dumps(c) for name, c in CONFIGURATIONS.items()}
+
+
+def content_of(name, spelled):
+    configuration = parse_configuration(CONFIGURATIONS_JSON[name], Settings())
+    return digests(to_rows([eval(spelled[0], {})], configuration), [spelled[1]])[0]  # noqa: S307
+
+
+def labels_of(log):
+    return [event.label for event in log if event.KIND == "class_added"]
+
+
+def run(folder, kills, clients, seed, load_s=(0.05, 0.9)):
+    """Kill the server `kills` times; the figures by model, and the traffic."""
+    rng = random.Random(seed)
+    server = RunningServer(folder / "data", snapshot_examples=200, shutdown_s=20)
+    traffic, stop = Traffic(), threading.Event()
+    server.start()
+    for name, body in CONFIGURATIONS_JSON.items():
+        answer = httpx.put(f"{server.url}/models/{name}", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 201, answer.text
+    threads = [
+        threading.Thread(target=client, args=(number, server.url, seed, traffic, stop)) for number in range(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(kills):
+            time.sleep(rng.uniform(*load_s))
+            server.kill()
+            server.start()
+        time.sleep(0.3)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        server.kill()  # no farewell snapshot: recovery is what is looked at
+    store = SQLiteStore(folder / "data")
+    try:
+        return {name: check_model(store, name, traffic) for name in CONFIGURATIONS}, traffic
+    finally:
+        store.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        figures, traffic = run(Path(folder), options.kills, options.clients, options.seed)
+    print(f"{options.kills} kills, {traffic.requests} requests, {traffic.retries} of them retries")
+    for name, found in figures.items():
+        print(name, *(f"{key}: {value}" for key, value in found.items()), sep="\n    ")
+
+
+if __name__ == "__main__":
+    main()
