@@ -147,6 +147,9 @@ def drop_row(cache, slot):
 @compiled
 def forget_slot(cache, slot):
     """Free the line of the newest slot and cut all others back before it: its point was taken back."""
+    line = cache.line_of[slot]
+    if line != NONE:
+        cache.counters[HAND] = line  # the next row goes where the memory is still warm
     drop_row(cache, slot)
     for line in range(cache.filled.shape[0]):
         cache.filled[line] = min(cache.filled[line], slot)

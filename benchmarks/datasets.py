@@ -1,0 +1,31 @@
+"""Reads the data sets of a folder given by --data: NAME.npz with X_train, y_train, X_test, y_test, dense or CSR parts."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+
+def load(folder: Path, name: str) -> list:
+    """X_train, y_train, X_test, y_test; sparse parts as scipy CSR."""
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as z:
+        parts = []
+        for part in ("train", "test"):
+            if f"X_{part}" in z:
+                X = z[f"X_{part}"]
+            else:
+                X = csr_matrix(
+                    tuple(z[f"X_{part}_{array}"] for array in ("data", "indices", "indptr")),
+                    shape=tuple(z[f"X_{part}_shape"]),
+                )
+            parts += [X, z[f"y_{part}"]]
+    return parts
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options that all benchmarks share."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
+    parser.add_argument("--runs", type=int, default=3, help="runs of the quick programs; medians are printed")
+    return parser
