@@ -19,6 +19,7 @@ from importlib.metadata import version
 import numpy as np
 from datasets import arguments, load
 from sklearn.svm import SVC
+
 from solvers.kernels import make_kernel
 from solvers.lasvm import LASVM
 from solvers.rows import rows_from_csr
@@ -81,7 +82,10 @@ def main():
         return float(np.median([run[name] for run in runs]))
 
     whole = median("pass") + median("finishing")
-    print(f"Python {platform.python_version()}, " + ", ".join(f"{p} {version(p)}" for p in ("numba", "numpy", "scikit-learn")))
+    print(
+        f"Python {platform.python_version()}, "
+        + ", ".join(f"{p} {version(p)}" for p in ("numba", "numpy", "scikit-learn"))
+    )
     print(f"{len(runs)} runs of LASVM with their own shuffles, medians; one of SVC\n")
     print("| program | CPU seconds | test accuracy | support vectors |")
     print("|---|---|---|---|")

@@ -1,4 +1,4 @@
-"""Reads the data sets of a folder given by --data: NAME.npz with X_train, y_train, X_test, y_test, dense or CSR parts."""
+"""Reads the data sets of a folder given by --data: NAME.npz with X_train, y_train, X_test, y_test, dense or CSR."""
 
 import argparse
 from pathlib import Path

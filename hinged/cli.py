@@ -118,9 +118,7 @@ def serve(**options: Any) -> None:
     show_default=True,
     help="Width of the kernel; scale is 1 / (dim * variance of the first 2,000 examples).",
 )
-@click.option(
-    "--C", "C", type=positive, metavar="NUMBER", default="1", show_default=True, help="Cost of an error."
-)
+@click.option("--C", "C", type=positive, metavar="NUMBER", default="1", show_default=True, help="Cost of an error.")
 @click.option(
     "--tol",
     type=positive,
@@ -159,9 +157,7 @@ def replay(
     from hinged.replay import Options, ReplayError, fingerprint  # noqa: PLC0415
     from hinged.replay import replay as run  # noqa: PLC0415
 
-    given = {
-        name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-    }
+    given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
         client = Client(url)
     except ValueError as error:

@@ -62,9 +62,7 @@ class Client:
     >>> client.predict("spam", [{"x": [0.2, 0.8]}])["results"][0]["prediction"]
     """
 
-    def __init__(
-        self, url: str = "http://127.0.0.1:8000", *, timeout_s: float = 60.0, tries_max: int = 8
-    ) -> None:
+    def __init__(self, url: str = "http://127.0.0.1:8000", *, timeout_s: float = 60.0, tries_max: int = 8) -> None:
         try:
             parsed = httpx.URL(url)
         except httpx.InvalidURL as error:
@@ -189,10 +187,7 @@ def _path(model: str) -> str:
 
 
 def _with_ids(examples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {**example, "id": uuid.uuid4().hex} if example.get("id") is None else dict(example)
-        for example in examples
-    ]
+    return [{**example, "id": uuid.uuid4().hex} if example.get("id") is None else dict(example) for example in examples]
 
 
 def _encode(body: Mapping[str, Any]) -> bytes:

@@ -105,9 +105,7 @@ def await_server(client: Client, console: Console) -> None:
         client.wait_until_ready()
 
 
-def ensure_model(
-    client: Client, source: Source, held_out: Source | None, options: Options, console: Console
-) -> None:
+def ensure_model(client: Client, source: Source, held_out: Source | None, options: Options, console: Console) -> None:
     """Create the model, or make sure that the existing one takes this stream and is what was asked for."""
     try:
         existing = client.model(options.model)["configuration"]

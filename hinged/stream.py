@@ -181,9 +181,7 @@ def look(client: Client, model: str, tally: Tally) -> None:
     tally.duality_gap = state["duality_gap"]
 
 
-def test(
-    client: Client, model: str, held_out: Source | None, *, batch: int, console: Console
-) -> float | None:
+def test(client: Client, model: str, held_out: Source | None, *, batch: int, console: Console) -> float | None:
     """Accuracy on the held-out part."""
     if held_out is None or held_out.rows == 0:
         return None
@@ -194,8 +192,7 @@ def test(
             results = client.predict(model, rows)["results"]
             done += len(chunk)
             right += sum(
-                same_label(example.y, result["prediction"])
-                for example, result in zip(chunk, results, strict=True)
+                same_label(example.y, result["prediction"]) for example, result in zip(chunk, results, strict=True)
             )
             meter.update(done, f"{percent(right / done)} right")
     return right / done if done else None

@@ -157,9 +157,7 @@ async def _create_default(registry: Registry, examples: list[LabelledExample]) -
     return worker
 
 
-def _learn_request(
-    examples: list[LabelledExample], configuration: Configuration, settings: Settings
-) -> LearnRequest:
+def _learn_request(examples: list[LabelledExample], configuration: Configuration, settings: Settings) -> LearnRequest:
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     labels = [example["y"] for example in examples]

@@ -8,7 +8,6 @@ finished    the finishing step was run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -117,7 +116,12 @@ def decode_event(kind: str, payload: bytes) -> ModelEvent:
             return Finished(facts["at_ms"])
         case Learned.KIND:
             rows = Rows(
-                arrays["indptr"], arrays["indices"], arrays["values"], arrays["norms"], arrays["selves"], facts["dim"]
+                arrays["indptr"],
+                arrays["indices"],
+                arrays["values"],
+                arrays["norms"],
+                arrays["selves"],
+                facts["dim"],
             )
             contents = arrays["contents"].tobytes()
             digests = [contents[16 * r : 16 * (r + 1)] for r in range(len(rows))]
@@ -131,8 +135,3 @@ def configuration_of(event: ModelEvent) -> Configuration:
     if not isinstance(event, Created):
         raise BadFrame(f"a log begins with {Created.KIND!r}, got {event.KIND!r}")
     return Configuration.model_validate(event.configuration)
-
-
-def total_examples(events: Sequence[ModelEvent]) -> int:
-    """Examples in these events."""
-    return sum(len(e.ids) for e in events if isinstance(e, Learned))

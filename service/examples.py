@@ -12,7 +12,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired
 
 import numpy as np
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError, with_config
+from pydantic import (
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
@@ -198,5 +207,3 @@ def mean_scale(xs: Sequence[Any]) -> float:
         rows = [x if isinstance(x, list) else x["values"] for x in xs]
         spread = float(np.mean([np.square(np.array(row, np.float64)).sum() for row in rows]))
     return 1.0 / spread if 0 < spread < 1e15 else 1.0
-
-

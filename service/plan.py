@@ -117,7 +117,9 @@ def _take(model: Model, request: LearnRequest, lookup: Lookup, classes_max: int,
 def _check_same(content: bytes, learned: bytes, given: str, index: int) -> None:
     if content != learned:
         raise Conflict(
-            f"examples[{index}]: the example with id {given!r} was learned with another x or y", index=index, id=given
+            f"examples[{index}]: the example with id {given!r} was learned with another x or y",
+            index=index,
+            id=given,
         )
 
 

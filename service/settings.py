@@ -23,7 +23,8 @@ class Settings(BaseSettings):
         DEFAULT_MODEL, description="configuration of the model that the first POST /learn creates, as JSON"
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        ("localhost", "127.0.0.1", "::1"), description="names that a request's Host may have, by comma; * is any"
+        ("localhost", "127.0.0.1", "::1"),
+        description="names that a request's Host may have, by comma; * is any",
     )
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="origins of pages that may write, by comma"

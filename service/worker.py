@@ -291,5 +291,3 @@ def _settle(job: _Job, outcome: Any) -> None:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-

@@ -37,7 +37,7 @@ def _cache_folder() -> Path:
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(_cache_folder())
+    cast("Any", numba.config).CACHE_DIR = str(_cache_folder())
 
 
 def compiled(function: F) -> F:

@@ -12,7 +12,7 @@ from solvers import points as pts
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.kernels import Kernel, kernel_row
-from solvers.machine import IDLE, LEARNED, LIVE, STEPS, Machine, dot
+from solvers.machine import IDLE, LEARNED, LIVE, STEPS, dot
 from solvers.points import POOL_USED, USED, Points
 from solvers.rowcache import HITS, MISSES, VALUES, new_cache
 from solvers.rows import Rows, rows_from_csr
@@ -148,7 +148,7 @@ class Expansion:
     @property
     def live(self) -> int:
         """Points held."""
-        return int(self.machine.count[LIVE])
+        return int(self.machine.counts[LIVE])
 
     def check_batch(self, rows: Rows, classes: Array) -> None:
         """Refuse a batch that does not fit this expansion, before anything changes."""
@@ -207,7 +207,7 @@ class Expansion:
             "support_vectors": int((self.machine.held[: self.slots] > 0).sum()),
             "points": self.live,
             "kernel_evaluations": int(self.cache.counters[VALUES]),
-            "steps": int(self.machine.count[STEPS]),
+            "steps": int(self.machine.counts[STEPS]),
             "dual": dual,
             "primal": dual + gap,
             "gap": gap,
@@ -218,12 +218,16 @@ class Expansion:
     def cache_figures(self) -> dict[str, int]:
         """How the row cache did: rows found, rows computed anew, bytes reserved."""
         counters = self.cache.counters
-        return {"hits": int(counters[HITS]), "misses": int(counters[MISSES]), "bytes": self.cache.lines.nbytes}
+        return {
+            "hits": int(counters[HITS]),
+            "misses": int(counters[MISSES]),
+            "bytes": self.cache.lines.nbytes,
+        }
 
     def memory_bytes(self) -> int:
         """Memory of points and coefficients and of the cache lines that were used, bytes."""
         lines = int((self.cache.filled > 0).sum()) * self.cache.lines.shape[1] * self.cache.lines.itemsize
-        return pts.bytes_of(self.points) + m.bytes_of(self.machine) + lines
+        return pts.bytes_of(self.points) + m.bytes_of(self.machine) + int(lines)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -238,11 +242,11 @@ class Expansion:
             "values": values,
             "class_of": machine.class_of[:n].copy(),
             "key": machine.key[:n].copy(),
-            "idle": machine.idle[: machine.count[IDLE]].copy(),
+            "idle": machine.idle[: machine.counts[IDLE]].copy(),
             **{name: np.where(live, getattr(machine, name)[:, :n], 0.0) for name in ("alpha", "g", "lower", "upper")},
             **{name: getattr(machine, name).copy() for name in ("best_i", "best_j", "b", "delta")},
-            "steps": machine.count[STEPS : STEPS + 1].copy(),
-            "learned": machine.count[LEARNED : LEARNED + 1].copy(),
+            "steps": machine.counts[STEPS : STEPS + 1].copy(),
+            "learned": machine.counts[LEARNED : LEARNED + 1].copy(),
             "seen": self.seen.copy(),
             "weights": self.weights.copy(),
             "random": self.random.copy(),
@@ -286,7 +290,7 @@ class Expansion:
             raise ValueError("idle must list the points without a coefficient")
         machine.idle[: idle.size] = idle
         machine.idle_at[idle] = np.arange(idle.size)
-        machine.count[:] = (
+        machine.counts[:] = (
             live.size,
             idle.size,
             checked.take("steps", np.int64, (1,), 0, 2**62)[0],
@@ -324,13 +328,20 @@ class _StateReader:
         self.state = state
 
     def take(
-        self, name: str, dtype: type, shape: tuple[int | None, ...], least: int | None = None, most: int | None = None
+        self,
+        name: str,
+        dtype: type,
+        shape: tuple[int | None, ...],
+        least: int | None = None,
+        most: int | None = None,
     ) -> Array:
         """A copy of array `name`, of this dtype and shape (None: any), finite, with integers in least..most."""
         if name not in self.state:
             raise ValueError(f"the state has no array {name}")
         array = np.array(self.state[name])
-        fits = array.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, array.shape, strict=True))
+        fits = array.ndim == len(shape) and all(
+            want in (None, got) for want, got in zip(shape, array.shape, strict=True)
+        )
         if array.dtype != dtype or not fits:
             raise ValueError(f"{name} must be {np.dtype(dtype).name} {shape}, got {array.dtype} {array.shape}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():

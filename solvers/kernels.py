@@ -33,7 +33,7 @@ LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
 KERNELS = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "laplacian": LAPLACIAN}
 
 NORM_MAX = 1e37
-"""Largest squared norm (1-norm for the Laplacian) and largest k(x, x) of a row: sums of two stay below float32's end."""
+"""Largest squared norm (1-norm for the Laplacian) and k(x, x) of a row: sums of two stay below float32's end."""
 
 BLOCK = 1024
 """Points that one pass of a row computation takes: their sums stay in the first-level cache."""

@@ -20,16 +20,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import machine as m
-from solvers import points as pts
 from solvers import smo
 from solvers.compiled import compiled
 from solvers.direction import NONE, direction_search
 from solvers.expansion import Expansion
 from solvers.kernels import Kernel
-from solvers.machine import IDLE, LEARNED, LIVE, STEPS, Machine, dot, enter, leave, may_leave, note_change
-from solvers.machine import scan_column, set_bias
+from solvers.machine import (
+    IDLE,
+    LEARNED,
+    LIVE,
+    STEPS,
+    dot,
+    enter,
+    leave,
+    may_leave,
+    note_change,
+    scan_column,
+    set_bias,
+)
 from solvers.points import USED, append_point, has_room, pop_point
-from solvers.rowcache import cached_row, drop_row, forget_slot, new_cache
+from solvers.rowcache import cached_row, drop_row, forget_slot
 from solvers.rows import Rows
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +86,7 @@ def search(kernel, points, cache, machine, c, i, j):
     )
     note_change(machine, i, zero_i, alpha[i] == 0.0)
     note_change(machine, j, zero_j, alpha[j] == 0.0)
-    machine.count[STEPS] += 1
+    machine.counts[STEPS] += 1
 
 
 @compiled
@@ -111,7 +121,7 @@ def remove_blatant(points, cache, machine, newest):
     """REPROCESS, step 4: drop idle points that can be in no violating pair; take `newest` back without a trace."""
     n = points.used[USED]
     p = 0
-    while p < machine.count[IDLE]:
+    while p < machine.counts[IDLE]:
         s = machine.idle[p]
         if may_leave(machine, s):
             leave(machine, s)  # moves another point to place p
@@ -146,7 +156,7 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
 
     Where the sample is full, a uniformly drawn point leaves for it.
     """
-    if machine.count[LIVE] < seed_max:
+    if machine.counts[LIVE] < seed_max:
         return True
     if next_random(random) % np.uint64(seen) >= np.uint64(seed_max):
         return False
@@ -216,7 +226,7 @@ def learn_rows(
                 continue
         else:
             seen[own] += 1
-            machine.count[LEARNED] += 1
+            machine.counts[LEARNED] += 1
         only_class = True
         for c in range(seen.shape[0]):
             only_class = only_class and (seen[c] == 0 or c == own)
@@ -240,8 +250,8 @@ def learn_rows(
                 process(kernel, points, cache, machine, c, k, parameters.tol)
                 reprocess(kernel, points, cache, machine, c, parameters)
             remove_blatant(points, cache, machine, k)
-        holes = points.used[USED] - machine.count[LIVE]
-        if holes > HOLES_MIN and holes * HOLES_PART > machine.count[LIVE]:
+        holes = points.used[USED] - machine.counts[LIVE]
+        if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:
             return r + 1, NEEDS_COMPACTION
     return classes.shape[0], DONE
 
@@ -311,7 +321,7 @@ class LASVM(Expansion):
             steps += smo.solve(self.kernel, self.points, self.cache, box, self.dim, self.parameters.tol)
             scan_column(machine, c, n)
             set_bias(machine, c)
-        machine.count[STEPS] += steps
+        machine.counts[STEPS] += steps
         m.list_idle_anew(machine, n)
         remove_blatant(self.points, self.cache, machine, NONE)
         self.compact()

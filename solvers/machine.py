@@ -15,7 +15,7 @@ held                    (cap,) int32       in how many columns alpha is not 0
 idle, idle_at           (cap,) int64       list of the points with held = 0, and each one's place in it (or NONE)
 best_i, best_j          (K,) int64         extremes of each column (or NONE)
 b, delta                (K,) float64       bias and violation, as of the last REPROCESS
-count                   (4,) int64         live points, length of the idle list, steps, examples learned
+counts                  (4,) int64         live points, length of the idle list, steps, examples learned
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Machine(NamedTuple):
     best_j: Array
     b: Array
     delta: Array
-    count: Array
+    counts: Array
 
 
 BY_COLUMN = ("alpha", "g", "lower", "upper", "up", "down", "sign")
@@ -78,7 +78,7 @@ def empty_machine(columns: int, cap: int) -> Machine:
         best_j=np.full(columns, NONE, np.int64),
         b=np.zeros(columns),
         delta=np.zeros(columns),
-        count=np.zeros(4, np.int64),
+        counts=np.zeros(4, np.int64),
     )
 
 
@@ -117,25 +117,25 @@ def enter(machine, s, example_class, key, bound, f):
                 machine.best_i[c] = s
         elif machine.best_j[c] == NONE or g < machine.g[c, machine.best_j[c]]:
             machine.best_j[c] = s
-    machine.count[LIVE] += 1
+    machine.counts[LIVE] += 1
     _list_idle(machine, s)
 
 
 @compiled
 def _list_idle(machine, s):
-    machine.idle_at[s] = machine.count[IDLE]
-    machine.idle[machine.count[IDLE]] = s
-    machine.count[IDLE] += 1
+    machine.idle_at[s] = machine.counts[IDLE]
+    machine.idle[machine.counts[IDLE]] = s
+    machine.counts[IDLE] += 1
 
 
 @compiled
 def _unlist_idle(machine, s):
-    last = machine.count[IDLE] - 1
+    last = machine.counts[IDLE] - 1
     moved = machine.idle[last]
     machine.idle[machine.idle_at[s]] = moved
     machine.idle_at[moved] = machine.idle_at[s]
     machine.idle_at[s] = NONE
-    machine.count[IDLE] = last
+    machine.counts[IDLE] = last
 
 
 @compiled
@@ -158,7 +158,7 @@ def list_idle_anew(machine: Machine, n: int) -> None:
     machine.idle[: idle.size] = idle
     machine.idle_at[:] = NONE
     machine.idle_at[idle] = np.arange(idle.size)
-    machine.count[IDLE] = idle.size
+    machine.counts[IDLE] = idle.size
 
 
 @compiled
@@ -170,7 +170,7 @@ def leave(machine, s):
     machine.class_of[s] = NONE
     machine.key[s] = NONE
     _unlist_idle(machine, s)
-    machine.count[LIVE] -= 1
+    machine.counts[LIVE] -= 1
 
 
 @compiled
@@ -247,10 +247,10 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
     for name in ("class_of", "key", "held"):
         getattr(new, name)[:n] = getattr(machine, name)[slots]
     # The order of the idle list decides the order in which points leave; it is kept.
-    idle = machine.idle[: machine.count[IDLE]]
+    idle = machine.idle[: machine.counts[IDLE]]
     new.idle[: idle.size] = place[idle]
     new.idle_at[new.idle[: idle.size]] = np.arange(idle.size)
-    new.b[:], new.delta[:], new.count[:] = machine.b, machine.delta, machine.count
+    new.b[:], new.delta[:], new.counts[:] = machine.b, machine.delta, machine.counts
     for name in ("best_i", "best_j"):
         old = getattr(machine, name)
         getattr(new, name)[:] = np.where(old == NONE, NONE, place[old])
@@ -267,7 +267,7 @@ def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> 
     new = empty_machine(classes, cap)
     for name in BY_SLOT:
         getattr(new, name)[:] = getattr(machine, name)
-    new.count[:] = machine.count
+    new.counts[:] = machine.counts
     live = machine.class_of[:n] != NONE
     for c in range(classes):
         if old == 1 and c == 0:

@@ -52,9 +52,7 @@ class Points(NamedTuple):
 @compiled
 def has_room(points, nnz):
     """Whether one more point of nnz non-zeros fits."""
-    return (
-        points.used[USED] < points.start.shape[0] and points.used[POOL_USED] + nnz <= points.indices.shape[0]
-    )
+    return points.used[USED] < points.start.shape[0] and points.used[POOL_USED] + nnz <= points.indices.shape[0]
 
 
 @compiled

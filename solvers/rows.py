@@ -61,7 +61,12 @@ class Rows:
         indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         source = np.repeat(self.indptr[wanted] - indptr[:-1], lengths) + np.arange(indptr[-1])
         return Rows(
-            indptr, self.indices[source], self.values[source], self.norms[wanted], self.selves[wanted], self.dim
+            indptr,
+            self.indices[source],
+            self.values[source],
+            self.norms[wanted],
+            self.selves[wanted],
+            self.dim,
         )
 
 
@@ -108,7 +113,7 @@ def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32
     if X.shape[1] != dim:
         raise BadRow(0, f"expected {dim} features, got {X.shape[1]}")
     with np.errstate(over="ignore"):
-        narrow = np.ascontiguousarray(X, dtype=dtype)
+        narrow: Array = np.ascontiguousarray(X, dtype=dtype)
     if not np.isfinite(narrow).all():
         row, feature = (int(v) for v in np.argwhere(~np.isfinite(narrow))[0])
         raise BadRow(row, _not_finite(X[row, feature], feature, dtype))
@@ -141,7 +146,7 @@ def rows_from_csr(
         p = outside[0]
         raise BadRow(int(row_of[p]), f"index {indices[p]} is outside 0..{dim - 1}")
     with np.errstate(over="ignore"):
-        narrow = values.astype(dtype)
+        narrow: Array = values.astype(dtype)
     bad = np.flatnonzero(~np.isfinite(narrow))
     if bad.size:
         p = bad[0]

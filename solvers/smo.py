@@ -128,7 +128,8 @@ def _may_violate(part: Box, g_i: float, g_j: float) -> Array:
     """Points that can still be part of a violating pair while the extremes are g_i and g_j."""
     rises_only = (part.up != 0) & (part.down == 0)
     falls_only = (part.down != 0) & (part.up == 0)
-    return ~((rises_only & (part.g < g_j)) | (falls_only & (part.g > g_i)))
+    movable: Array = ~((rises_only & (part.g < g_j)) | (falls_only & (part.g > g_i)))
+    return movable
 
 
 def _write_back(box: Box, part: Box, active: Array) -> None:

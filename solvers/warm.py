@@ -27,7 +27,9 @@ def warm_up(dtype: type = np.float32) -> None:
         solver.learn(rows_from_dense(X, kernel, 2, dtype), np.array([0, 1, 1, 0]), np.arange(4))
         solver.add_class()
         solver.learn(
-            rows_from_csr(np.array([0, 1]), np.array([1]), np.array([3.0]), kernel, 2, dtype), np.array([2]), np.array([4])
+            rows_from_csr(np.array([0, 1]), np.array([1]), np.array([3.0]), kernel, 2, dtype),
+            np.array([2]),
+            np.array([4]),
         )
         solver.finish()
         solver.certificate()

@@ -75,9 +75,7 @@ class SparseRows:
         parts = [slice(int(self._indptr[row]), int(self._indptr[row + 1])) for row in order]
         finite = [bool(np.isfinite(self._data[part]).all()) for part in parts]
         _refuse_infinite(self._name, order, np.array(finite, dtype=np.bool_))
-        return [
-            {"indices": self._indices[part].tolist(), "values": self._data[part].tolist()} for part in parts
-        ]
+        return [{"indices": self._indices[part].tolist(), "values": self._data[part].tolist()} for part in parts]
 
 
 def _refuse_infinite(name: str, order: NDArray[np.intp], finite: NDArray[np.bool_]) -> None:

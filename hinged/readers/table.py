@@ -58,9 +58,7 @@ class CsvSource(Source):
         next(lines)
         for row, (line, fields) in enumerate(lines, start=1):
             if len(fields) != self._width:
-                raise ReadError(
-                    f"{self.path}, line {line}: expected {self._width} fields, found {len(fields)}"
-                )
+                raise ReadError(f"{self.path}, line {line}: expected {self._width} fields, found {len(fields)}")
             x = [self._number(line, fields, at) for at in self._features_at]
             label = fields[self._label_at].strip()
             if not label:
@@ -74,9 +72,7 @@ class CsvSource(Source):
         value = number_of(fields[at])
         if value is None:
             column = self.columns[self._features_at.index(at)]
-            raise ReadError(
-                f"{self.path}, line {line}, column {column!r}: expected a number, found {fields[at]!r}"
-            )
+            raise ReadError(f"{self.path}, line {line}, column {column!r}: expected a number, found {fields[at]!r}")
         return value
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import httpx
 from running import RunningServer
+
 from service.configuration import parse_configuration
 from service.events import Learned, decode_event
 from service.examples import digests, to_rows
@@ -36,7 +37,11 @@ from service.store.sqlite import SQLiteStore
 
 CONFIGURATIONS = {
     "two-moons": {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}},
-    "three-heaps": {"kernel": {"type": "laplacian", "gamma": 0.5}, "C": 5, "features": {"type": "sparse", "dim": 50}},
+    "three-heaps": {
+        "kernel": {"type": "laplacian", "gamma": 0.5},
+        "C": 5,
+        "features": {"type": "sparse", "dim": 50},
+    },
 }
 SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 

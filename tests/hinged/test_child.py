@@ -39,9 +39,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "passed_on"), [("SIGINT", "SIGINT"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGTERM")]
-)
+@pytest.mark.parametrize(("number", "passed_on"), [("SIGINT", "SIGINT"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGTERM")])
 def test_a_signal_is_passed_on_once_and_the_server_is_reaped(number, passed_on):
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT.format(child=CHILD)], stdout=subprocess.PIPE, text=True, process_group=0

@@ -107,9 +107,7 @@ def test_a_refusal_of_the_server_is_one_line(run, table, server):
             return 200, {}
         if method == "GET":
             return 404, {"error": {"code": "not_found", "message": "no model"}}
-        return 422, {
-            "error": {"code": "invalid", "message": "no such\nkernel", "details": {"kernel": "magic"}}
-        }
+        return 422, {"error": {"code": "invalid", "message": "no such\nkernel", "details": {"kernel": "magic"}}}
 
     server.answer = answer
     result = run("replay", table, "--label", "y", "--url", server.url, "--kernel", "magic")

@@ -209,9 +209,7 @@ def test_scale_is_one_over_dim_times_variance(tmp_path, offset):
     X[offset > X] = 0.0 if offset == 0.0 else offset
     dense, sparse = tmp_path / "a.npz", tmp_path / "a.svm"
     np.savez(dense, X=X, y=np.arange(50))
-    sparse.write_text(
-        "\n".join(" ".join(["1", *(f"{i + 1}:{v!r}" for i, v in enumerate(x) if v)]) for x in X.tolist())
-    )
+    sparse.write_text("\n".join(" ".join(["1", *(f"{i + 1}:{v!r}" for i, v in enumerate(x) if v)]) for x in X.tolist()))
     expected = 1.0 / (4 * X.var())
     assert scale_gamma(open_source(dense), 4) == pytest.approx(expected, rel=1e-5)
     assert scale_gamma(open_source(sparse), 4) == pytest.approx(expected, rel=1e-5)

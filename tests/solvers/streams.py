@@ -1,4 +1,5 @@
 import numpy as np
+
 from solvers.kernels import make_kernel
 from solvers.lasvm import LASVM
 from solvers.rows import rows_from_dense

@@ -3,6 +3,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from solvers.compiled import compiled
 from solvers.kernels import KERNELS, exp_in_place, kernel_row, make_kernel
 from solvers.points import append_point, empty_points, points_from_rows
 from solvers.rows import rows_from_csr, rows_from_dense
@@ -13,9 +15,7 @@ DTYPES = [np.float32, np.float64]
 matrices = st.integers(1, 40).flatmap(
     lambda n: st.integers(1, 12).flatmap(
         lambda dim: st.lists(
-            st.lists(
-                st.one_of(st.just(0.0), st.floats(-4, 4, width=32)), min_size=dim, max_size=dim
-            ),
+            st.lists(st.one_of(st.just(0.0), st.floats(-4, 4, width=32)), min_size=dim, max_size=dim),
             min_size=n,
             max_size=n,
         )
@@ -29,7 +29,15 @@ def row_of(kernel, points, rows, r, begin=0, end=None):
     out = np.empty(points.start.size, rows.values.dtype)
     spread = np.zeros(rows.dim, rows.values.dtype)
     kernel_row(
-        kernel, rows.indices[first:last], rows.values[first:last], rows.norms[r], points, begin, end, spread, out
+        kernel,
+        rows.indices[first:last],
+        rows.values[first:last],
+        rows.norms[r],
+        points,
+        begin,
+        end,
+        spread,
+        out,
     )
     assert not spread.any()
     return out[begin:end]
@@ -93,14 +101,9 @@ def test_the_float32_exponential_is_within_two_units_in_the_last_place():
     assert run_exp(np.array([-1e30, -200.0], np.float32)).max() < 1e-37
 
 
+@compiled
 def run_exp(x):
-    from solvers.compiled import compiled
-
-    @compiled
-    def run(x):
-        exp_in_place(x)
-
-    run(x)
+    exp_in_place(x)
     return x
 
 

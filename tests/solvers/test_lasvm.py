@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
+from streams import Stream, two_moons
+
 from solvers.direction import NONE
 from solvers.expansion import PointsFull
 from solvers.kernels import KERNELS, make_kernel
 from solvers.lasvm import LASVM
-from streams import Stream, two_moons
 
 
 def check_invariants(stream, C, tolerance=1e-3):
@@ -23,7 +24,7 @@ def check_invariants(stream, C, tolerance=1e-3):
     assert np.abs(alpha.sum(axis=1)).max(initial=0) <= 1e-9 * C * max(n, 1)
     assert np.array_equal(machine.up[:, :n] != 0, live & (alpha < machine.upper[:, :n]))
     assert np.array_equal(machine.down[:, :n] != 0, live & (alpha > machine.lower[:, :n]))
-    idle = set(machine.idle[: machine.count[1]].tolist())
+    idle = set(machine.idle[: machine.counts[1]].tolist())
     assert idle == set(np.flatnonzero(live & ~alpha.any(axis=0)).tolist())
     X = stream.X[machine.key[:n][live]]
     f = stream.decision(X).T - machine.b[:, None]
@@ -63,9 +64,7 @@ def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
         stream.learn(k, k + 1)
         assert stream.scores[-1][0, 0] == pytest.approx(sum(alpha[s] * oracle.K[s, k] for s in alpha) + b)
         after, g_after, b_after = column(stream)
-        right = [
-            end for end in oracle.outcomes(alpha, g, k) if close(after, end[0]) and close(g_after, end[1])
-        ]
+        right = [end for end in oracle.outcomes(alpha, g, k) if close(after, end[0]) and close(g_after, end[1])]
         assert right, k
         assert b_after == pytest.approx(oracle.bias(*right[0])[0])
         for s in right[0][0]:
@@ -85,9 +84,7 @@ def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
 def test_every_step_keeps_the_invariants(seed, n, classes, kernel, C, copies):
     random = np.random.default_rng(seed)
     X = random.integers(-2, 3, (n, 3)) if copies else random.standard_normal((n, 3))
-    stream = Stream(
-        X, random.integers(0, classes, n), make_kernel(kernel, 0.5, 2, 1.0), batch=1, C=C, dtype=np.float64
-    )
+    stream = Stream(X, random.integers(0, classes, n), make_kernel(kernel, 0.5, 2, 1.0), batch=1, C=C, dtype=np.float64)
     for k in range(n):
         stream.learn(k, k + 1)
         check_invariants(stream, C, tolerance=1e-7 * C * max(1, n) * 100)
@@ -110,9 +107,7 @@ def test_no_step_lowers_the_dual_objective():
 def test_converged_lasvm_reaches_the_optimum_of_libsvm(kernel):
     X, y = two_moons(200, noise=0.35, seed=5)
     gamma, degree, coef0, C = 0.7, 2, 1.0, 5.0
-    stream = Stream(
-        X, (y > 0).astype(int), make_kernel(kernel, gamma, degree, coef0), C=C, tol=1e-7, dtype=np.float64
-    )
+    stream = Stream(X, (y > 0).astype(int), make_kernel(kernel, gamma, degree, coef0), C=C, tol=1e-7, dtype=np.float64)
     stream.learn()
     for _ in range(6):  # what the pass dropped comes back in further epochs
         stream.learn(again=True)
@@ -289,7 +284,7 @@ def test_an_epoch_again_enters_no_point_twice(moons):
     keys = machine.key[: stream.solver.slots]
     keys = keys[keys != NONE]
     assert np.unique(keys).size == keys.size
-    assert machine.count[3] == len(stream.X)
+    assert machine.counts[3] == len(stream.X)
 
 
 def test_a_full_expansion_refuses_before_anything_changes(moons):
@@ -326,8 +321,8 @@ def test_a_batch_that_does_not_fit_is_refused(moons):
         stream.solver.learn(stream.rows(stream.X[:2]), np.array([0, 2]), np.arange(2))
     with pytest.raises(ValueError, match="classes must be one for each of 2 rows"):
         stream.solver.learn(stream.rows(stream.X[:2]), np.array([0]), np.arange(2))
+    stream.dtype = np.float64
     with pytest.raises(ValueError, match="rows must be float32"):
-        stream.dtype = np.float64
         stream.solver.learn(stream.rows(stream.X[:2]), np.array([0, 1]), np.arange(2))
 
 

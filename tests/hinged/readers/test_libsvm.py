@@ -29,9 +29,7 @@ def write(tmp_path):
 def test_what_was_written_is_read_back(tmp_path_factory, table, zero_based):
     path = tmp_path_factory.mktemp("svm") / "a.svm"
     first = 0 if zero_based else 1
-    lines = [
-        " ".join([str(y), *(f"{index + first}:{value!r}" for index, value in x.items())]) for y, x in table
-    ]
+    lines = [" ".join([str(y), *(f"{index + first}:{value!r}" for index, value in x.items())]) for y, x in table]
     path.write_text("\n".join(lines))
     source = open_source(path, zero_based=zero_based)
     assert [(e.y, dict(zip(e.x["indices"], e.x["values"], strict=True))) for e in source] == table

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from hinged.readers import ReadError, open_source
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).map(
-    str.strip
-)
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -40,9 +38,7 @@ def test_what_a_csv_writer_wrote_is_read_back(tmp_path_factory, names, data, dia
         st.lists(
             st.tuples(
                 st.lists(NUMBERS, min_size=len(names) - 1, max_size=len(names) - 1),
-                st.one_of(
-                    st.integers(-(10**9), 10**9), st.sampled_from(["a", "yes, no", 'a"b', "two\nlines"])
-                ),
+                st.one_of(st.integers(-(10**9), 10**9), st.sampled_from(["a", "yes, no", 'a"b', "two\nlines"])),
             ),
             max_size=5,
         )

@@ -1,0 +1,234 @@
+"""The worker over a real store that fails where a disk would."""
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from service.configuration import parse_configuration
+from service.errors import Conflict, QueueFull, StoreUnavailable, Unavailable
+from service.events import Created
+from service.examples import digests, to_rows
+from service.model import Model
+from service.plan import LearnRequest
+from service.registry import load_model
+from service.settings import Settings
+from service.store.base import Event, OutcomeUnknown
+from service.store.sqlite import SQLiteStore
+from service.worker import Worker
+
+CONFIGURATION = json.dumps({"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}})
+SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
+
+
+class FailingStore(SQLiteStore):
+    """The real store; `failures` tells what the next appends meet, `held` stops them until it is set."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.failures = []
+        self.held = None
+        self.appends = 0
+
+    def append(self, model, after, events):
+        self.appends += 1
+        if self.held is not None:
+            self.held.wait(10)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure == "before":
+            raise StoreUnavailable("the disk did not take it")
+        if failure == "unknown, not written":
+            raise OutcomeUnknown("the disk failed at fsync")
+        position = super().append(model, after, events)
+        if failure == "unknown, written":
+            raise OutcomeUnknown("the disk failed at fsync")
+        return position
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = FailingStore(tmp_path / "data")
+    yield store
+    store.close()
+
+
+def run(store, scenario, **settings):
+    """Run an async scenario(worker) over a fresh model."""
+
+    async def main():
+        configuration = parse_configuration(CONFIGURATION, Settings())
+        model = Model("m", configuration, **SIZES)
+        created = Created(configuration.model_dump(mode="json"), 0)
+        store.create("m", Event(created.KIND, created.encode()))
+        model.apply(1, created)
+        with ThreadPoolExecutor(4) as executor:
+            worker = Worker(model, store, Settings(**settings), executor)
+            try:
+                return await scenario(worker)
+            finally:
+                store.failures.clear()
+                await worker.stop()
+
+    return asyncio.run(main())
+
+
+def request(*examples):
+    ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
+    rows = to_rows(xs, parse_configuration(CONFIGURATION, Settings()))
+    return LearnRequest(ids, labels, rows, digests(rows, labels))
+
+
+A, B = ("a", [0.0, 1.0], "n"), ("b", [1.0, 0.0], "p")
+
+
+def test_an_append_that_failed_is_not_acknowledged_and_changes_nothing(store):
+    async def scenario(worker):
+        await worker.learn(request(A))
+        before = worker.model.digest()
+        store.failures = ["before"]
+        with pytest.raises(StoreUnavailable):
+            await worker.learn(request(B))
+        assert worker.model.digest() == before
+        assert not (await worker.learn(request(B))).results[0].duplicate
+
+    run(store, scenario)
+
+
+def test_an_append_of_unknown_outcome_that_did_last_is_acknowledged(store):
+    async def scenario(worker):
+        store.failures = ["unknown, written"]
+        answer = await worker.learn(request(A))
+        assert [r.duplicate for r in answer.results] == [False]
+        assert worker.model.learned == 1
+        assert (await worker.learn(request(A))).results[0].duplicate
+
+    run(store, scenario)
+
+
+def test_an_append_of_unknown_outcome_that_did_not_last_is_refused_and_may_be_sent_again(store):
+    async def scenario(worker):
+        store.failures = ["unknown, not written"]
+        with pytest.raises(OutcomeUnknown):
+            await worker.learn(request(A))
+        assert worker.model.learned == 0
+        assert not (await worker.learn(request(A))).results[0].duplicate
+
+    run(store, scenario)
+
+
+def test_an_append_that_shows_up_only_later_gives_a_retry_its_first_answer(store, monkeypatch):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        store.failures = ["unknown, written"]
+        # The end of the log cannot be read either: the server knows nothing until the next request.
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "end", lambda _: (_ for _ in ()).throw(StoreUnavailable("no disk")))
+            with pytest.raises(StoreUnavailable):
+                await worker.learn(request(("c", [1.0, 1.0], "p")))
+        answer = await worker.learn(request(("c", [1.0, 1.0], "p")))
+        assert answer.results[0].duplicate
+        assert answer.results[0].prediction in ("n", "p")
+        assert worker.model.learned == 3
+        with pytest.raises(Conflict):
+            await worker.learn(request(("c", [1.0, 1.0], "n")))
+        return worker.model.digest()
+
+    digest = run(store, scenario)
+    assert load_model(store, "m", **SIZES).digest() == digest
+
+
+def test_requests_that_wait_share_one_append(store):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        store.held, store.appends = threading.Event(), 0
+        waiting = [asyncio.create_task(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
+        await asyncio.sleep(0.2)
+        store.held.set()
+        answers = await asyncio.gather(*waiting)
+        assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
+        assert store.appends <= 2  # at most the first alone, then all that had come meanwhile
+
+    run(store, scenario)
+
+
+def test_a_full_queue_refuses_and_takes_again_once_it_has_drained(store):
+    async def scenario(worker):
+        store.held = threading.Event()
+        first = asyncio.create_task(worker.learn(request(A, B)))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
+        await asyncio.sleep(0.1)
+        with pytest.raises(QueueFull, match="2 examples of at most 3 wait") as refused:
+            await worker.learn(request(("e", [2.0, 2.0], "p"), ("f", [3.0, 3.0], "n")))
+        assert refused.value.retry_after_s >= 1
+        store.held.set()
+        await asyncio.gather(first, second)
+        await worker.learn(request(("e", [2.0, 2.0], "p")))
+        assert worker.model.learned == 5
+
+    run(store, scenario, queue_examples_max=3)
+
+
+def test_stopping_drains_refuses_new_work_and_keeps_a_snapshot(store):
+    async def scenario(worker):
+        store.held = threading.Event()
+        waiting = asyncio.create_task(worker.learn(request(A, B)))
+        await asyncio.sleep(0.05)
+        stopping = asyncio.create_task(worker.stop())
+        await asyncio.sleep(0.05)
+        with pytest.raises(Unavailable, match="stopping"):
+            await worker.learn(request(("c", [2.0, 2.0], "p")))
+        store.held.set()
+        assert len((await waiting).results) == 2
+        await stopping
+        return worker.model.position, worker.model.digest()
+
+    position, digest = run(store, scenario)
+    assert store.snapshots("m") == [position]
+    assert load_model(store, "m", **SIZES).digest() == digest
+
+
+def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
+    async def scenario(worker):
+        for k in range(30):
+            await worker.learn(request((f"e{k}", [k % 5, k % 3], "np"[k % 2])))
+        return worker.model.digest()
+
+    digest = run(store, scenario, snapshot_examples=10)
+    newest, older = store.snapshots("m")
+    store.put_snapshot("m", newest + 1, store.get_snapshot("m", newest)[:-40])
+    assert load_model(store, "m", **SIZES).digest() == digest
+    assert older < newest
+
+
+def test_a_forgotten_answer_is_still_a_duplicate_and_other_content_still_a_conflict(store):
+    async def scenario(worker):
+        worker.model.answers.kept = 5
+        for k in range(12):
+            await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
+        answer = await worker.learn(request(("e0", [0.0, 0.0], "n"), ("e11", [11.0, 0.0], "p")))
+        assert [r.duplicate for r in answer.results] == [True, True]
+        assert answer.results[0].prediction is None
+        assert answer.results[1].prediction in ("n", "p")
+        with pytest.raises(Conflict):
+            await worker.learn(request(("e1", [7.0, 7.0], "n")))
+        assert worker.model.learned == 12
+
+    run(store, scenario)
+
+
+def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        with monkeypatch.context() as patch:
+            patch.setattr(worker.model.solver, "learn", lambda *_: 1 // 0)
+            with pytest.raises(Unavailable, match="ZeroDivisionError"):
+                await worker.learn(request(("c", [1.0, 1.0], "p")))
+        with pytest.raises(Unavailable, match="has stopped"):
+            await worker.learn(request(("d", [1.0, 1.0], "p")))
+        assert worker.published.predict(to_rows([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
+
+    run(store, scenario)
+    assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start
