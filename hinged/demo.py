@@ -24,7 +24,7 @@ GAMMA = 0.05
 C = 10.0
 TOL = 0.001
 # Small, so that there is something to watch.
-BATCH = 8
+BATCH = 1
 SHUFFLE_SEED = 0
 READY_S = 600.0
 NOTE_S = 10.0
@@ -118,7 +118,7 @@ def compare(client: Client, console: Console) -> None:
     fresh_model(client, source, console)
     say(
         console,
-        f"streaming {source.rows:,} handwritten digits of {source.dim} pixels, {BATCH} at a time; "
+        f"streaming {source.rows:,} handwritten digits of {source.dim} pixels, one at a time; "
         f"{held_out.rows} are held out",
     )
     standings = stream_and_finish(

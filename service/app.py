@@ -53,11 +53,12 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
 
 
 def serve(settings: Settings | None = None) -> None:
-    """Run the server until SIGINT or SIGTERM; drains within shutdown_s."""
+    """Run the server until SIGINT or SIGTERM; drains within shutdown_s. StoreUnavailable if the store cannot open."""
     chosen = settings or Settings()
+    store = SQLiteStore(chosen.data_dir)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     uvicorn.run(
-        create_app(chosen),
+        create_app(chosen, lambda: store),
         host=chosen.host,
         port=chosen.port,
         access_log=False,  # query strings may hold examples

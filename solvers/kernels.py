@@ -70,7 +70,8 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
         size = e - b
         # Slices are taken first: indexing with an offset keeps the compiler from using vector instructions.
         acc = out[b:e]
-        acc[:] = zero
+        for s in range(size):
+            acc[s] = zero
         p = 0
         if laplacian:
             while p < indices.shape[0]:

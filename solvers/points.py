@@ -63,8 +63,10 @@ def append_point(points, indices, values, norm, self_value):
     n = indices.shape[0]
     points.start[slot] = first
     points.length[slot] = n
-    points.indices[first : first + n] = indices
-    points.values[first : first + n] = values
+    # Loops, not slices: numba takes two seconds to compile the assignment of a slice.
+    for p in range(n):
+        points.indices[first + p] = indices[p]
+        points.values[first + p] = values[p]
     points.norm[slot] = norm
     points.selves[slot] = self_value
     if points.columns.shape[0] > 0:

@@ -200,7 +200,7 @@ def test_a_state_that_does_not_fit_is_refused(moons, name, change, complaint):
 
 def test_one_class_for_long_keeps_a_bounded_sample_and_answers_with_that_class():
     random = np.random.default_rng(0)
-    n, seed_max = 20_000, 300
+    n, seed_max = 100_000, 300
     X = random.standard_normal((n, 2)) + 3.0
     stream = Stream(np.r_[X, [[-3.0, -3.0]] * 50], [0] * n + [1] * 50, batch=1000, C=10.0, seed_max=seed_max)
     stream.learn(0, n)
