@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from service.configuration import Configuration, default_configuration, parse_configuration
 from service.edge import JSON
-from service.errors import BodyTooLarge, Invalid, NotFound, UnsupportedMediaType
+from service.errors import BodyTooLarge, Conflict, Invalid, NotFound, UnsupportedMediaType
 from service.examples import (
     LabelledExample,
     LearnBody,
@@ -153,7 +153,10 @@ async def _create_default(registry: Registry, examples: list[LabelledExample]) -
     )
     # Nothing of a bad request is kept, so no model of its width either.
     _learn_request(examples, configuration, registry.settings)
-    worker, _ = await registry.create(DEFAULT, configuration)
+    try:
+        worker, _ = await registry.create(DEFAULT, configuration)
+    except Conflict:  # another first request came before this one, with another gamma
+        return registry.get(DEFAULT)
     return worker
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api import bad_query, router, unknown_route
+from service.configuration import default_configuration
 from service.edge import Edge, error_response
 from service.errors import BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.registry import Registry
@@ -27,8 +29,12 @@ log = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings | None = None, open_store: Callable[[], Store] | None = None) -> FastAPI:
-    """The ASGI application. `open_store` makes its store at start-up; by default the embedded one in data_dir."""
+    """The ASGI application; Invalid if default_model is no configuration.
+
+    `open_store` makes its store at start-up; by default the embedded one in data_dir.
+    """
     chosen = settings or Settings()
+    default_configuration(chosen.default_model, dense=True, dim=1, gamma=1.0, settings=chosen)  # refused now, not then
     make_store = open_store or (lambda: SQLiteStore(chosen.data_dir))
 
     @asynccontextmanager
@@ -76,7 +82,8 @@ def _version() -> str:
 
 def _tell_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and starting.exception() is not None:
-        log.error("the server cannot get ready", exc_info=starting.exception())
+        log.error("the server cannot get ready and stops", exc_info=starting.exception())
+        signal.raise_signal(signal.SIGTERM)
 
 
 async def _service_error(_: Request, error: Exception) -> Response:

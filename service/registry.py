@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from service.configuration import MODEL_NAME, Configuration
@@ -99,11 +100,7 @@ class Registry:
                 return worker, False
             if len(self._workers) >= self.settings.models_max:
                 raise Conflict(f"the server has {len(self._workers)} models of at most {self.settings.models_max}")
-            await self._run(warm_up, configuration.dtype)
-            created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
-            await self._run(self._store.create, name, Event(created.KIND, created.encode()))
-            model = self._new_model(name, configuration)
-            model.apply(1, created)
+            model = await self._run(self._begin, name, configuration)
             worker = self._workers[name] = Worker(model, self._store, self.settings, self._executor)
             return worker, True
 
@@ -113,8 +110,10 @@ class Registry:
             if name not in self._broken:
                 worker = self.get(name)
                 del self._workers[name]
-                await worker.stop()
-            await self._run(self._store.delete, name)
+                self._broken[name] = "its deletion was cut off; delete it again"
+                await worker.stop(keep_snapshot=False)
+            with suppress(KeyError):  # an earlier deletion of unknown outcome did happen
+                await self._run(self._store.delete, name)
             self._broken.pop(name, None)
 
     def _check_ready(self) -> None:
@@ -127,8 +126,17 @@ class Registry:
     def _sizes(self) -> dict[str, int]:
         return {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
 
-    def _new_model(self, name: str, configuration: Configuration) -> Model:
-        return Model(name, configuration, **self._sizes())
+    def _begin(self, name: str, configuration: Configuration) -> Model:
+        warm_up(configuration.dtype)
+        created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
+        try:
+            self._store.create(name, Event(created.KIND, created.encode()))
+        except KeyError:  # an earlier creation of unknown outcome did happen, and nothing was learned since
+            self._store.delete(name)
+            self._store.create(name, Event(created.KIND, created.encode()))
+        model = Model(name, configuration, **self._sizes())
+        model.apply(1, created)
+        return model
 
     def _load(self, name: str) -> Model:
         return load_model(self._store, name, **self._sizes())

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +73,11 @@ class Worker:
         self._waiting_examples = 0
         self._wake = asyncio.Event()
         self._stopping = False
+        self._keep_snapshot = True
         self._failed: str | None = None
         self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
         self._snapshot_learned = model.learned
+        self._snapshot: Future[None] | None = None  # the one being written
         self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
 
     # -- what callers use, on the event loop ----------------------------------------------------------------------
@@ -101,11 +103,11 @@ class Worker:
         figures: dict[str, Any] = await self._enqueue("describe", first=True)
         return figures
 
-    async def stop(self) -> None:
+    async def stop(self, *, keep_snapshot: bool = True) -> None:
         """Refuse new work, do what has queued up, keep a snapshot."""
-        if not self._stopping:
-            self._stopping = True
-            self._wake.set()
+        self._stopping = True
+        self._keep_snapshot = keep_snapshot
+        self._wake.set()
         await self._task
 
     def _enqueue(self, work: LearnRequest | str, *, first: bool = False) -> asyncio.Future[Any]:
@@ -113,6 +115,8 @@ class Worker:
             raise Unavailable(f"model {self.model.name} has stopped: {self._failed}")
         if self._stopping:
             raise Unavailable("the server is stopping")
+        if len(self._jobs) >= self._settings.queue_examples_max:
+            raise QueueFull(f"{len(self._jobs)} requests wait for model {self.model.name}")
         job = _Job(work, asyncio.get_running_loop().create_future())
         if first:
             self._jobs.appendleft(job)
@@ -141,7 +145,7 @@ class Worker:
                 continue
             for job, outcome in zip(jobs, outcomes, strict=True):
                 _settle(job, outcome)
-        if not self._failed:
+        if self._keep_snapshot and not self._failed:
             await loop.run_in_executor(self._executor, self._snapshot_at_end)
 
     def _take(self) -> list[_Job]:
@@ -263,10 +267,11 @@ class Worker:
         return found
 
     def _snapshot_when_due(self, *, at_once: bool = False) -> None:
-        if at_once or self.model.learned - self._snapshot_learned >= self._settings.snapshot_examples:
+        due = self.model.learned - self._snapshot_learned >= self._settings.snapshot_examples
+        if (due or at_once) and (self._snapshot is None or self._snapshot.done()):
             self._snapshot_learned = self.model.learned
             # Taken here, between two micro-batches; written beside the next ones.
-            self._executor.submit(self._write_snapshot, self.model.position, self.model.snapshot())
+            self._snapshot = self._executor.submit(self._write_snapshot, self.model.position, self.model.snapshot())
 
     def _write_snapshot(self, position: int, state: bytes) -> None:
         try:

@@ -22,7 +22,7 @@ from solvers.rows import Rows
 
 Array = np.ndarray[Any, Any]
 
-COLUMNS_BYTES_MAX = 2**30
+COLUMNS_BYTES_MAX = 2**28
 """Above this the feature-major copy is given up: more features than that are sparse text, where it holds zeros."""
 
 USED, POOL_USED = range(2)
