@@ -163,7 +163,7 @@ class SQLiteStore(Store):
         """Read the chunks in one query: a snapshot that is replaced meanwhile is read to its end."""
         state, digest, row = BytesIO(), _digest(position), None
         with self._readers.lend() as connection:
-            # One id, yet ordered by it too: so both indexes give the order and SQLite does not sort the chunks.
+            # There is one id; ordering by it too lets the indexes give the order: no sort of the chunks.
             rows = connection.execute(
                 "SELECT digest, CAST(data AS BLOB) FROM snapshots LEFT JOIN chunks ON snapshot = id"
                 " WHERE model = ? AND position = ? AND complete ORDER BY id, part",

@@ -262,6 +262,22 @@ def test_appends_go_on_while_a_snapshot_is_written(store, model):
     assert end > 20
 
 
+def test_snapshots_of_several_models_can_be_written_at_once(store):
+    names = [f"m{n}" for n in range(4)]
+    for name in names:
+        store.create(name, CREATED)
+
+    def write(name):
+        for position in range(1, 6):
+            store.put_snapshot(name, position, name.encode() * SNAPSHOT_CHUNK_BYTES)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(write, names))
+    for name in names:
+        assert store.snapshots(name) == [5, 4]
+        assert store.get_snapshot(name, 5) == name.encode() * SNAPSHOT_CHUNK_BYTES
+
+
 def test_a_snapshot_of_a_model_that_is_deleted_meanwhile_leaves_nothing(store, model):
     outcome = []
 

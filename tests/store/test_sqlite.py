@@ -272,3 +272,24 @@ def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
     (folder / "hinged.db").write_bytes(content[:middle] + b"\xa5" * (len(content) - middle))
     with closing(SQLiteStore(folder)) as store, pytest.raises(Damaged):
         list(store.read("m", 0))
+
+
+def test_ids_that_a_crash_leaves_of_a_trim_are_not_found_and_go_with_the_next(folder):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", Event("created", b"", ("a",)))
+        store.append("m", 1, [Event("learned", b"", ("b",)), Event("learned", b"", ("c",))])
+    # As it stands when the events are removed and the ids are not.
+    sql(folder, "DELETE FROM events WHERE position <= 2")
+    sql(folder, "UPDATE models SET trimmed = 2")
+    with closing(SQLiteStore(folder)) as store:
+        assert store.find("m", ["a", "b", "c"]) == {"c": 3}
+        store.trim("m", 2)
+    assert sql(folder, "SELECT id FROM ids") == [("c",)]
+
+
+def test_refused_reads_leave_no_connection_behind(folder):
+    with closing(SQLiteStore(folder)) as store:
+        for _ in range(20):
+            with pytest.raises(KeyError):
+                store.end("m")
+        assert len(store._readers._idle) == 1
