@@ -5,18 +5,25 @@ event's payload; it keeps an index from example ids to the position of the event
 
 Methods are synchronous and may be called from several threads at once. Where a method raises, its errors are:
 
+- KeyError: there is no such model. All methods that take a model raise it, `create` where the model exists.
 - StoreUnavailable: the store says that nothing was written.
-- OutcomeUnknown: the write failed in a way that does not tell whether it lasts. The caller must read the end of
-  the log before it goes on.
+- OutcomeUnknown: the write failed in a way that does not tell whether it lasts. The caller must read the end
+  of the log before it goes on.
+- Damaged: what was read is not what was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from service.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SNAPSHOT_CHUNK_BYTES = 2**20
+"""A snapshot is written in pieces of this size, so that appends never wait for more than one."""
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -51,28 +58,37 @@ class Store(Protocol):
         """Begin the log of a new model, durably, with `first` at position 1. KeyError if the model exists."""
 
     def delete(self, model: str) -> None:
-        """Remove a model's log, index and snapshots, durably. KeyError if there is no such model."""
+        """Remove a model's log, index and snapshots, durably.
+
+        OutcomeUnknown may also mean that the model is gone and some of its bytes are not: the store removes
+        them at the next chance.
+        """
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
         """Append `events` behind position `after`, all or none, durably; return the position of the last.
 
-        When it returns, a crash of process or machine does not lose them. PositionTaken if the log does not end
-        at `after`; KeyError if there is no such model.
+        When it returns, a crash of process or machine does not lose them. PositionTaken if the log does not
+        end at `after`.
         """
 
     def end(self, model: str) -> int:
-        """Position of the last event; KeyError if there is no such model."""
+        """Position of the last event, also when it is trimmed."""
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
-        """Events behind position `after`, in order (with their ids empty). Damaged if one fails its checksum."""
+        """Events behind position `after` up to the end as it is now, in order (with their ids empty).
+
+        The first is at `after` + 1 or, where that is trimmed, the first that is left; from there on positions
+        have no holes. Damaged if an event is missing or fails its checksum; those before it come first.
+        """
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
-        """For those of `ids` that the log holds, the position of the event."""
+        """For those of `ids` that the log holds, the position of the newest event that carries it."""
 
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
-        """Keep `state` as the model's state at `position`, durably; a crash half way leaves the older readable.
+        """Keep `state` as the model's state at `position`, durably; a crash half way leaves the older ones.
 
-        Keeps the newest two. Does not hold up appends for longer than a chunk takes.
+        Keeps the two at the highest positions; one at the same position is replaced. Does not hold up appends
+        for longer than a chunk takes.
         """
 
     def snapshots(self, model: str) -> list[int]:
@@ -82,7 +98,11 @@ class Store(Protocol):
         """The state at `position`. Damaged if it fails its checksum; KeyError if there is none."""
 
     def trim(self, model: str, through: int) -> None:
-        """Forget the events up to and with position `through`; positions are never used again."""
+        """Forget the events up to and with position `through`, or all if it lies behind the end.
+
+        Their positions are never used again. Snapshots before `through` go with them: what follows those is
+        lost, so no state can be folded from them. A trim that fails may have forgotten some, from the front.
+        """
 
     def close(self) -> None:
         """Finish what is under way and release files and threads."""

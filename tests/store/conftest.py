@@ -1,0 +1,90 @@
+"""Stores under test. A new one joins the suite by a `Backend` of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from service.store.base import Event
+from service.store.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from service.store.base import Store
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Backend:
+    open: Callable[[], Store]
+    opening: str
+    """Python that leaves the same store in `store`, for programs of their own."""
+    spoil: Callable[[bytes, bytes], None]
+    """Overwrite bytes where the closed store keeps them."""
+
+    def program(self, body: str) -> subprocess.Popen[str]:
+        """Start `body` as another process, with the store in `store`."""
+        heading = "from itertools import count\nfrom service.store.base import Event\n"
+        return subprocess.Popen(
+            [sys.executable, "-c", f"{heading}{self.opening}\n{body}"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+def sqlite(folder):
+    def spoil(old, new):
+        file = folder / "hinged.db"
+        content = file.read_bytes()
+        assert content.count(old) == 1
+        file.write_bytes(content.replace(old, new))
+
+    return Backend(
+        open=lambda: SQLiteStore(folder),
+        opening=f"from pathlib import Path\nfrom service.store.sqlite import SQLiteStore\n"
+        f"store = SQLiteStore(Path({str(folder)!r}))",
+        spoil=spoil,
+    )
+
+
+@pytest.fixture(params=[sqlite])
+def backend(request, tmp_path):
+    return request.param(tmp_path / "data")
+
+
+@pytest.fixture
+def reopen(backend):
+    """Close the store and open it anew."""
+    current = []
+
+    def anew():
+        close()
+        current.append(backend.open())
+        return current[0]
+
+    def close():
+        while current:
+            current.pop().close()
+
+    anew.close = close
+    yield anew
+    close()
+
+
+@pytest.fixture
+def store(reopen):
+    return reopen()
+
+
+@pytest.fixture
+def event():
+    """An event that carries `ids` and says so in its payload."""
+    return lambda *ids, kind="learned": Event(kind, f"payload of {ids}".encode(), ids)
