@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from service.answers import Answer
-from service.errors import QueueFull, ServiceError, Unavailable
+from service.errors import QueueFull, ServiceError, StoreUnavailable, Unavailable
 from service.events import Finished, Learned, ModelEvent, decode_event
 from service.labels import Label
 from service.metrics import UNKNOWN
 from service.model import Model, Outcome, Published
 from service.plan import Fate, LearnRequest, make_plan
 from service.settings import Settings
-from service.store.base import Event, OutcomeUnknown, PositionTaken, Store
+from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
 
 log = logging.getLogger(__name__)
 
@@ -184,6 +184,8 @@ class Worker:
             return [self._finish()]
         except ServiceError as error:
             return [error] * len(jobs)
+        except Damaged as error:
+            return [StoreUnavailable(f"the log of model {self.model.name} is damaged: {error}")] * len(jobs)
 
     def _learn(self, requests: list[LearnRequest]) -> list[LearnAnswer | ServiceError]:
         plan = make_plan(self.model, requests, self._find_forgotten, self._settings.classes_max, _now_ms())

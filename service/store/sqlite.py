@@ -90,9 +90,7 @@ class SQLiteStore(Store):
             self._sweep()
             self._writer.truncate_log()
         except StoreUnavailable as error:
-            raise OutcomeUnknown(
-                f"{model} is deleted, but some of its data is not yet removed: {error}"
-            ) from error
+            raise OutcomeUnknown(f"{model} is deleted, but some of its data is not yet removed: {error}") from error
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
         """Append in one transaction, together with what other models append at the same time."""
@@ -334,9 +332,7 @@ def _digest(position: int) -> blake2b:
     return blake2b(b"%d " % position, digest_size=32)
 
 
-def _insert_chunk(
-    model: str, snapshot: int, part: int, data: memoryview, connection: sqlite3.Connection
-) -> None:
+def _insert_chunk(model: str, snapshot: int, part: int, data: memoryview, connection: sqlite3.Connection) -> None:
     inserted = connection.execute(
         "INSERT INTO chunks SELECT snapshots.id, ?, ? FROM snapshots JOIN models ON models.id = model"
         " WHERE snapshots.id = ? AND name IS NOT NULL",
@@ -380,8 +376,7 @@ def _remove_chunk(snapshot: int, connection: sqlite3.Connection) -> bool:
 def _remove_events(key: int, through: int, connection: sqlite3.Connection) -> bool:
     """Remove the first events of a log, at most to position `through`; whether there are more to remove."""
     rows = connection.execute(
-        "SELECT position, length(payload) FROM events"
-        " WHERE model = ? AND position <= ? ORDER BY position LIMIT ?",
+        "SELECT position, length(payload) FROM events WHERE model = ? AND position <= ? ORDER BY position LIMIT ?",
         (key, through, BATCH_EVENTS),
     ).fetchall()
     size, last = 0, None

@@ -317,9 +317,7 @@ def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, s
 
 
 def test_a_damaged_event_is_not_read_and_those_before_it_are(store, model, reopen, backend):
-    store.append(
-        model, 1, [Event("learned", b"sound"), Event("learned", b"spoiled"), Event("learned", b"next")]
-    )
+    store.append(model, 1, [Event("learned", b"sound"), Event("learned", b"spoiled"), Event("learned", b"next")])
     reopen.close()
     backend.spoil(b"spoiled", b"sp\x00iled")
     reading = reopen().read(model, 0)

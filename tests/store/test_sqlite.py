@@ -136,9 +136,7 @@ def test_a_failed_commit_fails_all_that_were_in_it_and_the_store_goes_on(folder)
 
         def constrain(connection):
             connection.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY)")
-            connection.execute(
-                "CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)"
-            )
+            connection.execute("CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)")
 
         store._writer.do(constrain)
         store._writer._connection.execute("PRAGMA foreign_keys=ON")
@@ -161,9 +159,7 @@ def test_a_write_that_another_program_blocks_is_unavailable_and_not_unknown(fold
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
         store._writer._connection.execute("PRAGMA busy_timeout=50")
-        blocking = subprocess.Popen(
-            [sys.executable, "-c", BLOCKING, folder / "hinged.db"], stdout=subprocess.PIPE
-        )
+        blocking = subprocess.Popen([sys.executable, "-c", BLOCKING, folder / "hinged.db"], stdout=subprocess.PIPE)
         with blocking:
             blocking.stdout.readline()
             with pytest.raises(StoreUnavailable, match="locked") as caught:
@@ -256,10 +252,7 @@ def test_forgotten_bytes_are_in_no_file_of_the_folder(folder, forget):
         store.put_snapshot("m", 1, b"secret" * 5000)
         forget(store)
         # By another process: to open and close the file in this one would drop SQLite's locks.
-        assert (
-            subprocess.run(["grep", "-rl", "secret", folder], check=False, stdout=subprocess.PIPE).stdout
-            == b""
-        )
+        assert subprocess.run(["grep", "-rl", "secret", folder], check=False, stdout=subprocess.PIPE).stdout == b""
 
 
 def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
