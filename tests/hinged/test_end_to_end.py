@@ -1,0 +1,99 @@
+"""The commands as a user runs them, against a real server."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from running import ROOT, RunningServer
+from sklearn.datasets import load_breast_cancer
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("end-to-end") / "data") as running:
+        yield running
+
+
+def hinged(*arguments, cwd=ROOT):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-m", "hinged", *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return ((X - X.mean(axis=0)) / X.std(axis=0))[order].round(4), np.where(y[order], "benign", "malignant")
+
+
+def figure(output, name):
+    """The numbers of one line of the closing table."""
+    (line,) = re.findall(rf"^{name}\s+(.*)$", output, re.MULTILINE)
+    return [float(v.replace(",", "")) for v in re.findall(r"[\d.,]+(?:e[+-]?\d+)?", line)]
+
+
+def test_the_demonstration_learns_as_well_as_a_batch_svm_and_ends_cleanly(tmp_path):
+    done = hinged("demo", "--no-stay", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, finished, batch = figure(done.stdout, "held-out accuracy")
+    assert finished > 97.0
+    assert abs(finished - batch) < 1.0
+    assert figure(done.stdout, "duality gap")[1] < 5.0
+    assert "curl -s" in done.stdout
+    assert (tmp_path / "data" / "hinged.db").exists()
+
+
+def write_csv(path, X, y):
+    names = ",".join(f"f{k}" for k in range(X.shape[1]))
+    rows = [",".join(map(str, x)) + f",{label}" for x, label in zip(X.tolist(), y.tolist(), strict=True)]
+    path.write_text("\n".join([f"{names},diagnosis", *rows]) + "\n")
+
+
+def write_libsvm(path, X, y):
+    rows = [
+        f"{'+1' if label == 'benign' else '-1'} " + " ".join(f"{k + 1}:{v}" for k, v in enumerate(x) if v)
+        for x, label in zip(X.tolist(), y.tolist(), strict=True)
+    ]
+    path.write_text("\n".join(rows) + "\n")
+
+
+def write_npz(path, X, y):
+    np.savez(path, X_train=X[:400], y_train=y[:400] == "benign", X_test=X[400:], y_test=y[400:] == "benign")
+
+
+@pytest.mark.parametrize(("suffix", "write"), [("csv", write_csv), ("libsvm", write_libsvm), ("npz", write_npz)])
+def test_a_file_of_each_kind_is_replayed_into_a_model(server, tmp_path, suffix, write):
+    path = Path(tmp_path / f"cancer.{suffix}")
+    write(path, *cancer())
+    label = {"csv": "diagnosis", "libsvm": "ignored", "npz": "y_train"}[suffix]
+    arguments = ["replay", path, "--label", label, "--model", f"cancer-{suffix}", "--url", server.url, "--C", 10]
+    done = hinged(*arguments, "--batch", 20)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert figure(done.stdout, "prequential accuracy")[0] > 90.0
+    described = httpx.get(f"{server.url}/models/cancer-{suffix}").json()
+    assert described["examples"] == (400 if suffix == "npz" else 569)
+    assert described["support_vectors"] == figure(done.stdout, "support vectors")[-1]
+    again = hinged(*arguments, "--no-finish")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert httpx.get(f"{server.url}/models/cancer-{suffix}").json()["examples"] == described["examples"]
+
+
+def test_without_a_server_replay_says_how_to_start_one(tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("a,b\n1,2\n")
+    done = hinged("replay", path, "--label", "b", "--model", "m", "--url", "http://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "hinged serve" in done.stderr
+    assert "Traceback" not in done.stderr
