@@ -50,6 +50,14 @@ def _first_with_key(bits, mask, begin, wanted):
 
 
 @compiled
+def _slots(bits, up, down, largest, block_i, smallest, block_j):
+    """(i, j): where the extreme keys stand, given the block of each; NONE where a side is empty."""
+    i = NONE if largest == KEY_LEAST else _first_with_key(bits, up, block_i, largest)
+    j = NONE if smallest == KEY_MOST else _first_with_key(bits, down, block_j, smallest)
+    return i, j
+
+
+@compiled
 def extremes(g, up, down):
     """(i, j): the slots of the largest g over up and of the smallest over down, NONE where a side is empty."""
     bits = g.view(np.int64)
@@ -62,9 +70,7 @@ def extremes(g, up, down):
             largest, block_i = hi, b
         if lo < smallest:
             smallest, block_j = lo, b
-    i = NONE if largest == KEY_LEAST else _first_with_key(bits, up, block_i, largest)
-    j = NONE if smallest == KEY_MOST else _first_with_key(bits, down, block_j, smallest)
-    return i, j
+    return _slots(bits, up, down, largest, block_i, smallest, block_j)
 
 
 @compiled
@@ -83,9 +89,7 @@ def move_gradient(g, step, row_i, row_j, up, down):
             largest, block_i = hi, b
         if lo < smallest:
             smallest, block_j = lo, b
-    i = NONE if largest == KEY_LEAST else _first_with_key(bits, up, block_i, largest)
-    j = NONE if smallest == KEY_MOST else _first_with_key(bits, down, block_j, smallest)
-    return i, j
+    return _slots(bits, up, down, largest, block_i, smallest, block_j)
 
 
 @compiled

@@ -214,6 +214,23 @@ def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
 
 
 @compiled
+def point_row(kernel, points, slot, targets, begin, end, spread, out):
+    """out[begin:end] = k(point `slot` of points, targets begin..end)."""
+    first, last = points.start[slot], points.start[slot] + points.length[slot]
+    kernel_row(
+        kernel,
+        points.indices[first:last],
+        points.values[first:last],
+        points.norm[slot],
+        targets,
+        begin,
+        end,
+        spread,
+        out,
+    )
+
+
+@compiled
 def row_norm(kernel, values):
     """Inner sum of a row with itself: |x|^2, or |x|_1 for the Laplacian; in the order of the features."""
     total = values.dtype.type(0.0)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers.compiled import compiled
-from solvers.kernels import kernel_row
+from solvers.kernels import point_row
 from solvers.points import USED, Points
 
 Array = np.ndarray[Any, Any]
@@ -117,19 +117,8 @@ def cached_row(kernel, points, cache, slot, keep):
     cache.recent[line] = 1
     row = cache.lines[line]
     if cache.filled[line] < n:
-        first, last = points.start[slot], points.start[slot] + points.length[slot]
         cache.counters[VALUES] += n - cache.filled[line]
-        kernel_row(
-            kernel,
-            points.indices[first:last],
-            points.values[first:last],
-            points.norm[slot],
-            points,
-            cache.filled[line],
-            n,
-            cache.spread,
-            row,
-        )
+        point_row(kernel, points, slot, points, cache.filled[line], n, cache.spread, row)
         cache.filled[line] = n
     return row[:n]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from solvers.compiled import compiled
 from solvers.direction import NONE, direction_search, extremes, second_order_partner
-from solvers.kernels import Kernel, kernel_row
+from solvers.kernels import Kernel, point_row
 from solvers.points import Points, subset
 from solvers.rowcache import RowCache, cached_row, clear, recut
 
@@ -60,19 +60,7 @@ def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
     """g (m,) of targets -= sum over sources of their change of alpha times their kernel row."""
     row = np.empty(g.shape[0], targets.values.dtype)
     for p in range(sources.shape[0]):
-        s = sources[p]
-        first, last = points.start[s], points.start[s] + points.length[s]
-        kernel_row(
-            kernel,
-            points.indices[first:last],
-            points.values[first:last],
-            points.norm[s],
-            targets,
-            0,
-            g.shape[0],
-            spread,
-            row,
-        )
+        point_row(kernel, points, sources[p], targets, 0, g.shape[0], spread, row)
         for t in range(g.shape[0]):
             g[t] -= changes[p] * np.float64(row[t])
 
