@@ -14,7 +14,7 @@ from solvers.direction import NONE
 from solvers.kernels import Kernel, kernel_row
 from solvers.machine import IDLE, LEARNED, LIVE, STEPS, dot
 from solvers.points import POOL_USED, USED, Points
-from solvers.rowcache import HITS, MISSES, VALUES, new_cache
+from solvers.rowcache import HITS, MISSES, VALUES, clear, new_cache
 from solvers.rows import Rows, rows_from_csr
 
 Array = np.ndarray[Any, Any]
@@ -181,8 +181,12 @@ class Expansion:
     def _move(self, slots: Array, cap: int, pool: int) -> None:
         keep_machine = slots.size == self.slots and cap == self.machine.class_of.size
         self.points = pts.compacted(self.points, slots, self.dim, cap, pool)
-        if not keep_machine:
-            self.machine = m.resized(self.machine, slots, cap)
+        if keep_machine:
+            return
+        self.machine = m.resized(self.machine, slots, cap)
+        if cap == self.cache.line_of.size:
+            clear(self.cache)  # its memory is warm
+        else:
             self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
 
     # -- reading --------------------------------------------------------------------------------------------------
