@@ -31,6 +31,9 @@ class Writer:
         self._turn = Condition()
         # Guarded by _turn. Who sets _led owns the connection until it clears it.
         self._led = False
+        # Threads that want the connection without a transaction. They go first: no leader takes them along,
+        # and a thread that writes without a pause would keep them waiting for ever.
+        self._claims = 0
         self._waiting: list[Job] = []
         self._closed = False
 
@@ -44,7 +47,7 @@ class Writer:
         group: list[Job] = []
         with self._turn:
             self._waiting.append((work, outcome))
-            while self._led and not outcome.done():
+            while (self._led or self._claims) and not outcome.done():
                 self._turn.wait()
             if not outcome.done():
                 self._led = True
@@ -111,9 +114,15 @@ class Writer:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with self._turn:
-            while self._led:
-                self._turn.wait()
-            self._led = True
+            self._claims += 1
+            try:
+                while self._led:
+                    self._turn.wait()
+                self._led = True
+            finally:
+                self._claims -= 1
+                # Were this wait to be interrupted, those who stood back would wait for nobody.
+                self._turn.notify_all()
         try:
             yield
         finally:

@@ -382,6 +382,30 @@ def test_an_id_of_a_trimmed_event_is_found_where_it_came_again(store, model, eve
     assert store.find(model, ["a"]) == {"a": 3}
 
 
+def test_a_busy_log_keeps_no_trim_waiting(store, model):
+    store.create("busy", CREATED)
+    stop = threading.Event()
+
+    def write():
+        end = 1
+        while not stop.is_set():
+            end = store.append("busy", end, [CREATED])
+        return end
+
+    with ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(write)
+        start = time.monotonic()
+        try:
+            for n in range(1, 41):
+                store.append(model, n, [CREATED])
+                store.trim(model, n)
+        finally:
+            stop.set()
+        took_s = time.monotonic() - start
+        assert busy.result() > 40
+    assert took_s < 10
+
+
 def test_snapshots_that_no_log_follows_go_with_what_is_trimmed(store, model, event):
     store.append(model, 1, [event("a"), event("b"), event("c")])
     store.put_snapshot(model, 2, b"2")
