@@ -50,14 +50,14 @@ class LearnAnswer:
 
 @dataclass(slots=True)
 class _Job:
-    """Work that waits: a LearnRequest, or the name of something else to do."""
+    """Work that waits: a LearnRequest, or None for the finishing step."""
 
-    work: LearnRequest | str
+    work: LearnRequest | None
     future: asyncio.Future[Any]
 
     @property
     def examples(self) -> int:
-        return len(self.work.ids) if isinstance(self.work, LearnRequest) else 0
+        return len(self.work.ids) if self.work else 0
 
 
 class Worker:
@@ -71,6 +71,7 @@ class Worker:
         self._executor = executor
         self._jobs: deque[_Job] = deque()
         self._waiting_examples = 0
+        self._questions: list[asyncio.Future[Any]] = []  # who waits for figures
         self._wake = asyncio.Event()
         self._stopping = False
         self._keep_snapshot = True
@@ -95,12 +96,16 @@ class Worker:
 
     async def finish(self) -> dict[str, Any]:
         """Run the finishing step; returns its figures."""
-        figures: dict[str, Any] = await self._enqueue("finish")
+        figures: dict[str, Any] = await self._enqueue(None)
         return figures
 
     async def describe(self) -> dict[str, Any]:
         """The model in figures, as of after what is under way."""
-        figures: dict[str, Any] = await self._enqueue("describe", first=True)
+        self._check_running()
+        question = asyncio.get_running_loop().create_future()
+        self._questions.append(question)
+        self._wake.set()
+        figures: dict[str, Any] = await question
         return figures
 
     async def stop(self, *, keep_snapshot: bool = True) -> None:
@@ -110,18 +115,18 @@ class Worker:
         self._wake.set()
         await self._task
 
-    def _enqueue(self, work: LearnRequest | str, *, first: bool = False) -> asyncio.Future[Any]:
+    def _check_running(self) -> None:
         if self._failed:
             raise Unavailable(f"model {self.model.name} has stopped: {self._failed}")
         if self._stopping:
             raise Unavailable("the server is stopping")
+
+    def _enqueue(self, work: LearnRequest | None) -> asyncio.Future[Any]:
+        self._check_running()
         if len(self._jobs) >= self._settings.queue_examples_max:
             raise QueueFull(f"{len(self._jobs)} requests wait for model {self.model.name}")
         job = _Job(work, asyncio.get_running_loop().create_future())
-        if first:
-            self._jobs.appendleft(job)
-        else:
-            self._jobs.append(job)
+        self._jobs.append(job)
         self._waiting_examples += job.examples
         self._wake.set()
         return job.future
@@ -131,20 +136,23 @@ class Worker:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if not self._jobs:
+            if not self._jobs and not self._questions:
                 if self._stopping:
                     break
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            jobs = self._take()
+            questions, self._questions = self._questions, []
+            jobs = self._take() if self._jobs else []
             try:
-                outcomes = await loop.run_in_executor(self._executor, self._do, jobs)
+                if questions:
+                    figures = await loop.run_in_executor(self._executor, self.model.describe)
+                    _settle_all(questions, [figures] * len(questions))
+                outcomes = await loop.run_in_executor(self._executor, self._do, jobs) if jobs else []
             except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
-                self._fail(jobs, error)
+                self._fail([*questions, *(job.future for job in jobs)], error)
                 continue
-            for job, outcome in zip(jobs, outcomes, strict=True):
-                _settle(job, outcome)
+            _settle_all([job.future for job in jobs], outcomes)
         if self._keep_snapshot and not self._failed:
             await loop.run_in_executor(self._executor, self._snapshot_at_end)
 
@@ -163,12 +171,14 @@ class Worker:
         self._waiting_examples -= examples
         return jobs
 
-    def _fail(self, jobs: list[_Job], error: Exception) -> None:
+    def _fail(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
         log.error("model %s stops", self.model.name, exc_info=error)
         self._failed = f"{type(error).__name__}, see the server's log"
-        for job in [*jobs, *self._jobs]:
-            _settle(job, Unavailable(f"model {self.model.name} has stopped: {self._failed}"))
+        futures += [*self._questions, *(job.future for job in self._jobs)]
+        stopped = Unavailable(f"model {self.model.name} has stopped: {self._failed}")
+        _settle_all(futures, [stopped] * len(futures))
         self._jobs.clear()
+        self._questions.clear()
         self._waiting_examples = 0
 
     # -- the work, on a thread of the executor --------------------------------------------------------------------
@@ -176,12 +186,8 @@ class Worker:
     def _do(self, jobs: list[_Job]) -> Sequence[Any]:
         try:
             self._resolve()
-            first = jobs[0].work
-            if isinstance(first, LearnRequest):
-                return self._learn([job.work for job in jobs if isinstance(job.work, LearnRequest)])
-            if first == "describe":
-                return [self.model.describe()]
-            return [self._finish()]
+            requests = [job.work for job in jobs if job.work]
+            return self._learn(requests) if requests else [self._finish()]
         except ServiceError as error:
             return [error] * len(jobs)
         except Damaged as error:
@@ -287,13 +293,14 @@ class Worker:
         self._write_snapshot(self.model.position, self.model.snapshot())
 
 
-def _settle(job: _Job, outcome: Any) -> None:
-    if job.future.done():  # the client has gone
-        return
-    if isinstance(outcome, ServiceError):
-        job.future.set_exception(outcome)
-    else:
-        job.future.set_result(outcome)
+def _settle_all(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any]) -> None:
+    for future, outcome in zip(futures, outcomes, strict=True):
+        if future.done():  # the client has gone
+            continue
+        if isinstance(outcome, ServiceError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
 
 
 def _now_ms() -> int:

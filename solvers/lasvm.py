@@ -310,7 +310,7 @@ class LASVM(Expansion):
 
     def finish(self) -> int:
         """The finishing step: optimise every column over the points held until delta <= tol; returns the steps."""
-        if self.classes < 2 or self.live == 0:
+        if (self.seen > 0).sum() < 2:  # one class is no problem to solve, and its sample must stay
             return 0
         if self.live < self.slots:
             self.compact()

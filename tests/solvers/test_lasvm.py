@@ -211,6 +211,8 @@ def test_one_class_for_long_keeps_a_bounded_sample_and_answers_with_that_class()
     kept = kept[kept != NONE]
     # A uniform sample: its mean rank lies within five standard errors of the middle.
     assert abs(kept.mean() - n / 2) < 5 * n / np.sqrt(12 * seed_max)
+    assert stream.solver.finish() == 0
+    assert stream.solver.live == seed_max
     stream.learn(n)
     f = stream.decision(np.array([[3.0, 3.0], [-3.0, -3.0]]))[:, 0]
     assert f[0] < 0 < f[1]
