@@ -8,7 +8,6 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-
 DEFAULT_MODEL = '{"solver": "lasvm", "kernel": {"type": "rbf", "gamma": "scale"}, "C": 1.0}'
 
 
