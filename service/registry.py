@@ -60,6 +60,7 @@ class Registry:
 
     def summaries(self) -> list[dict[str, Any]]:
         """Every model in short, sorted by name, from what was published last; `error` where it could not be loaded."""
+        self._check_ready()
         found: dict[str, dict[str, Any]] = {
             name: {"model": name, "error": error} for name, error in self._broken.items()
         }
