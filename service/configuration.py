@@ -180,8 +180,11 @@ def default_configuration(template: str, dense: bool, dim: int, gamma: float, se
         parts = json.loads(template)
     except ValueError as error:
         raise Invalid(f"HINGED_DEFAULT_MODEL is not JSON: {error}") from None
-    kernel = parts.get("kernel", {})
-    if kernel.get("gamma") == "scale":
+    if not isinstance(parts, dict):
+        raise Invalid(f"HINGED_DEFAULT_MODEL is not a JSON object, got {shown(parts)}")
+    kernel = parts.get("kernel")
+    if isinstance(kernel, dict) and kernel.get("gamma") == "scale":
         kernel["gamma"] = gamma
-    parts.setdefault("features", {"type": "dense", "dim": dim} if dense else {"type": "sparse", "dim": DIM_SPARSE})
+    dim_sparse = min(DIM_SPARSE, settings.dim_max)
+    parts.setdefault("features", {"type": "dense", "dim": dim} if dense else {"type": "sparse", "dim": dim_sparse})
     return parse_configuration(json.dumps(parts), settings)
