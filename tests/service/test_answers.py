@@ -83,6 +83,7 @@ class RingIsADict(RuleBasedStateMachine):
         newest, kept = len(self.plain.ids), self.plain.kept
         assert self.ring.newest == newest
         assert self.ring.oldest == self.plain.oldest
+        assert len(self.ring._by_id) <= kept  # memory is bounded too
         oldest = self.plain.oldest
         near = {1, 2, newest // 2, newest - 1, newest, newest + 1, oldest - 1, oldest, oldest + 1, newest - kept}
         for number in near:
