@@ -25,6 +25,7 @@ class RunningServer:
     def __init__(self, data_dir, **settings):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.data_dir = Path(data_dir)
         self.log = Path(data_dir).with_suffix(".log")
         self.env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("HINGED_")},
