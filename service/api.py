@@ -152,7 +152,7 @@ async def _create_default(registry: Registry, examples: list[LabelledExample]) -
         registry.settings.default_model, dense, len(first) if dense else 0, mean_scale(xs), registry.settings
     )
     # Nothing of a bad request is kept, so no model of its width either.
-    _learn_request(examples, configuration, registry.settings)
+    registry.rehearse(configuration, _learn_request(examples, configuration, registry.settings))
     try:
         worker, _ = await registry.create(DEFAULT, configuration)
     except Conflict:  # another first request came before this one, with another gamma
