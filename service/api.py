@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -155,8 +156,10 @@ async def _create_default(registry: Registry, examples: list[LabelledExample]) -
     registry.rehearse(configuration, _learn_request(examples, configuration, registry.settings))
     try:
         worker, _ = await registry.create(DEFAULT, configuration)
-    except Conflict:  # another first request came before this one, with another gamma
-        return registry.get(DEFAULT)
+    except Conflict:
+        with suppress(NotFound):  # another first request came before this one, with another gamma
+            return registry.get(DEFAULT)
+        raise
     return worker
 
 

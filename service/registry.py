@@ -110,7 +110,8 @@ class Registry:
 
     def rehearse(self, configuration: Configuration, request: LearnRequest) -> None:
         """Raise what a new model of this configuration would say to its first request."""
-        plan = make_plan(self._new_model("new", configuration), [request], _nothing, self.settings.classes_max, 0)
+        model = Model("new", configuration, **self._sizes())
+        plan = make_plan(model, [request], _nothing, self.settings.classes_max, at_ms=0)
         fates = plan.fates[0]
         if isinstance(fates, ServiceError):
             raise fates

@@ -57,6 +57,14 @@ class RunningServer:
             time.sleep(0.05)
         raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
 
+    def run(self):
+        """What the process says that is expected to end by itself: its exit code and its words."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "hinged", "serve"], cwd=ROOT, env=self.env, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        return ended.returncode, ended.stdout + ended.stderr
+
     def kill(self):
         """kill -9: nothing of the process gets to run."""
         self.process.send_signal(signal.SIGKILL)

@@ -65,3 +65,27 @@ def test_the_setting_is_the_template_and_a_sparse_first_example_makes_it_sparse(
     assert configuration["features"] == {"type": "sparse", "dim": 5000}
     assert configuration["kernel"] == {"type": "polynomial", "gamma": pytest.approx(1 / 7), "degree": 2, "coef0": 0.0}
     assert configuration["C"] == 7
+
+
+@pytest.mark.parametrize("ask", [{"models_max": 1}], indirect=True, ids=["set"])
+def test_where_no_more_models_may_be_the_default_model_may_not_either(ask):
+    ask.new_model("only")
+    error = refusal(ask("POST", "/learn", json=example([0, 1], 1)), 409, "conflict")
+    assert "1 models of at most 1" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("default_model", "[]", "HINGED_DEFAULT_MODEL is not a JSON object, got []"),
+        ("default_model", "{", "HINGED_DEFAULT_MODEL is not JSON"),
+        ("default_model", '{"kernel": {"type": "odd"}}', "kernel"),
+        ("default_model", '{"kernel": "rbf"}', "kernel"),
+        ("queue_examples_max", "0", "HINGED_QUEUE_EXAMPLES_MAX: Input should be greater than 0, got '0'"),
+    ],
+)
+def test_a_server_of_impossible_settings_does_not_start_and_says_why_in_one_line(tmp_path, name, value, reason):
+    code, said = RunningServer(tmp_path / "data", **{name: value}).run()
+    assert code == 1
+    assert reason in said
+    assert said.count("\n") == 1

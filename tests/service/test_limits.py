@@ -23,7 +23,6 @@ LIMITS = {
     "label_chars_max": 4,
     "id_chars_max": 5,
     "points_max": 2500,
-    "default_model": "[]",
 }
 
 
@@ -199,8 +198,3 @@ def test_the_server_holds_so_many_models(ask):
     assert ask("PUT", names[0], json=BASE).status_code == 200  # it is there already
     for path in names:
         ask("DELETE", path)
-
-
-def test_a_template_of_the_default_model_that_is_none_is_told_to_who_needs_it(ask):
-    error = refusal(ask("POST", "/learn", json=example([0, 1], 1)), 422, "invalid")
-    assert error["message"] == "HINGED_DEFAULT_MODEL is not a JSON object, got []"

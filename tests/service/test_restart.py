@@ -2,14 +2,12 @@
 
 import math
 import signal
-import subprocess
-import sys
 import time
 
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from running import ROOT, RunningServer
+from running import RunningServer
 
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
@@ -160,15 +158,8 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
 
 
 def test_a_folder_belongs_to_one_server(server):
-    second = subprocess.run(
-        [sys.executable, "-m", "hinged", "serve", "--port", "0"],
-        cwd=ROOT,
-        env=server.env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert second.returncode != 0
-    assert "in use by another server" in second.stdout + second.stderr
+    code, said = RunningServer(server.data_dir).run()
+    assert code == 1
+    assert said.count("\n") == 1
+    assert "in use by another server" in said
     assert httpx.get(f"{server.url}/readyz").status_code == 200
