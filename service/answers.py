@@ -33,6 +33,7 @@ class Answers:
     def __init__(self, kept: int) -> None:
         self.kept = kept
         self.newest = 0
+        self._from = 1  # older answers were forgotten by a server that kept fewer
         self._ids: list[str | None] = []
         self._by_id: dict[str, int] = {}
         self._contents = np.zeros((0, 16), np.uint8)
@@ -42,7 +43,7 @@ class Answers:
     @property
     def oldest(self) -> int:
         """Number of the oldest example whose answer is kept."""
-        return max(1, self.newest - self.kept + 1)
+        return max(self._from, self.newest - self.kept + 1)
 
     def add(self, event: Learned, predictions: Array, scores: Array) -> None:
         """Keep the answers of a batch; forget the oldest where there are more than `kept`."""
@@ -123,6 +124,7 @@ class Answers:
         """Take over a state of `state`."""
         ids: list[str | None] = facts["ids"][-self.kept :]
         newest = int(facts["newest"])
+        self._from = newest - len(ids) + 1
         self.newest = 0
         self._grow(min(self.kept, max(len(ids), 1)))
         self.newest = newest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -152,11 +153,13 @@ async def _create_default(registry: Registry, examples: list[LabelledExample]) -
         registry.settings.default_model, dense, len(first) if dense else 0, mean_scale(xs), registry.settings
     )
     # Nothing of a bad request is kept, so no model of its width either.
-    _learn_request(examples, configuration, registry.settings)
+    registry.rehearse(configuration, _learn_request(examples, configuration, registry.settings))
     try:
         worker, _ = await registry.create(DEFAULT, configuration)
-    except Conflict:  # another first request came before this one, with another gamma
-        return registry.get(DEFAULT)
+    except Conflict:
+        with suppress(NotFound):  # another first request came before this one, with another gamma
+            return registry.get(DEFAULT)
+        raise
     return worker
 
 
@@ -165,7 +168,7 @@ def _learn_request(examples: list[LabelledExample], configuration: Configuration
     check_ids(ids, settings.id_chars_max)
     labels = [example["y"] for example in examples]
     for index, label in enumerate(labels):
-        check_label(label, index, settings.label_chars_max)
+        check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
     rows = to_rows([example["x"] for example in examples], configuration)
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 

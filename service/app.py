@@ -48,7 +48,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         await asyncio.gather(starting, return_exceptions=True)
         await registry.stop()
 
-    app = FastAPI(title="hinged", version=_version(), lifespan=lifespan)
+    app = FastAPI(title="hinged", version=_version(), lifespan=lifespan, redirect_slashes=False)
     app.include_router(router)
     app.add_middleware(Edge, settings=chosen)
     app.add_exception_handler(ServiceError, _service_error)

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from service.errors import Invalid
-from service.labels import Label, label_key, score_name
+from service.labels import Label, check_label, label_key, score_name
 from service.settings import Settings
 from solvers.kernels import Kernel, make_kernel
 from solvers.lasvm import LASVM
@@ -27,7 +27,9 @@ from solvers.lasvm import LASVM
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DIM_SPARSE = 2**20
 
-Positive = Annotated[float, Field(gt=0, lt=1e15)]
+BOUND_MAX = 1e15
+
+Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 
 
 class _Part(BaseModel):
@@ -145,6 +147,13 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
             raise Invalid(f"classes must be null or list 2 to {settings.classes_max} labels, got {len(classes)}")
         if len({label_key(label) for label in classes}) < len(classes):
             raise Invalid("classes lists a label twice")
+        for index, label in enumerate(classes):
+            check_label(label, f"classes[{index}]", settings.label_chars_max)
+    for name, weight in (configuration.class_weight or {}).items():
+        # The solver would refuse it, but only once the class is in the log.
+        bound = configuration.C * weight
+        if not 0 < bound < BOUND_MAX:
+            raise Invalid(f"C times class_weight must be > 0 and < {BOUND_MAX:g}, got {bound:g} for {name[:80]!r}")
     return configuration.model_copy(update={"points_max": points_max})
 
 
@@ -171,8 +180,11 @@ def default_configuration(template: str, dense: bool, dim: int, gamma: float, se
         parts = json.loads(template)
     except ValueError as error:
         raise Invalid(f"HINGED_DEFAULT_MODEL is not JSON: {error}") from None
-    kernel = parts.get("kernel", {})
-    if kernel.get("gamma") == "scale":
+    if not isinstance(parts, dict):
+        raise Invalid(f"HINGED_DEFAULT_MODEL is not a JSON object, got {shown(parts)}")
+    kernel = parts.get("kernel")
+    if isinstance(kernel, dict) and kernel.get("gamma") == "scale":
         kernel["gamma"] = gamma
-    parts.setdefault("features", {"type": "dense", "dim": dim} if dense else {"type": "sparse", "dim": DIM_SPARSE})
+    dim_sparse = min(DIM_SPARSE, settings.dim_max)
+    parts.setdefault("features", {"type": "dense", "dim": dim} if dense else {"type": "sparse", "dim": dim_sparse})
     return parse_configuration(json.dumps(parts), settings)

@@ -58,21 +58,48 @@ def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     if checksum != _checksum(memoryview(data)[_PREFIX.size :]):
         raise BadFrame("the checksum does not match")
     start = _PREFIX.size + header_bytes
-    header = json.loads(data[_PREFIX.size : start])
-    if header["kind"] != kind:
-        raise BadFrame(f"expected a frame of kind {kind!r}, got {header['kind']!r}")
+    facts, listed = _header(data[_PREFIX.size : start], kind)
     arrays = {}
     at = _padded(start)
-    for name, dtype, shape in header["arrays"]:
-        if dtype not in DTYPES or any(n < 0 for n in shape):
-            raise BadFrame(f"array {name} has dtype {dtype} and shape {shape}")
-        size = math.prod(shape)
-        bytes_needed = size * np.dtype(dtype).itemsize
+    for name, dtype, shape in listed:
+        bytes_needed = math.prod(shape) * np.dtype(dtype).itemsize
         if at + bytes_needed > len(data):
             raise BadFrame(f"array {name} of shape {shape} is longer than the frame")
-        arrays[name] = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"), size, at).reshape(shape).astype(dtype)
+        flat = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"), math.prod(shape), at)
+        try:
+            arrays[name] = flat.reshape(shape).astype(dtype)
+        except (ValueError, OverflowError) as error:  # too many axes, or a long one beside an empty one
+            raise BadFrame(f"array {name} cannot have shape {shape}: {error}") from None
         at += _padded(bytes_needed)
-    return header["facts"], arrays
+    if at != len(data):
+        raise BadFrame(f"the frame should have {at} bytes, got {len(data)}")
+    return facts, arrays
+
+
+def _header(data: bytes, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
+    """The facts, and name, dtype and shape of each array. A right checksum is no right header: all is checked."""
+    try:
+        header = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"the header is not JSON: {error}") from None
+    match header:
+        case {"kind": str(found), "facts": dict(facts), "arrays": list(listed)}:
+            if found != kind:
+                raise BadFrame(f"expected a frame of kind {kind!r}, got {found!r}")
+        case _:
+            raise BadFrame("the header has not the parts kind, facts and arrays")
+    arrays = []
+    for entry in listed:
+        match entry:
+            case [str(name), str(dtype), list(shape)] if dtype in DTYPES and all(_is_size(n) for n in shape):
+                arrays.append((name, dtype, shape))
+            case _:
+                raise BadFrame(f"an array is a name, a dtype and a shape, got {str(entry)[:80]}")
+    return facts, arrays
+
+
+def _is_size(n: object) -> bool:
+    return type(n) is int and 0 <= n < 2**63
 
 
 def _checksum(data: bytes | memoryview) -> bytes:

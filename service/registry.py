@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from service.answers import Answer
 from service.configuration import MODEL_NAME, Configuration
 from service.errors import Conflict, Invalid, NotFound, ServiceError, Unavailable
 from service.events import Created, configuration_of, decode_event
 from service.frames import BadFrame
 from service.model import Model
+from service.plan import LearnRequest, make_plan
 from service.settings import Settings
 from service.store.base import Damaged, Event, Store
 from service.worker import Worker
@@ -60,6 +63,7 @@ class Registry:
 
     def summaries(self) -> list[dict[str, Any]]:
         """Every model in short, sorted by name, from what was published last; `error` where it could not be loaded."""
+        self._check_ready()
         found: dict[str, dict[str, Any]] = {
             name: {"model": name, "error": error} for name, error in self._broken.items()
         }
@@ -104,6 +108,14 @@ class Registry:
             worker = self._workers[name] = Worker(model, self._store, self.settings, self._executor)
             return worker, True
 
+    def rehearse(self, configuration: Configuration, request: LearnRequest) -> None:
+        """Raise what a new model of this configuration would say to its first request."""
+        model = Model("new", configuration, **self._sizes())
+        plan = make_plan(model, [request], _nothing, self.settings.classes_max, at_ms=0)
+        fates = plan.fates[0]
+        if isinstance(fates, ServiceError):
+            raise fates
+
     async def delete(self, name: str) -> None:
         """Remove a model, its log and its snapshots."""
         async with self._changing:
@@ -140,6 +152,11 @@ class Registry:
 
     def _load(self, name: str) -> Model:
         return load_model(self._store, name, **self._sizes())
+
+
+def _nothing(_: Sequence[str]) -> Mapping[str, Answer]:
+    """What the log of a new model holds."""
+    return {}
 
 
 def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> Model:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 DEFAULT_MODEL = '{"solver": "lasvm", "kernel": {"type": "rbf", "gamma": "scale"}, "C": 1.0}'
+
+
+def _by_comma(value: object) -> object:
+    """The parts of a text with commas; anything else as it is."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_by_comma)]
 
 
 class Settings(BaseSettings):
@@ -22,20 +30,18 @@ class Settings(BaseSettings):
     default_model: str = Field(
         DEFAULT_MODEL, description="configuration of the model that the first POST /learn creates, as JSON"
     )
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    allowed_hosts: Names = Field(
         ("localhost", "127.0.0.1", "::1"),
         description="names that a request's Host may have, by comma; * is any",
     )
-    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="origins of pages that may write, by comma"
-    )
+    allowed_origins: Names = Field((), description="origins of pages that may write, by comma")
     body_bytes_max: int = Field(32 * 2**20, gt=0, description="longest body, bytes")
     batch_examples_max: int = Field(10_000, gt=0, description="examples in one request")
     micro_batch_examples_max: int = Field(4_096, gt=0, description="examples that one append and one call take")
     queue_examples_max: int = Field(50_000, gt=0, description="examples waiting for one model; more is 429")
     models_max: int = Field(1_000, gt=0, description="models on one server")
     dim_max: int = Field(2**20, gt=0, description="features of one example")
-    classes_max: int = Field(256, gt=1, description="classes of one model")
+    classes_max: int = Field(256, gt=1, le=1024, description="classes of one model")
     label_chars_max: int = Field(256, gt=0, description="length of a label")
     id_chars_max: int = Field(256, gt=0, description="length of an example's id")
     answers_kept: int = Field(100_000, gt=0, description="first answers that a model keeps for retries, examples")

@@ -25,6 +25,7 @@ class RunningServer:
     def __init__(self, data_dir, **settings):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.data_dir = Path(data_dir)
         self.log = Path(data_dir).with_suffix(".log")
         self.env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("HINGED_")},
@@ -55,6 +56,14 @@ class RunningServer:
                 pass
             time.sleep(0.05)
         raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
+
+    def run(self):
+        """What the process says that is expected to end by itself: its exit code and its words."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "hinged", "serve"], cwd=ROOT, env=self.env, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        return ended.returncode, ended.stdout + ended.stderr
 
     def kill(self):
         """kill -9: nothing of the process gets to run."""

@@ -1,0 +1,91 @@
+"""The model "default", which the first POST /learn creates."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from asking import Asking, example, refusal
+from running import RunningServer
+
+
+@pytest.fixture
+def ask(request, tmp_path):
+    with RunningServer(tmp_path / "data", **getattr(request, "param", {})) as running, Asking(running.url) as asking:
+        yield asking
+
+
+def test_the_first_learn_creates_the_default_model_from_its_examples(ask):
+    for answer in (ask("GET", "/predict?x=[0,1]"), ask("POST", "/predict", json={"x": [0, 1]})):
+        refusal(answer, 404, "not_found")
+    # Nothing of a bad request is kept, so no model either.
+    for bad in (
+        {"examples": [example([0, 1], "a"), example([0, 1, 2], "a")]},
+        {"examples": [example([0, 1], "a"), example([0, 1], 1.5)]},
+        {"examples": [example([0, 1], "a"), example([0, 1], "a", "@1")]},
+        {"x": [], "y": 1},
+        {"examples": []},
+    ):
+        refusal(ask("POST", "/learn", json=bad), 422, "invalid")
+        refusal(ask("GET", "/models/default"), 404, "not_found")
+
+    rng = random.Random(3)
+    stream = [example([rng.gauss(3 * (k % 2), 1), 0.0, rng.gauss(0, 1)], "ab"[k % 2], f"e{k}") for k in range(60)]
+    answer = ask("POST", "/learn", json={"examples": stream})
+    assert answer.status_code == 200
+    assert answer.json()["model"] == "default"
+    configuration = ask("GET", "/models/default").json()["configuration"]
+    assert configuration["solver"] == "lasvm"
+    assert configuration["kernel"]["type"] == "rbf"
+    entries = np.array([e["x"] for e in stream])
+    assert configuration["kernel"]["gamma"] == pytest.approx(1 / (3 * entries.var()))
+    assert configuration["features"] == {"type": "dense", "dim": 3}
+
+    again = ask("POST", "/learn", json={"examples": stream})
+    assert again.json()["results"] == [r | {"duplicate": True} for r in answer.json()["results"]]
+    x = [2.5, 0, 0.1]
+    predicted = ask("POST", "/models/default/predict", json={"x": x}).json()
+    assert ask("POST", "/predict", json={"x": x}).json() == predicted
+    assert ask("GET", f"/predict?x={json.dumps(x)}").json() == predicted
+    assert predicted["results"][0]["prediction"] == "b"
+    # From now on the width is the model's, whatever comes first.
+    error = refusal(ask("POST", "/learn", json=example([0, 1], "a")), 422, "invalid")
+    assert error["message"] == "examples[0].x: expected 3 features, got 2"
+
+
+TEMPLATE = {"kernel": {"type": "polynomial", "gamma": "scale", "degree": 2}, "C": 7, "precision": "float32"}
+
+
+@pytest.mark.parametrize("ask", [{"default_model": json.dumps(TEMPLATE), "dim_max": 5000}], indirect=True, ids=["set"])
+def test_the_setting_is_the_template_and_a_sparse_first_example_makes_it_sparse(ask):
+    xs = [{"indices": [4, 7], "values": [1, 2]}, {"indices": [4999], "values": [3]}]
+    answer = ask("POST", "/learn", json={"examples": [example(xs[0], 1), example(xs[1], 2)]})
+    assert answer.status_code == 200
+    configuration = ask("GET", "/models/default").json()["configuration"]
+    assert configuration["features"] == {"type": "sparse", "dim": 5000}
+    assert configuration["kernel"] == {"type": "polynomial", "gamma": pytest.approx(1 / 7), "degree": 2, "coef0": 0.0}
+    assert configuration["C"] == 7
+
+
+@pytest.mark.parametrize("ask", [{"models_max": 1}], indirect=True, ids=["set"])
+def test_where_no_more_models_may_be_the_default_model_may_not_either(ask):
+    ask.new_model("only")
+    error = refusal(ask("POST", "/learn", json=example([0, 1], 1)), 409, "conflict")
+    assert "1 models of at most 1" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("default_model", "[]", "HINGED_DEFAULT_MODEL is not a JSON object, got []"),
+        ("default_model", "{", "HINGED_DEFAULT_MODEL is not JSON"),
+        ("default_model", '{"kernel": {"type": "odd"}}', "kernel"),
+        ("default_model", '{"kernel": "rbf"}', "kernel"),
+        ("queue_examples_max", "0", "HINGED_QUEUE_EXAMPLES_MAX: Input should be greater than 0, got '0'"),
+    ],
+)
+def test_a_server_of_impossible_settings_does_not_start_and_says_why_in_one_line(tmp_path, name, value, reason):
+    code, said = RunningServer(tmp_path / "data", **{name: value}).run()
+    assert code == 1
+    assert reason in said
+    assert said.count("\n") == 1

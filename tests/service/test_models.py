@@ -1,0 +1,229 @@
+import math
+
+import pytest
+from asking import BASE, KERNEL, example, refusal
+
+FULL = {
+    "solver": "lasvm",
+    "kernel": {"type": "rbf", "gamma": 0.005},
+    "C": 100,
+    "tol": 0.001,
+    "features": {"type": "dense", "dim": 123},
+    "classes": None,
+    "seed": 0,
+}
+
+
+def test_a_model_is_created_once_and_the_same_again_changes_nothing(ask):
+    first = ask("PUT", "/models/full", json=FULL)
+    assert first.status_code == 201
+    assert first.json()["model"] == "full"
+    configuration = first.json()["configuration"]
+    assert configuration | FULL == configuration
+    again = ask("PUT", "/models/full", json=FULL)
+    assert again.status_code == 200
+    assert again.json() == first.json()
+    # With every default spelled out it is still the same.
+    assert ask("PUT", "/models/full", json=configuration).status_code == 200
+
+
+def test_another_configuration_of_a_model_is_a_conflict_that_tells_the_present_one(ask):
+    model = ask.new_model()
+    error = refusal(ask("PUT", model.path, json=BASE | {"C": 11}), 409, "conflict")
+    assert error["details"]["configuration"] == model.figures()["configuration"]
+    assert model.figures()["configuration"]["C"] == 10
+
+
+def test_every_default_of_a_configuration_is_filled_in(ask):
+    body = {"kernel": {"type": "polynomial"}, "features": {"type": "sparse", "dim": 7}}
+    answer = ask("PUT", "/models/defaults", json=body)
+    assert answer.json()["configuration"] == {
+        "solver": "lasvm",
+        "kernel": {"type": "polynomial", "gamma": 1.0, "degree": 3, "coef0": 0.0},
+        "C": 1.0,
+        "tol": 0.001,
+        "delta_max": None,
+        "features": {"type": "sparse", "dim": 7},
+        "classes": None,
+        "class_weight": None,
+        "precision": "float32",
+        "points_max": 100_000,
+        "seed": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"kernel": {"type": "sigmoid"}}, "'linear', 'polynomial', 'rbf', 'laplacian'"),
+        ({"kernel": {"type": "rbf"}}, "gamma"),
+        ({"kernel": {"type": "rbf", "gamma": 0}}, "gamma"),
+        ({"kernel": {"type": "rbf", "gamma": "scale"}}, "gamma"),
+        ({"kernel": {"type": "linear", "gamma": 1}}, "gamma"),
+        ({"kernel": {"type": "polynomial", "degree": 17}}, "degree"),
+        ({"kernel": {"type": "polynomial", "degree": 2.5}}, "degree"),
+        ({"kernel": {"type": "polynomial", "coef0": -1}}, "coef0"),
+        ({"kernel": None}, "kernel"),
+        ({"solver": "smo"}, "solver"),
+        ({"C": 0}, "C"),
+        ({"C": -1}, "C"),
+        ({"C": "10"}, "C"),
+        ({"C": True}, "C"),
+        ({"C": 1e15}, "C"),
+        ({"tol": 0}, "tol"),
+        ({"delta_max": 0.001}, "delta_max must be > tol"),
+        ({"features": {"type": "dense"}}, "features.dim"),
+        ({"features": {"type": "dense", "dim": 0}}, "features.dim"),
+        ({"features": {"type": "dense", "dim": 2**20 + 1}}, "at most 1048576"),
+        ({"features": {"type": "named", "dim": 2}}, "features.type"),
+        ({"classes": []}, "classes"),
+        ({"classes": ["a"]}, "classes"),
+        ({"classes": ["a", "a"]}, "twice"),
+        ({"classes": ["a", 1.5]}, "classes"),
+        ({"classes": ["a", None]}, "classes"),
+        ({"classes": ["a", 2**63]}, r"classes[1]"),
+        ({"classes": ["a", "b" * 257]}, r"classes[1]"),
+        ({"classes": list(range(257))}, "256"),
+        ({"class_weight": {"a": 0}}, "class_weight"),
+        ({"class_weight": {"a": "1"}}, "class_weight"),
+        ({"C": 1e10, "class_weight": {"a": 1e10}}, "class_weight"),
+        ({"C": 1e-200, "class_weight": {"a": 1e-200}}, "class_weight"),
+        ({"precision": "float16"}, "precision"),
+        ({"points_max": 1}, "points_max"),
+        ({"points_max": 100_001}, "points_max"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**63}, "seed"),
+        ({"gamma": 1}, "gamma"),
+    ],
+    ids=str,
+)
+def test_a_configuration_that_makes_no_model_is_refused_with_what_was_got(ask, changes, reason):
+    error = refusal(ask("PUT", "/models/refused", json=BASE | changes), 422, "invalid")
+    assert reason in error["message"]
+    refusal(ask("GET", "/models/refused"), 404, "not_found")
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "null", '"text"', "{}", "[" * 1000, '{"kernel": NaN}', "\x00"])
+def test_a_body_that_is_no_configuration_is_refused(ask, body):
+    answer = ask("PUT", "/models/refused", content=body, headers={"content-type": "application/json"})
+    refusal(answer, 422, "invalid")
+
+
+@pytest.mark.parametrize("name", ["a", "0", "A.b_c-d", "x" * 64, "a..", "7-"])
+def test_a_name_of_letters_digits_and_some_signs_is_taken(ask, name):
+    model = ask.new_model(name)
+    assert model.figures()["model"] == name
+    assert ask("DELETE", model.path).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["-a", ".a", "_a", "x" * 65, "a%20b", "a%0A", "%C3%A9", "a~", "a%00", "%D9%A1"])
+def test_any_other_name_is_refused_by_every_route(ask, name):
+    for method, path, body in (
+        ("PUT", "", BASE),
+        ("GET", "", None),
+        ("DELETE", "", None),
+        ("POST", "/learn", example([0, 1], 1)),
+        ("POST", "/predict", {"x": [0, 1]}),
+        ("GET", "/predict?x=[0,1]", None),
+        ("POST", "/finish", None),
+    ):
+        error = refusal(ask(method, f"/models/{name}{path}", json=body), 422, "invalid")
+        assert "1 to 64" in error["message"]
+
+
+def test_an_unknown_model_is_not_found_by_any_route(ask):
+    for method, path, body in (
+        ("GET", "", None),
+        ("DELETE", "", None),
+        ("POST", "/learn", example([0, 1], 1)),
+        ("POST", "/predict", {"x": [0, 1]}),
+        ("GET", "/predict?x=[0,1]", None),
+        ("POST", "/finish", None),
+    ):
+        error = refusal(ask(method, f"/models/nobody{path}", json=body), 404, "not_found")
+        assert "'nobody'" in error["message"]
+
+
+def test_models_are_listed_by_name_in_short(ask):
+    b, a = ask.new_model("list-b"), ask.new_model("list-a")
+    b.learn(example([0, 1], "up"))
+    listed = ask("GET", "/models").json()["models"]
+    names = [entry["model"] for entry in listed]
+    assert names == sorted(names)
+    entries = {entry["model"]: entry for entry in listed}
+    configuration = a.figures()["configuration"]
+    assert entries["list-a"] == {
+        "model": "list-a",
+        "configuration": configuration,
+        "position": 1,
+        "examples": 0,
+        "classes": [],
+    }
+    assert entries["list-b"] | {"position": 3, "examples": 1, "classes": ["up"]} == entries["list-b"]
+
+
+def test_a_model_tells_its_figures(ask):
+    model = ask.new_model()
+    examples = [example([math.sin(k), math.cos(2 * k)], "up" if k % 3 else "down") for k in range(40)]
+    results = model.learn(*examples)
+    figures = model.figures()
+    assert figures["model"] == model.name
+    assert figures["examples"] == 40
+    assert figures["classes"] == ["down", "up"]
+    assert 0 < figures["support_vectors"] <= figures["points"] <= 40
+    assert figures["duality_gap"] == figures["certificate"]["gap"] >= 0
+    assert figures["certificate"]["primal"] >= figures["certificate"]["dual"] > 0
+    assert figures["memory_bytes"] > 0
+    right = [r["prediction"] == e["y"] for r, e in zip(results, examples, strict=True) if r["prediction"] is not None]
+    assert len(right) == 39
+    accuracy = pytest.approx(sum(right) / len(right))
+    assert figures["metrics"] == {"predicted": 39, "accuracy": accuracy, "accuracy_window": accuracy}
+
+
+def test_a_model_that_has_learned_nothing_tells_nothing_it_does_not_know(ask):
+    figures = ask.new_model().figures()
+    assert figures["position"] == 1
+    assert figures["examples"] == figures["support_vectors"] == figures["points"] == 0
+    assert figures["classes"] == []
+    assert figures["metrics"] == {"predicted": 0, "accuracy": None, "accuracy_window": None}
+
+
+def test_finishing_closes_the_gap(ask):
+    model = ask.new_model(C=100)
+    model.learn(*(example([math.sin(k), math.cos(3 * k)], k % 2) for k in range(200)))
+    before = model.figures()
+    finished = model.finish()
+    after = model.figures()
+    assert finished["steps"] > 0
+    assert finished == {
+        "model": model.name,
+        "position": before["position"] + 1,
+        "support_vectors": after["support_vectors"],
+        "points": after["points"],
+        "duality_gap": after["duality_gap"],
+        "steps": finished["steps"],
+    }
+    assert after["certificate"]["kkt_violation"] <= 0.001 < before["certificate"]["kkt_violation"]
+    assert after["certificate"]["dual"] > before["certificate"]["dual"]
+    assert after["examples"] == 200
+    assert model.finish()["steps"] == 0
+
+
+def test_finishing_a_model_of_no_or_one_class_is_nothing_to_do(ask):
+    model = ask.new_model()
+    assert model.finish()["steps"] == 0
+    model.learn(example([0, 1], "a"), example([1, 0], "a"))
+    assert model.finish()["steps"] == 0
+
+
+def test_a_deleted_model_is_gone_and_a_new_one_of_its_name_knows_nothing_of_it(ask):
+    model = ask.new_model("phoenix")
+    model.learn(example([0, 1], "up", "a1"))
+    assert ask("DELETE", model.path).json() == {"model": "phoenix", "deleted": True}
+    refusal(ask("GET", model.path), 404, "not_found")
+    refusal(ask("DELETE", model.path), 404, "not_found")
+    assert "phoenix" not in [entry["model"] for entry in ask("GET", "/models").json()["models"]]
+    reborn = ask.new_model("phoenix", kernel=KERNEL | {"gamma": 2.0})
+    assert reborn.figures()["examples"] == 0
+    (result,) = reborn.learn(example([5, 5], "down", "a1"))
+    assert result == {"id": "a1", "prediction": None, "score": None, "duplicate": False}

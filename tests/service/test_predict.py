@@ -1,0 +1,94 @@
+import json
+import math
+
+import pytest
+from asking import example, refusal
+
+
+@pytest.fixture(scope="module")
+def model(ask):
+    taught = ask.new_model("predict", C=100)
+    taught.learn(*(example([math.sin(k), math.cos(k)], "left" if math.sin(k) < 0 else "right") for k in range(60)))
+    return taught
+
+
+def test_predictions_come_in_order_with_their_ids(ask, model):
+    body = {"examples": [{"id": "p1", "x": [-0.9, 0]}, {"x": [0.9, 0]}, {"id": "p1", "x": [0.9, 0]}]}
+    answer = ask("POST", f"{model.path}/predict", json=body).json()
+    assert list(answer) == ["model", "position", "results"]
+    assert answer["model"] == model.name
+    assert answer["position"] == model.figures()["position"]
+    assert all(list(r) == ["id", "prediction", "scores"] for r in answer["results"])
+    assert [(r["id"], r["prediction"]) for r in answer["results"]] == [("p1", "left"), (None, "right"), ("p1", "right")]
+
+
+def test_the_prediction_has_the_highest_score(model):
+    for result in model.predict([-0.9, 0.1], [0.9, 0.1], [0.01, 0.5]):
+        assert set(result["scores"]) == {"left", "right"}
+        assert result["prediction"] == max(result["scores"], key=result["scores"].get)
+
+
+def test_one_example_may_come_bare_or_in_the_query(ask, model):
+    listed = model.try_predict([-0.9, 0.25]).json()
+    assert ask("POST", f"{model.path}/predict", json={"x": [-0.9, 0.25]}).json() == listed
+    assert ask("GET", f"{model.path}/predict?x=[-0.9,0.25]").json() == listed
+    sparse = json.dumps({"indices": [1, 0], "values": [0.25, -0.9]})
+    assert ask("GET", f"{model.path}/predict", params={"x": sparse}).json() == listed
+    named = ask("POST", f"{model.path}/predict", json={"x": [-0.9, 0.25], "id": "p"}).json()["results"]
+    assert named == [listed["results"][0] | {"id": "p"}]
+
+
+def test_predicting_changes_nothing(model):
+    before = model.figures()
+    first = model.predict([0.5, 0.5], [-0.5, 0.5])
+    assert model.predict([0.5, 0.5], [-0.5, 0.5]) == first
+    assert model.figures() == before
+
+
+def test_a_model_that_has_learned_nothing_predicts_nothing(ask):
+    assert ask.new_model().predict([0, 1]) == [{"id": None, "prediction": None, "scores": {}}]
+
+
+def test_a_prediction_has_the_same_bits_in_any_company(ask):
+    """More kernel values than the event loop takes itself go to a thread: 600 points times 500 examples."""
+    model = ask.new_model(C=1000)
+    model.learn(*(example([math.sin(k * k), math.cos(5 * k)], k % 2) for k in range(900)))
+    assert model.figures()["points"] > 400
+    xs = [[math.sin(k), math.cos(2 * k)] for k in range(500)]
+    together = model.predict(*xs)
+    assert [model.predict(x)[0] for x in xs[::50]] == together[::50]
+    assert model.predict(*xs[100:107]) == together[100:107]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"x": [1]}, "examples[0].x: expected 2 features, got 1"),
+        ({"examples": [{"x": [1, 2]}, {"x": [1, 2, 3]}]}, "examples[1].x: expected 2 features, got 3"),
+        ({"examples": [{"x": [1, 2]}, {"x": {"indices": [5], "values": [1]}}]}, "examples[1].x: index 5 is outside"),
+        ({"examples": [{"x": [1, 2]}, {"x": [1, 2], "y": 1}]}, "examples[1].y"),
+        ({"examples": [{"x": [1, 2]}, {"x": [1, 2], "id": ""}]}, "examples[1].id"),
+        ({"examples": [{"x": [1e300, 2]}]}, "examples[0].x: feature 0 is 1e+300, too large for float32"),
+        ({"x": [1, 2], "y": 1}, "y"),
+        ({"examples": []}, "examples must be 1 to 10000, got 0"),
+        ({}, "send either examples, or one example with x; x is missing"),
+        ({"examples": [{"x": [1, 2]}], "x": [1, 2]}, "send either examples, or one example bare, not both"),
+        ([], "body"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_predicted_is_refused_whole(ask, model, body, reason):
+    error = refusal(ask("POST", f"{model.path}/predict", json=body), 422, "invalid")
+    assert error["message"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "x", ["", "x", "5", "null", '"[1,2]"', "[1]", "[1,2", "[1,true]", "[NaN,1]", "[1,2][1,2]", "{}", "[1e39,0]"]
+)
+def test_an_x_in_the_query_is_checked_as_any_other(ask, model, x):
+    refusal(ask("GET", f"{model.path}/predict", params={"x": x}), 422, "invalid")
+
+
+def test_a_query_without_x_is_refused(ask, model):
+    error = refusal(ask("GET", f"{model.path}/predict", params={"y": "[1, 2]"}), 422, "invalid")
+    assert "query.x" in error["message"]

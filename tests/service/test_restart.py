@@ -1,0 +1,165 @@
+"""What a server still knows after it was stopped and started again, and what it says meanwhile."""
+
+import math
+import signal
+import time
+
+import httpx
+import pytest
+from asking import BASE, Asking, example, refusal
+from running import RunningServer
+
+KEPT = 10
+STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
+NAMELESS = [example([math.cos(k), math.sin(3 * k)], k % 3) for k in range(20)]
+
+
+def stop(server):
+    """SIGTERM; the server drains and then ends as the signal asks."""
+    assert server.terminate() in (0, -signal.SIGTERM)
+    assert "Application shutdown complete" in server.log.read_text().rsplit("Started server process", 1)[1]
+
+
+def restarted(server, **settings):
+    """The server stopped in good order, and started with these settings."""
+    stop(server)
+    server.env |= {f"HINGED_{name.upper()}": str(value) for name, value in settings.items()}
+    return server.start()
+
+
+@pytest.fixture
+def server(tmp_path):
+    with RunningServer(tmp_path / "data", snapshot_examples=15) as running:
+        yield running
+
+
+@pytest.fixture
+def ask(server):
+    with Asking(server.url) as asking:
+        yield asking
+
+
+def test_a_model_is_the_same_after_a_restart(server, ask):
+    whole, parted = ask.new_model("whole"), ask.new_model("parted")
+    whole.learn(*STREAM, *NAMELESS)
+    first = parted.learn(*STREAM[:25], *NAMELESS)
+    parted.finish()
+    before, listed = parted.figures(), ask("GET", "/models").json()
+    predicted = parted.predict([0, 1], [1, 1], [-1, 0.5])
+    restarted(server)
+    after = parted.figures()
+    for model in (before, after):  # the work of this process and its cache, which is empty again
+        model["certificate"].pop("kernel_evaluations")
+        model.pop("memory_bytes")
+    assert after == before
+    assert ask("GET", "/models").json() == listed
+    assert parted.predict([0, 1], [1, 1], [-1, 0.5]) == predicted
+    # First answers, ids and the numbering go on.
+    assert parted.learn(*STREAM[:25]) == [result | {"duplicate": True} for result in first[:25]]
+    assert first[25]["id"] == "@26"
+    assert parted.learn(NAMELESS[0] | {"id": "@26"}) == [first[25] | {"duplicate": True}]
+    assert parted.learn(example([0, 0], 0))[0]["id"] == "@46"
+    refusal(parted.try_learn(STREAM[0] | {"y": 9}), 409, "conflict")
+    assert ask("PUT", whole.path, json=BASE).status_code == 200
+
+
+def test_learning_goes_on_as_if_there_had_been_no_restart(server, ask):
+    whole, parted = ask.new_model("whole"), ask.new_model("parted")
+    expected = whole.learn(*STREAM)
+    found = parted.learn(*STREAM[:23])
+    restarted(server)
+    found += parted.learn(*STREAM[23:])
+    assert found == expected
+    assert parted.predict([0, 1], [1, 1]) == whole.predict([0, 1], [1, 1])
+
+
+def test_a_deleted_model_does_not_come_back(server, ask):
+    model = ask.new_model("gone")
+    model.learn(*STREAM)
+    ask("DELETE", model.path)
+    ask.new_model("there")
+    restarted(server)
+    assert [entry["model"] for entry in ask("GET", "/models").json()["models"]] == ["there"]
+    refusal(ask("GET", model.path), 404, "not_found")
+
+
+def check_forgotten(model, first):
+    """The newest answers are kept; the ids of the others still find their examples in the log."""
+    before = model.figures()
+    kept = len(STREAM) - KEPT
+    again = model.learn(*STREAM)
+    assert again[kept:] == [result | {"duplicate": True} for result in first[kept:]]
+    for number, result in enumerate(again[:kept]):
+        assert result == {"id": f"e{number}", "prediction": None, "score": None, "duplicate": True}
+    for k in (0, kept - 1, kept, len(STREAM) - 1):
+        for other in ({"y": 9}, {"x": [9, 9]}):
+            error = refusal(model.try_learn(example([5, 5], 1, "new"), STREAM[k] | other), 409, "conflict")
+            assert error["details"] == {"index": 1, "id": f"e{k}"}
+    assert model.figures() == before
+
+
+def test_an_id_is_known_for_good_also_when_its_first_answer_is_no_longer_kept(server, ask):
+    restarted(server, answers_kept=KEPT)
+    model = ask.new_model("ring")
+    first = model.learn(*STREAM)
+    check_forgotten(model, first)
+    restarted(server)
+    check_forgotten(model, first)
+    # A server that may keep more has not got more back.
+    restarted(server, answers_kept=1000)
+    check_forgotten(model, first)
+    model.learn(example([0, 0], 1))
+    assert model.figures()["examples"] == len(STREAM) + 1
+
+
+def test_a_number_of_the_server_that_is_too_old_to_compare_is_a_conflict(server, ask):
+    restarted(server, answers_kept=KEPT)
+    model = ask.new_model("numbers")
+    model.learn(*NAMELESS)
+    assert model.learn(NAMELESS[19] | {"id": "@20"})[0]["duplicate"]
+    error = refusal(model.try_learn(NAMELESS[0] | {"id": "@1"}), 409, "conflict")
+    assert "too long ago" in error["message"]
+    assert model.figures()["examples"] == 20
+
+
+def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
+    ask.new_model("waits").learn(*STREAM)
+    stop(server)
+    server.start(wait=False)
+    end = time.monotonic() + 60
+    while True:
+        try:
+            assert ask("GET", "/healthz").json() == {"status": "ok"}
+            break
+        except httpx.TransportError:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    # All of these are asked within the second that loading the compiled code takes at least.
+    starting = ask("GET", "/readyz")
+    asked = [
+        ask("GET", "/models"),
+        ask("GET", "/models/waits"),
+        ask("PUT", "/models/other", json=BASE),
+        ask("DELETE", "/models/waits"),
+        ask("POST", "/models/waits/learn", json=example([0, 1], 1)),
+        ask("POST", "/models/waits/predict", json={"x": [0, 1]}),
+        ask("POST", "/models/waits/finish"),
+        ask("POST", "/learn", json=example([0, 1], 1)),
+        ask("GET", "/predict?x=[0,1]"),
+    ]
+    assert starting.status_code == 503
+    assert starting.json() == {"status": "starting"}
+    for answer in asked:
+        error = refusal(answer, 503, "unavailable")
+        assert "starting" in error["message"]
+    server.wait_until_ready()
+    listed = ask("GET", "/models").json()["models"]
+    assert [(entry["model"], entry["examples"]) for entry in listed] == [("waits", len(STREAM))]
+
+
+def test_a_folder_belongs_to_one_server(server):
+    code, said = RunningServer(server.data_dir).run()
+    assert code == 1
+    assert said.count("\n") == 1
+    assert "in use by another server" in said
+    assert httpx.get(f"{server.url}/readyz").status_code == 200
