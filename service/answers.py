@@ -33,6 +33,7 @@ class Answers:
     def __init__(self, kept: int) -> None:
         self.kept = kept
         self.newest = 0
+        self._first = 1  # the oldest that this ring was ever given: a snapshot may hold fewer than `kept`
         self._ids: list[str | None] = []
         self._by_id: dict[str, int] = {}
         self._contents = np.zeros((0, 16), np.uint8)
@@ -42,7 +43,7 @@ class Answers:
     @property
     def oldest(self) -> int:
         """Number of the oldest example whose answer is kept."""
-        return max(1, self.newest - self.kept + 1)
+        return max(self._first, self.newest - self.kept + 1)
 
     def add(self, event: Learned, predictions: Array, scores: Array) -> None:
         """Keep the answers of a batch; forget the oldest where there are more than `kept`."""
@@ -125,9 +126,9 @@ class Answers:
         newest = int(facts["newest"])
         self.newest = 0
         self._grow(min(self.kept, max(len(ids), 1)))
-        self.newest = newest
-        places = np.arange(newest - len(ids) + 1, newest + 1) % len(self._ids)
-        for place, given, number in zip(places, ids, range(newest - len(ids) + 1, newest + 1), strict=True):
+        self.newest, self._first = newest, newest - len(ids) + 1
+        places = np.arange(self._first, newest + 1) % len(self._ids)
+        for place, given, number in zip(places, ids, range(self._first, newest + 1), strict=True):
             self._ids[place] = given
             if given is not None:
                 self._by_id[given] = number

@@ -258,7 +258,7 @@ class Worker:
 
     def _find_forgotten(self, ids: Sequence[str]) -> dict[str, Answer]:
         """From the log, the contents of examples whose first answers the model no longer keeps."""
-        if self.model.learned <= self.model.answers.kept:
+        if self.model.answers.oldest == 1:
             return {}
         found = {}
         for given, position in self._store.find(self.model.name, ids).items():

@@ -232,3 +232,32 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
 
     run(store, scenario)
     assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start
+
+
+def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_one(store):
+    async def scenario(worker):
+        worker.model.answers.kept = 5
+        for k in range(12):
+            await worker.learn(request((f"e{k}" if k % 2 else None, [k, 0.0], "np"[k % 2])))
+
+    run(store, scenario)
+
+    async def later():
+        model = load_model(store, "m", **SIZES)
+        assert model.answers.kept > model.learned
+        with ThreadPoolExecutor(4) as executor:
+            worker = Worker(model, store, Settings(), executor)
+            answer = await worker.learn(request(("e1", [1.0, 0.0], "p"), ("e11", [11.0, 0.0], "p")))
+            assert [r.duplicate for r in answer.results] == [True, True]
+            assert (await worker.learn(request(("@11", [10.0, 0.0], "n")))).results[0].duplicate
+            with pytest.raises(Conflict, match="learned too long ago to compare it"):
+                await worker.learn(request(("@3", [2.0, 0.0], "n")))
+            assert worker.model.learned == 12
+            for k in range(12, 30):
+                await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
+            assert (await worker.learn(request(("e11", [11.0, 0.0], "p")))).results == answer.results[1:]
+            digest = worker.model.digest()
+            await worker.stop()
+        assert load_model(store, "m", **SIZES).digest() == digest
+
+    asyncio.run(later())
