@@ -15,7 +15,7 @@ from service.model import Model
 from service.plan import LearnRequest
 from service.registry import load_model
 from service.settings import Settings
-from service.store.base import Event, OutcomeUnknown
+from service.store.base import Damaged, Event, OutcomeUnknown
 from service.store.sqlite import SQLiteStore
 from service.worker import Worker
 
@@ -261,3 +261,40 @@ def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_
         assert load_model(store, "m", **SIZES).digest() == digest
 
     asyncio.run(later())
+
+
+def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(store):
+    """Else it would be kept for the next model of that name."""
+    held = threading.Event()
+    put = store.put_snapshot
+
+    def slow_put(*arguments):
+        held.wait(10)
+        put(*arguments)
+
+    store.put_snapshot = slow_put
+
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        stopping = asyncio.create_task(worker.stop(keep_snapshot=False))
+        await asyncio.sleep(0.1)
+        assert not stopping.done()
+        held.set()
+        await stopping
+        assert store.snapshots("m") == [worker.model.position]
+
+    run(store, scenario, snapshot_examples=2)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("the disk is gone"), Damaged("a page is torn"), KeyError("m")])
+def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(store, monkeypatch, error):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+
+        def fail(*_):
+            raise error
+
+        monkeypatch.setattr(store, "snapshots", fail)
+        await worker.stop()
+
+    run(store, scenario)
