@@ -165,7 +165,7 @@ def _learn_request(examples: list[LabelledExample], configuration: Configuration
     check_ids(ids, settings.id_chars_max)
     labels = [example["y"] for example in examples]
     for index, label in enumerate(labels):
-        check_label(label, index, settings.label_chars_max)
+        check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
     rows = to_rows([example["x"] for example in examples], configuration)
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 

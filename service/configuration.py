@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from service.errors import Invalid
-from service.labels import Label, label_key, score_name
+from service.labels import Label, check_label, label_key, score_name
 from service.settings import Settings
 from solvers.kernels import Kernel, make_kernel
 from solvers.lasvm import LASVM
@@ -145,6 +145,8 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
             raise Invalid(f"classes must be null or list 2 to {settings.classes_max} labels, got {len(classes)}")
         if len({label_key(label) for label in classes}) < len(classes):
             raise Invalid("classes lists a label twice")
+        for index, label in enumerate(classes):
+            check_label(label, f"classes[{index}]", settings.label_chars_max)
     return configuration.model_copy(update={"points_max": points_max})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from service.errors import Invalid
 
@@ -28,12 +28,12 @@ def score_name(label: Label) -> str:
     return label
 
 
-def check_label(label: Label, index: int, chars_max: int) -> None:
-    """Refuse a label that is too long; `index` is its example's place in the request."""
+def check_label(label: Label, where: str, chars_max: int, **details: Any) -> None:
+    """Refuse a label that is too long; `where` is its place in the request, `details` go into the error."""
     if isinstance(label, int) and abs(label) >= 2**63:
-        raise Invalid(f"examples[{index}].y: an integer label has at most 63 bits", index=index)
+        raise Invalid(f"{where}: an integer label has at most 63 bits", **details)
     if isinstance(label, str) and len(label) > chars_max:
-        raise Invalid(f"examples[{index}].y: a label has at most {chars_max} characters, got {len(label)}", index=index)
+        raise Invalid(f"{where}: a label has at most {chars_max} characters, got {len(label)}", **details)
 
 
 class Labels:
