@@ -139,6 +139,10 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         raise Invalid(f"points_max must be at most {settings.points_max}, got {points_max}")
     if configuration.delta_max is not None and not configuration.delta_max > configuration.tol:
         raise Invalid(f"delta_max must be > tol = {configuration.tol}, got {configuration.delta_max}")
+    for name, weight in (configuration.class_weight or {}).items():
+        # Else the class could be logged, but never be learned.
+        if not 0 < configuration.C * weight < 1e15:
+            raise Invalid(f"C times class_weight[{name!r}] must be > 0 and < 1e15, got {configuration.C} * {weight}")
     classes = configuration.classes
     if classes is not None:
         if not 2 <= len(classes) <= settings.classes_max:

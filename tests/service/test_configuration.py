@@ -17,3 +17,10 @@ def parse(**changes):
 def test_declared_classes_are_held_to_what_examples_are(label, complaint):
     with pytest.raises(Invalid, match=rf"classes\[1\]: .*{complaint}"):
         parse(classes=["a", label])
+
+
+@pytest.mark.parametrize("classes", [None, ["a", "b"]])
+@pytest.mark.parametrize(("C", "weight"), [(1e14, 1e5), (1e-300, 1e-300)])
+def test_a_class_weight_that_makes_an_impossible_bound_is_refused(C, weight, classes):
+    with pytest.raises(Invalid, match=r"C times class_weight\['a'\] must be > 0 and < 1e15"):
+        parse(C=C, class_weight={"a": weight}, classes=classes)
