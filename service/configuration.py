@@ -111,6 +111,11 @@ class Configuration(_Part):
         """The class's factor of C."""
         return (self.class_weight or {}).get(score_name(label), 1.0)
 
+    def same_as(self, other: Configuration) -> bool:
+        """Whether both say the same. `==` would take the labels true and 1 for one."""
+        mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
+        return self == other and mine == theirs
+
     def build_solver(self, cache_bytes: int) -> LASVM:
         """An untaught solver."""
         return LASVM(

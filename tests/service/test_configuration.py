@@ -24,3 +24,8 @@ def test_declared_classes_are_held_to_what_examples_are(label, complaint):
 def test_a_class_weight_that_makes_an_impossible_bound_is_refused(C, weight, classes):
     with pytest.raises(Invalid, match=r"C times class_weight\['a'\] must be > 0 and < 1e15"):
         parse(C=C, class_weight={"a": weight}, classes=classes)
+
+
+def test_labels_that_python_takes_for_equal_make_other_configurations():
+    assert not parse(classes=[True, False]).same_as(parse(classes=[1, 0]))
+    assert parse(classes=[1, 0]).same_as(parse(classes=[1, 0]))
