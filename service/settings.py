@@ -5,10 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 DEFAULT_MODEL = '{"solver": "lasvm", "kernel": {"type": "rbf", "gamma": "scale"}, "C": 1.0}'
+
+
+def _split(names: object) -> object:
+    return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
 class Settings(BaseSettings):
@@ -22,13 +29,11 @@ class Settings(BaseSettings):
     default_model: str = Field(
         DEFAULT_MODEL, description="configuration of the model that the first POST /learn creates, as JSON"
     )
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    allowed_hosts: Names = Field(
         ("localhost", "127.0.0.1", "::1"),
         description="names that a request's Host may have, by comma; * is any",
     )
-    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="origins of pages that may write, by comma"
-    )
+    allowed_origins: Names = Field((), description="origins of pages that may write, by comma")
     body_bytes_max: int = Field(32 * 2**20, gt=0, description="longest body, bytes")
     batch_examples_max: int = Field(10_000, gt=0, description="examples in one request")
     micro_batch_examples_max: int = Field(4_096, gt=0, description="examples that one append and one call take")
