@@ -76,7 +76,12 @@ class Edge:
                 raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
 
     def _may_write(self, origin: str, host: str) -> bool:
-        return origin in self.origins or urlsplit(origin).netloc == host
+        if origin in self.origins:
+            return True
+        try:
+            return urlsplit(origin).netloc == host
+        except ValueError:  # no URL at all
+            return False
 
 
 def _name_of(host: str) -> str:
