@@ -128,8 +128,8 @@ class Answers:
         self.newest = 0
         self._grow(min(self.kept, max(len(ids), 1)))
         self.newest = newest
-        places = np.arange(newest - len(ids) + 1, newest + 1) % len(self._ids)
-        for place, given, number in zip(places, ids, range(newest - len(ids) + 1, newest + 1), strict=True):
+        places = np.arange(self._from, newest + 1) % len(self._ids)
+        for place, given, number in zip(places, ids, range(self._from, newest + 1), strict=True):
             self._ids[place] = given
             if given is not None:
                 self._by_id[given] = number

@@ -113,6 +113,11 @@ class Configuration(_Part):
         """The class's factor of C."""
         return (self.class_weight or {}).get(score_name(label), 1.0)
 
+    def same_as(self, other: Configuration) -> bool:
+        """Whether both say the same. `==` would take the labels true and 1 for one."""
+        mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
+        return self == other and mine == theirs
+
     def build_solver(self, cache_bytes: int) -> LASVM:
         """An untaught solver."""
         return LASVM(
@@ -153,7 +158,7 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         # The solver would refuse it, but only once the class is in the log.
         bound = configuration.C * weight
         if not 0 < bound < BOUND_MAX:
-            raise Invalid(f"C times class_weight must be > 0 and < {BOUND_MAX:g}, got {bound:g} for {name[:80]!r}")
+            raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
     return configuration.model_copy(update={"points_max": points_max})
 
 

@@ -96,7 +96,7 @@ class Registry:
         async with self._changing:
             if name in self._workers or name in self._broken:
                 worker = self.get(name)
-                if worker.model.configuration != configuration:
+                if not worker.model.configuration.same_as(configuration):
                     raise Conflict(
                         f"model {name!r} exists with another configuration",
                         configuration=worker.model.configuration.model_dump(mode="json"),

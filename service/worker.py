@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,9 @@ from service.settings import Settings
 from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
 
 log = logging.getLogger(__name__)
+
+NOT_KEPT = (ServiceError, Damaged, KeyError)
+"""What a store may raise where a snapshot is read or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,9 @@ class Worker:
                 self._fail([*questions, *(job.future for job in jobs)], error)
                 continue
             _settle_all([job.future for job in jobs], outcomes)
+        # None may outlive the worker: the name could belong to another model by the time it is kept.
+        if self._snapshot is not None:
+            await asyncio.wait([asyncio.wrap_future(self._snapshot)])
         if self._keep_snapshot and not self._failed:
             await loop.run_in_executor(self._executor, self._snapshot_at_end)
 
@@ -284,13 +291,17 @@ class Worker:
     def _write_snapshot(self, position: int, state: bytes) -> None:
         try:
             self._store.put_snapshot(self.model.name, position, state)
-        except (ServiceError, KeyError):  # the log still has everything
+        except NOT_KEPT:  # the log still has everything
             log.warning("snapshot of model %s at %d was not kept", self.model.name, position, exc_info=True)
 
     def _snapshot_at_end(self) -> None:
-        if self._unresolved or self.model.position in self._store.snapshots(self.model.name):
+        if self._unresolved:
             return
-        self._write_snapshot(self.model.position, self.model.snapshot())
+        kept: list[int] = []
+        with suppress(*NOT_KEPT):
+            kept = self._store.snapshots(self.model.name)
+        if self.model.position not in kept:
+            self._write_snapshot(self.model.position, self.model.snapshot())
 
 
 def _settle_all(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any]) -> None:

@@ -15,7 +15,7 @@ from service.model import Model
 from service.plan import LearnRequest
 from service.registry import load_model
 from service.settings import Settings
-from service.store.base import Event, OutcomeUnknown
+from service.store.base import Damaged, Event, OutcomeUnknown
 from service.store.sqlite import SQLiteStore
 from service.worker import Worker
 
@@ -232,3 +232,69 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
 
     run(store, scenario)
     assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start
+
+
+def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_one(store):
+    async def scenario(worker):
+        worker.model.answers.kept = 5
+        for k in range(12):
+            await worker.learn(request((f"e{k}" if k % 2 else None, [k, 0.0], "np"[k % 2])))
+
+    run(store, scenario)
+
+    async def later():
+        model = load_model(store, "m", **SIZES)
+        assert model.answers.kept > model.learned
+        with ThreadPoolExecutor(4) as executor:
+            worker = Worker(model, store, Settings(), executor)
+            answer = await worker.learn(request(("e1", [1.0, 0.0], "p"), ("e11", [11.0, 0.0], "p")))
+            assert [r.duplicate for r in answer.results] == [True, True]
+            assert (await worker.learn(request(("@11", [10.0, 0.0], "n")))).results[0].duplicate
+            with pytest.raises(Conflict, match="learned too long ago to compare it"):
+                await worker.learn(request(("@3", [2.0, 0.0], "n")))
+            assert worker.model.learned == 12
+            for k in range(12, 30):
+                await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
+            assert (await worker.learn(request(("e11", [11.0, 0.0], "p")))).results == answer.results[1:]
+            digest = worker.model.digest()
+            await worker.stop()
+        assert load_model(store, "m", **SIZES).digest() == digest
+
+    asyncio.run(later())
+
+
+def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(store):
+    """Else it would be kept for the next model of that name."""
+    held = threading.Event()
+    put = store.put_snapshot
+
+    def slow_put(*arguments):
+        held.wait(10)
+        put(*arguments)
+
+    store.put_snapshot = slow_put
+
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        stopping = asyncio.create_task(worker.stop(keep_snapshot=False))
+        await asyncio.sleep(0.1)
+        assert not stopping.done()
+        held.set()
+        await stopping
+        assert store.snapshots("m") == [worker.model.position]
+
+    run(store, scenario, snapshot_examples=2)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("the disk is gone"), Damaged("a page is torn"), KeyError("m")])
+def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(store, monkeypatch, error):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+
+        def fail(*_):
+            raise error
+
+        monkeypatch.setattr(store, "snapshots", fail)
+        await worker.stop()
+
+    run(store, scenario)
