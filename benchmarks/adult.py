@@ -81,6 +81,9 @@ def main():
     def median(name):
         return float(np.median([run[name] for run in runs]))
 
+    def span(name):
+        return f"{min(run[name] for run in runs):.2f} to {max(run[name] for run in runs):.2f} %"
+
     whole = median("pass") + median("finishing")
     print(
         f"Python {platform.python_version()}, "
@@ -99,8 +102,8 @@ def main():
         f"| {median('support vectors'):,.0f} (paper: {PAPER_SUPPORT_VECTORS:,}) |"
     )
     print(
-        f"\nSVC / LASVM: {svc_seconds / whole:.1f}. Accuracy over the runs {min(r['accuracy'] for r in runs):.2f} to "
-        f"{max(r['accuracy'] for r in runs):.2f} %. Kernel values {median('kernel values, millions'):.0f} million, "
+        f"\nSVC / LASVM: {svc_seconds / whole:.1f}. Accuracy over the runs {span('accuracy before')} before, "
+        f"{span('accuracy')} after finishing. Kernel values {median('kernel values, millions'):.0f} million, "
         f"finishing {median('steps'):,.0f} steps in {median('finishing'):.2f} s, gap {median('gap'):.1f}. "
         f"Peak memory before SVC {memory:.0f} MiB."
     )
