@@ -94,19 +94,19 @@ class Registry:
         self._check_ready()
         check_name(name)
         async with self._changing:
-            if name in self._workers or name in self._broken:
-                worker = self.get(name)
-                if not worker.model.configuration.same_as(configuration):
-                    raise Conflict(
-                        f"model {name!r} exists with another configuration",
-                        configuration=worker.model.configuration.model_dump(mode="json"),
-                    )
-                return worker, False
-            if len(self._workers) >= self.settings.models_max:
-                raise Conflict(f"the server has {len(self._workers)} models of at most {self.settings.models_max}")
-            model = await self._run(self._begin, name, configuration)
-            worker = self._workers[name] = Worker(model, self._store, self.settings, self._executor)
-            return worker, True
+            new = name not in self._workers and name not in self._broken
+            if new:
+                if len(self._workers) >= self.settings.models_max:
+                    raise Conflict(f"the server has {len(self._workers)} models of at most {self.settings.models_max}")
+                model = await self._run(self._begin, name, configuration)
+                self._workers[name] = Worker(model, self._store, self.settings, self._executor)
+            worker = self.get(name)
+            if not worker.model.configuration.same_as(configuration):
+                raise Conflict(
+                    f"model {name!r} exists with another configuration",
+                    configuration=worker.model.configuration.model_dump(mode="json"),
+                )
+            return worker, new
 
     def rehearse(self, configuration: Configuration, request: LearnRequest) -> None:
         """Raise what a new model of this configuration would say to its first request."""
@@ -143,9 +143,8 @@ class Registry:
         created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
         try:
             self._store.create(name, Event(created.KIND, created.encode()))
-        except KeyError:  # an earlier creation of unknown outcome did happen, and nothing was learned since
-            self._store.delete(name)
-            self._store.create(name, Event(created.KIND, created.encode()))
+        except KeyError:  # an earlier creation of unknown outcome did happen: what is in the log holds
+            return self._load(name)
         model = Model(name, configuration, **self._sizes())
         model.apply(1, created)
         return model
