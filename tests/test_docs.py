@@ -1,0 +1,121 @@
+"""The documents say what is there, and what they show can be done."""
+
+import json
+import re
+
+import pytest
+from doc_examples import alike, answer, examples
+from running import ROOT, RunningServer
+
+from hinged.cli import cli
+from service import errors
+from service.app import create_app
+from service.configuration import Configuration
+from service.model import FORMAT
+from service.settings import Settings
+
+DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+HTTP, SETTINGS, README = ((ROOT / name).read_text() for name in ("docs/http.md", "docs/settings.md", "README.md"))
+METHODS = ("get", "put", "post", "delete", "patch")
+
+
+def rows(text):
+    """The cells of every table row."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:3] == "| `"]
+
+
+def default_of(field):
+    """A default as the table spells it."""
+    value = field.default
+    if isinstance(value, tuple):
+        return ",".join(value) or "(none)"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def test_each_setting_stands_in_the_table_with_its_variable_and_default():
+    found = {row[0]: row[1] for row in rows(SETTINGS)}
+    expected = {
+        f"`HINGED_{name.upper()}`": default_of(field) if default_of(field) == "(none)" else f"`{default_of(field)}`"
+        for name, field in Settings.model_fields.items()
+    }
+    assert found == expected
+
+
+def test_each_route_has_a_section_and_each_section_is_a_route(tmp_path):
+    paths = create_app(Settings(data_dir=tmp_path)).openapi()["paths"]
+    routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods if method in METHODS}
+    titles = re.findall(r"^### .*", HTTP, re.MULTILINE)
+    assert set(re.findall(r"`([A-Z]+ /[^`]*)`", "".join(titles))) == routes
+
+
+def test_each_error_stands_in_the_table_with_its_status():
+    known = [errors.ServiceError, *_below(errors.ServiceError)]
+    expected = {(error.code, str(error.status)) for error in known}
+    table = HTTP.split("## Errors", 1)[1]
+    assert {(row[0].strip("`"), row[1]) for row in rows(table)} == expected
+
+
+def _below(kind):
+    return [found for child in kind.__subclasses__() for found in (child, *_below(child))]
+
+
+def test_each_part_of_a_configuration_is_explained():
+    found = {row[0].strip("`").split(".")[0] for row in rows(README.split("## A model's configuration", 1)[1])}
+    assert found >= set(Configuration.model_fields)
+
+
+def test_each_command_is_named_in_the_readme():
+    for name in cli.commands:
+        assert f"hinged {name}" in README
+
+
+def test_the_format_of_snapshots_stands_in_the_change_log():
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    newest = max(int(number) for number in re.findall(r"[Ss]napshot format: format (\d+)", changes))
+    assert newest == FORMAT
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_between_documents_lead_somewhere(document):
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        assert "://" not in link, link
+        name, _, anchor = link.partition("#")
+        target = (ROOT / document).parent / name if name else ROOT / document
+        assert target.exists(), link
+        if anchor:
+            titles = re.findall(r"^#+ (.*)", target.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}, link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_that_a_document_names_are_there(document):
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
+    for name in re.findall(r"`((?:service|solvers|hinged|tests|docs|benchmarks)/[\w./]*)`", text):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/http.md"])
+def test_the_examples_of_a_document_give_the_answers_that_it_shows(document, tmp_path):
+    shown = examples(document)
+    assert len(shown) >= 4
+    with RunningServer(tmp_path / "data") as server:
+        for command, text in shown:
+            got = answer(command, server.url)
+            assert alike(json.loads(text), got), f"{command}\nshown: {text}\ngot: {got}"
+
+
+def test_an_example_that_changed_is_noticed():
+    shown = {"a": 1.5, "b": ["x", None, True], "c": {"d": 3}}
+    assert alike(shown, {"a": 2.5, "b": ["x", None, True], "c": {"d": 4}})
+    for other in (
+        shown | {"e": 1},
+        shown | {"a": 1},
+        shown | {"b": ["y", None, True]},
+        shown | {"b": ["x", None, False]},
+        shown | {"b": ["x", None]},
+        shown | {"c": {}},
+    ):
+        assert not alike(shown, other)
