@@ -89,7 +89,7 @@ class Configuration(_Part):
     tol: float = Field(1e-3, gt=0, lt=1e3, description="tau: violations below it are none")
     delta_max: float | None = Field(None, gt=0, description="repeat REPROCESS until delta is below it")
     features: Features
-    classes: tuple[StrictBool | StrictInt | StrictStr, ...] | None = Field(
+    classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
         None, description="the labels that may come; null: they are discovered"
     )
     class_weight: dict[str, Positive] | None = Field(

@@ -36,7 +36,8 @@ SERVER_ID = "@"
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
-Numbers = list[float]
+# The first wrong element refuses a body; a list of millions of complaints would fill the memory.
+Numbers = Annotated[list[float], Field(fail_fast=True)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -44,7 +45,7 @@ Index = Annotated[int, Field(ge=0, lt=2**31)]
 class SparseX(TypedDict):
     """A sparse row."""
 
-    indices: list[Index]
+    indices: Annotated[list[Index], Field(fail_fast=True)]
     values: Numbers
 
 
@@ -73,7 +74,7 @@ class UnlabelledExample(TypedDict):
 class LearnBody(TypedDict):
     """Several examples under `examples`, or the parts of one."""
 
-    examples: NotRequired[list[LabelledExample]]
+    examples: NotRequired[Annotated[list[LabelledExample], Field(fail_fast=True)]]
     x: NotRequired[X]
     y: NotRequired[Y]
     id: NotRequired[str | None]
@@ -83,7 +84,7 @@ class LearnBody(TypedDict):
 class PredictBody(TypedDict):
     """Several examples under `examples`, or the parts of one."""
 
-    examples: NotRequired[list[UnlabelledExample]]
+    examples: NotRequired[Annotated[list[UnlabelledExample], Field(fail_fast=True)]]
     x: NotRequired[X]
     id: NotRequired[str | None]
 

@@ -273,12 +273,16 @@ class Worker:
         """From the log, the contents of examples whose first answers the model no longer keeps."""
         if self.model.answers.oldest == 1:
             return {}
-        found = {}
+        by_position: dict[int, list[str]] = {}
         for given, position in self._store.find(self.model.name, ids).items():
+            by_position.setdefault(position, []).append(given)
+        found: dict[str, Answer] = {}
+        for position, given_ids in by_position.items():
             _, record = next(self._store.read(self.model.name, position - 1))
             event = decode_event(record.kind, record.payload)
             if isinstance(event, Learned):
-                found[given] = Answer(event.contents[event.ids.index(given)], UNKNOWN, 0.0)
+                contents = dict(zip(event.ids, event.contents, strict=True))
+                found |= {given: Answer(contents[given], UNKNOWN, 0.0) for given in given_ids}
         return found
 
     def _snapshot_when_due(self, *, at_once: bool = False) -> None:

@@ -197,15 +197,22 @@ def set_bias(machine, c):
 
 @compiled
 def may_leave(machine, s):
-    """Whether idle slot s is a blatant non-support vector in every column (REPROCESS step 4)."""
+    """Whether idle slot s is a blatant non-support vector in every column (REPROCESS step 4).
+
+    A column with one side empty says nothing about its points; where all are such, nothing may leave.
+    """
+    judged = False
     for c in range(machine.alpha.shape[0]):
         i, j = machine.best_i[c], machine.best_j[c]
+        if i == NONE or j == NONE:
+            continue
+        judged = True
         if machine.sign[c, s] > 0:
-            if j != NONE and machine.g[c, s] > machine.g[c, j]:
+            if machine.g[c, s] > machine.g[c, j]:
                 return False
-        elif i != NONE and machine.g[c, s] < machine.g[c, i]:
+        elif machine.g[c, s] < machine.g[c, i]:
             return False
-    return True
+    return judged
 
 
 @compiled

@@ -298,3 +298,18 @@ def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(stor
         await worker.stop()
 
     run(store, scenario)
+
+
+def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_reading(store, monkeypatch):
+    examples = [(f"e{k}", [k, 0.0], "np"[k % 2]) for k in range(40)]
+
+    async def scenario(worker):
+        worker.model.answers.kept = 5
+        await worker.learn(request(*examples))
+        read, readings = store.read, []
+        monkeypatch.setattr(store, "read", lambda *asked: readings.append(asked) or read(*asked))
+        answer = await worker.learn(request(*examples))
+        assert all(r.duplicate for r in answer.results)
+        assert len(readings) <= 3  # the two classes part the 40 into as many events
+
+    run(store, scenario)

@@ -335,3 +335,27 @@ def test_a_view_stays_true_while_learning_goes_on(moons):
     stream.learn(100)
     stream.solver.finish()
     assert np.array_equal(view.decision(stream.rows(stream.X)), before)
+
+
+@pytest.mark.parametrize("declared", [2, 4])
+@pytest.mark.parametrize("again", [False, True])
+def test_finishing_before_the_second_class_has_come_keeps_the_sample(declared, again):
+    X, y = two_moons(300, seed=7)
+    order = np.argsort(y, kind="stable")
+    X, classes = X[order], (y[order] > 0).astype(int)
+    first = int((classes == 0).sum())
+    stream = Stream(X, classes, C=10.0)
+    while stream.solver.classes < declared:
+        stream.solver.add_class()
+    stream.learn(0, first)
+    if again:
+        stream.learn(0, first, again=True)
+    else:
+        stream.solver.finish()
+    assert stream.solver.live == first
+    stream.learn(first)
+    check_invariants(stream, 10.0)
+    stream.solver.finish()
+    columns = stream.decision(X)
+    predicted = columns.argmax(axis=1) if declared > 2 else columns[:, 0] > 0
+    assert (predicted == classes).mean() > 0.9
