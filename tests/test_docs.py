@@ -14,7 +14,10 @@ from service.configuration import Configuration
 from service.model import FORMAT
 from service.settings import Settings
 
-DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
+)
 HTTP, SETTINGS, README = ((ROOT / name).read_text() for name in ("docs/http.md", "docs/settings.md", "README.md"))
 METHODS = ("get", "put", "post", "delete", "patch")
 
