@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from service.configuration import Configuration, default_configuration, parse_configuration
 from service.edge import JSON
-from service.errors import BodyTooLarge, Conflict, Invalid, NotFound, UnsupportedMediaType
+from service.errors import BadRequest, BodyTooLarge, Conflict, Invalid, NotFound, UnsupportedMediaType
 from service.examples import (
     LabelledExample,
     LearnBody,
@@ -55,7 +56,7 @@ def _registry(request: Request) -> Registry:
 
 
 async def read_json(request: Request, bytes_max: int) -> bytes:
-    """The body of a JSON request. UnsupportedMediaType for another content type, BodyTooLarge past the limit."""
+    """The body of a JSON request. UnsupportedMediaType, BodyTooLarge, BadRequest where it is cut off."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise UnsupportedMediaType(f"Content-Type must be application/json, got {media_type or 'none'!r}")
@@ -63,11 +64,14 @@ async def read_json(request: Request, bytes_max: int) -> bytes:
     if declared.isdigit() and int(declared) > bytes_max:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > bytes_max:
-            raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > bytes_max:
+                raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
+            parts.append(part)
+    except ClientDisconnect:
+        raise BadRequest("the client went away in the middle of the body") from None
     return b"".join(parts)
 
 

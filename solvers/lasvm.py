@@ -7,6 +7,8 @@ Where this differs from the paper's listing:
 
 - REPROCESS removes blatant non-support vectors also when it finds no violating pair. As printed it bails out before,
   and on a stream that the machine has understood S would grow by every example.
+- A point level with an extreme stays. As printed it leaves, and then a stream that begins with one point under both
+  labels would never be learned.
 - While all examples have been of one class there is no pair to search, so nothing would ever be removed: then S is a
   uniform sample of at most seed_max of them (reservoir sampling), and the decision is that class.
 - Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the

@@ -199,6 +199,8 @@ def set_bias(machine, c):
 def may_leave(machine, s):
     """Whether idle slot s is a blatant non-support vector in every column (REPROCESS step 4).
 
+    Beyond the extremes, not level with them: with two labels of one point at the box all other points are level, and
+    if those left, none would ever meet another to pair with.
     A column with one side empty says nothing about its points; where all are such, nothing may leave.
     """
     judged = False
@@ -208,9 +210,9 @@ def may_leave(machine, s):
             continue
         judged = True
         if machine.sign[c, s] > 0:
-            if machine.g[c, s] > machine.g[c, j]:
+            if machine.g[c, s] >= machine.g[c, j]:
                 return False
-        elif machine.g[c, s] < machine.g[c, i]:
+        elif machine.g[c, s] <= machine.g[c, i]:
             return False
     return judged
 

@@ -359,3 +359,14 @@ def test_finishing_before_the_second_class_has_come_keeps_the_sample(declared, a
     columns = stream.decision(X)
     predicted = columns.argmax(axis=1) if declared > 2 else columns[:, 0] > 0
     assert (predicted == classes).mean() > 0.9
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_a_contradiction_at_the_very_beginning_keeps_nothing_from_being_learned(C, kernel):
+    """Two labels of one point: both coefficients go to the box, cancel, and leave every later example level."""
+    random = np.random.default_rng(3)
+    classes = random.integers(0, 2, 400)
+    X = random.standard_normal((400, 2)) + np.where(classes, 2.5, -2.5)[:, None]
+    stream = Stream(np.r_[[[0, 0]] * 2, X], np.r_[0, 1, classes], make_kernel(kernel, 0.5), C=C).learn()
+    assert ((stream.decision(X)[:, 0] > 0) == classes).mean() > 0.95
