@@ -49,7 +49,7 @@ def run_lasvm(X, y, test, y_test, seed):
     figures["accuracy before"] = accuracy(solver.decision(test)[:, 0], y_test)
     figures["support vectors before"] = solver.certificate()["support_vectors"]
     start = time.process_time()
-    figures["steps"] = solver.finish()
+    figures["steps"] = solver.finish().steps
     figures["finishing"] = time.process_time() - start
     certificate = solver.certificate()
     figures |= {

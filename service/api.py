@@ -35,8 +35,10 @@ from service.worker import Worker
 
 DEFAULT = "default"
 
-# Kernel values above which a prediction goes to a thread, so that the event loop stays free.
-INLINE_VALUES_MAX = 200_000
+# Work above which a prediction goes to a thread, so that the event loop stays free: multiplications, of which turning
+# an inner sum into a kernel value is worth VALUE_WORK. About a millisecond.
+INLINE_WORK_MAX = 5_000_000
+VALUE_WORK = 8
 
 router = APIRouter(default_response_class=JSON)
 
@@ -233,7 +235,7 @@ async def _predict(worker: Worker, examples: list[UnlabelledExample], settings: 
     check_ids(ids, settings.id_chars_max)
     rows = to_rows([example["x"] for example in examples], worker.model.configuration)
     published = worker.published
-    if len(rows) * published.view.n <= INLINE_VALUES_MAX:
+    if (rows.values.size + VALUE_WORK * len(rows)) * published.view.size <= INLINE_WORK_MAX:
         predictions = published.predict(rows)
     else:
         predictions = await asyncio.to_thread(published.predict, rows)

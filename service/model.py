@@ -18,8 +18,8 @@ from service.events import ClassAdded, Created, Finished, Learned, ModelEvent
 from service.frames import decode, encode
 from service.labels import Label, Labels
 from service.metrics import UNKNOWN, Prequential
-from solvers.expansion import View
 from solvers.rows import Rows
+from solvers.solver import Finish, View
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +49,7 @@ class Outcome:
 
     predictions: Array
     scores: Array
-    steps: int = 0
+    finish: Finish | None = None
 
 
 NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))

@@ -153,10 +153,10 @@ def _new_classes(
 
 
 def _check_room(model: Model, examples: int) -> None:
-    points_max = model.solver.points_max
-    if model.solver.live + examples > points_max:
+    solver = model.solver
+    if examples > solver.room:
         raise ModelFull(
-            f"the model holds {model.solver.live} points of at most points_max = {points_max}; finish it to drop what "
+            f"the model holds {solver.live} points of at most points_max = {solver.points_max}; finish it to drop what "
             "is no support vector, or use another model"
         )
 

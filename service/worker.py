@@ -27,6 +27,7 @@ from service.model import Model, Outcome, Published
 from service.plan import Fate, LearnRequest, make_plan
 from service.settings import Settings
 from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from solvers.solver import Finish
 
 log = logging.getLogger(__name__)
 
@@ -233,11 +234,11 @@ class Worker:
         return LearnAnswer(self.model.position, results)
 
     def _finish(self) -> dict[str, Any]:
-        outcome = self._commit([Finished(_now_ms())])[0]
+        finish = self._commit([Finished(_now_ms())])[0].finish or Finish(0, converged=True)
         self._snapshot_when_due(at_once=True)  # a recovery need not run the finishing step again
         figures = self.model.describe()
         wanted = ("model", "position", "support_vectors", "points", "duality_gap")
-        return {**{name: figures[name] for name in wanted}, "steps": outcome.steps}
+        return {**{name: figures[name] for name in wanted}, **finish._asdict()}
 
     def _commit(self, events: list[ModelEvent]) -> list[Outcome]:
         """Append events durably, apply them, publish."""

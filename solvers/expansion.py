@@ -1,32 +1,43 @@
-"""What every solver with stored points has in common: the arrays, their growth, reading, saving and checking."""
+"""What every solver with stored points has in common: the points, their growth, reading and saving."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from solvers import machine as m
 from solvers import points as pts
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.kernels import Kernel, kernel_row
-from solvers.machine import IDLE, LEARNED, LIVE, STEPS, dot
+from solvers.machine import LIVE, dot
 from solvers.points import POOL_USED, USED, Points
-from solvers.rowcache import HITS, MISSES, VALUES, clear, new_cache
 from solvers.rows import Rows, rows_from_csr
+from solvers.solver import Solver, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
-State = dict[str, Array]
-
-CACHE_BYTES = 256 * 2**20
-POINTS_MAX = 100_000
-CLASSES_MAX = 1024
 
 
-class PointsFull(ValueError):
-    """The expansion holds as many points as it may."""
+class Arrays(Protocol):
+    """What the arrays of an expansion hold at least, whatever else the solver keeps; K columns, cap slots."""
+
+    @property
+    def alpha(self) -> Array:
+        """(K, cap) float64 coefficients."""
+
+    @property
+    def class_of(self) -> Array:
+        """(cap,) int32 class of the point, NONE for a hole."""
+
+    @property
+    def b(self) -> Array:
+        """(K,) float64 bias."""
+
+    @property
+    def counts(self) -> Array:
+        """int64; counts[LIVE] points are held."""
 
 
 @compiled
@@ -41,8 +52,8 @@ def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, 
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What predictions read: the points as they stood, and a copy of the coefficients.
+class ExpansionView:
+    """The points as they stood, and a copy of the coefficients.
 
     Points are only appended behind `n` or moved to new arrays, so a view stays true while learning goes on.
     """
@@ -55,6 +66,11 @@ class View:
     delta: Array
     dim: int
 
+    @property
+    def size(self) -> int:
+        """Kernel values that a row takes."""
+        return self.n
+
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, K) of a batch."""
         scores = np.empty((len(rows), self.b.size))
@@ -66,77 +82,40 @@ class View:
         return scores
 
 
-class Expansion:
-    """Points, columns of coefficients and the row cache, with everything that is not learning.
+class Expansion(Solver):
+    """Points in slots, and arrays of coefficients beside them. Parameters: solvers/solver.py.
 
-    C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. cache_bytes: memory
-    of the kernel-row cache. seed: of its random choices. dtype: float32, or float64 for exact kernel values.
-
-    Classes are numbered 0, 1, ... in the order in which `add_class` announces them.
+    The arrays, a NamedTuple that compiled code takes, are the subclass's: it makes, moves and widens them.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        dim: int,
-        *,
-        C: float = 1.0,
-        points_max: int = POINTS_MAX,
-        cache_bytes: int = CACHE_BYTES,
-        seed: int = 0,
-        dtype: type = np.float32,
-    ) -> None:
-        if not (0 < C < 1e15):
-            raise ValueError(f"C must be > 0 and < 1e15, got {C}")
-        if not 0 < dim < 2**31:
-            raise ValueError(f"dim must be from 1 to 2^31 - 1, got {dim}")
-        if not points_max > 1:
-            raise ValueError(f"points_max must be > 1, got {points_max}")
-        if dtype not in (np.float32, np.float64):
-            raise ValueError(f"dtype must be float32 or float64, got {dtype}")
-        self.kernel = kernel
-        self.dim = dim
-        self.C = C
-        self.points_max = points_max
-        self.cache_bytes = cache_bytes
-        self.dtype = dtype
-        self.random = np.array([seed], np.uint64)
-        self.seen = np.zeros(0, np.int64)
-        self.weights = np.zeros(0)
-        self.points = pts.empty_points(dim, dtype)
-        self.machine = m.empty_machine(0, self.points.start.size)
-        self.cache = new_cache(self.points, dim, cache_bytes)
+    points: Points
+    machine: Any
 
-    # -- classes --------------------------------------------------------------------------------------------------
+    def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        self.points = pts.empty_points(dim, self.dtype)
+        self.machine = self._empty(0, self.points.start.size)
 
-    @property
-    def classes(self) -> int:
-        """Number of classes announced."""
-        return int(self.seen.size)
+    # -- the subclass's arrays ------------------------------------------------------------------------------------
 
-    @property
-    def columns(self) -> int:
-        """Columns of coefficients: one for up to two classes, else one a class."""
-        return int(self.machine.alpha.shape[0])
+    @abstractmethod
+    def _empty(self, columns: int, cap: int) -> Arrays:
+        """Arrays of so many columns and slots without a point."""
 
-    @property
-    def bounds(self) -> Array:
-        """C times the weight of each class."""
-        return self.C * self.weights
+    @abstractmethod
+    def _resized(self, slots: Array, cap: int) -> Arrays:
+        """The slots `slots`, in that order, in arrays of `cap` slots."""
 
-    def add_class(self, weight: float = 1.0) -> None:
-        """Announce one more class; its examples may come from now on. Their bound is C times `weight`."""
-        if not (0 < self.C * weight < 1e15):
-            raise ValueError(f"C times the weight of a class must be > 0 and < 1e15, got {self.C} * {weight}")
-        classes = self.classes + 1
-        if classes > CLASSES_MAX:
-            raise ValueError(f"at most {CLASSES_MAX} classes, got one more")
-        if classes == 1:
-            self.machine = m.empty_machine(1, self.points.start.size)
-        elif classes > 2:
-            self.machine = m.with_more_classes(self.machine, classes, self.slots, self.bounds)
-        self.seen = np.append(self.seen, 0)
-        self.weights = np.append(self.weights, weight)
+    @abstractmethod
+    def _widened(self, classes: int) -> Arrays:
+        """The arrays once there are `classes` >= 3 classes (see Solver._add_columns)."""
+
+    def _moved(self) -> None:
+        """Called when slots have changed their places or their number."""
+
+    def _add_columns(self, classes: int) -> None:
+        cap = self.points.start.size
+        self.machine = self._empty(1, cap) if classes == 1 else self._widened(classes)
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -150,25 +129,10 @@ class Expansion:
         """Points held."""
         return int(self.machine.counts[LIVE])
 
-    def check_batch(self, rows: Rows, classes: Array) -> None:
-        """Refuse a batch that does not fit this expansion, before anything changes."""
-        if rows.dim != self.dim:
-            raise ValueError(f"rows must have {self.dim} features, got {rows.dim}")
-        if rows.values.dtype != self.dtype:
-            raise ValueError(f"rows must be {np.dtype(self.dtype).name}, got {rows.values.dtype}")
-        if classes.shape != (len(rows),):
-            raise ValueError(f"classes must be one for each of {len(rows)} rows, got {classes.shape}")
-        if classes.size and not (classes.min() >= 0 and classes.max() < self.classes):
-            raise ValueError(f"classes must be from 0 to {self.classes - 1}, got {classes.min()} to {classes.max()}")
-        if self.live + len(rows) > self.points_max:
-            raise PointsFull(
-                f"holds {self.live} points of at most {self.points_max}; {len(rows)} more examples may not fit"
-            )
-
-    def compact(self, cap: int | None = None, pool: int | None = None) -> None:
-        """Move the live points together, in order, into arrays of `cap` slots (default: as many as now)."""
+    def compact(self) -> None:
+        """Move the live points together, in order."""
         slots = np.flatnonzero(self.machine.class_of[: self.slots] != NONE)
-        self._move(slots, cap or self.points.start.size, pool or self.points.indices.size)
+        self._move(slots, self.points.start.size, self.points.indices.size)
 
     def make_room(self, nnz: int) -> None:
         """Grow the arrays so that a row of nnz non-zeros fits. Slots stay what they are."""
@@ -179,132 +143,86 @@ class Expansion:
         self._move(np.arange(self.slots), cap, pool)
 
     def _move(self, slots: Array, cap: int, pool: int) -> None:
-        keep_machine = slots.size == self.slots and cap == self.machine.class_of.size
+        same = slots.size == self.slots and cap == self.machine.class_of.size
         self.points = pts.compacted(self.points, slots, self.dim, cap, pool)
-        if keep_machine:
-            return
-        self.machine = m.resized(self.machine, slots, cap)
-        if cap == self.cache.line_of.size:
-            clear(self.cache)  # its memory is warm
-        else:
-            self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
+        if not same:
+            self.machine = self._resized(slots, cap)
+            self._moved()
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def view(self) -> View:
+    def view(self) -> ExpansionView:
         """The state as predictions may read it while learning goes on."""
         n = self.slots
-        return View(
-            self.kernel, self.points, n, self.machine.alpha[:, :n].copy(),
-            self.machine.b.copy(), self.machine.delta.copy(), self.dim,
+        return ExpansionView(
+            self.kernel, self.points, n, self._predicting()[:, :n].copy(),
+            self.machine.b.copy(), self._delta(), self.dim,
         )  # fmt: skip
 
-    def decision(self, rows: Rows) -> Array:
-        """Decision values (m, K) of a batch, with the present state."""
-        return self.view().decision(rows)
+    def _predicting(self) -> Array:
+        """(K, cap) the coefficients that predict."""
+        alpha: Array = self.machine.alpha
+        return alpha
 
-    def certificate(self) -> dict[str, float | int | None]:
-        """Where the solver stands: sizes, dual and primal objective, gap of the working set, KKT violation."""
-        dual = float(m.dual_objective(self.machine, self.slots))
-        gap = float(m.working_set_gap(self.machine, self.slots))
-        return {
-            "support_vectors": int((self.machine.held[: self.slots] > 0).sum()),
-            "points": self.live,
-            "kernel_evaluations": int(self.cache.counters[VALUES]),
-            "steps": int(self.machine.counts[STEPS]),
-            "dual": dual,
-            "primal": dual + gap,
-            "gap": gap,
-            "kkt_violation": float(self.machine.delta.max(initial=0.0)),
-            "weight_degradation": None,
-        }
-
-    def cache_figures(self) -> dict[str, int]:
-        """How the row cache did: rows found, rows computed anew, bytes reserved."""
-        counters = self.cache.counters
-        return {
-            "hits": int(counters[HITS]),
-            "misses": int(counters[MISSES]),
-            "bytes": self.cache.lines.nbytes,
-        }
+    def _delta(self) -> Array:
+        """(K,) a copy of the largest violation of each column."""
+        return np.zeros(self.columns)
 
     def memory_bytes(self) -> int:
-        """Memory of points and coefficients and of the cache lines that were used, bytes."""
-        lines = int((self.cache.filled > 0).sum()) * self.cache.lines.shape[1] * self.cache.lines.itemsize
-        return pts.bytes_of(self.points) + m.bytes_of(self.machine) + int(lines)
+        """Memory of points and coefficients, bytes."""
+        return pts.bytes_of(self.points) + int(sum(a.nbytes for a in self.machine))
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> State:
-        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
-        n, machine = self.slots, self.machine
-        live = machine.class_of[:n] != NONE
-        indptr, indices, values = pts.rows_of(self.points, np.flatnonzero(live))
+    def _shared_state(self) -> State:
+        """The points, their classes and what every solver has. Holes are kept, empty: slots are part of the state."""
+        class_of = self.machine.class_of[: self.slots]
+        indptr, indices, values = pts.rows_of(self.points, np.flatnonzero(class_of != NONE))
         return {
             "indptr": indptr,
             "indices": indices,
             "values": values,
-            "class_of": machine.class_of[:n].copy(),
-            "key": machine.key[:n].copy(),
-            "idle": machine.idle[: machine.counts[IDLE]].copy(),
-            **{name: np.where(live, getattr(machine, name)[:, :n], 0.0) for name in ("alpha", "g", "lower", "upper")},
-            **{name: getattr(machine, name).copy() for name in ("best_i", "best_j", "b", "delta")},
-            "steps": machine.counts[STEPS : STEPS + 1].copy(),
-            "learned": machine.counts[LEARNED : LEARNED + 1].copy(),
+            "class_of": class_of.copy(),
             "seen": self.seen.copy(),
             "weights": self.weights.copy(),
             "random": self.random.copy(),
         }
 
-    def load(self, state: State) -> None:
-        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
-        checked = _StateReader(state)
+    def _read_shared(self, checked: StateReader) -> _Loaded:
+        """The checked parts of `_shared_state`, for `_take_over` once the rest has been checked too."""
         seen = checked.take("seen", np.int64, (None,), 0, 2**62)
-        classes = seen.size
-        columns = 0 if classes == 0 else 1 if classes <= 2 else classes
-        class_of = checked.take("class_of", np.int32, (None,), NONE, classes - 1)
-        n = class_of.size
+        class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
         live = np.flatnonzero(class_of != NONE)
         indptr = checked.take("indptr", np.int64, (live.size + 1,), 0, 2**62)
         values = checked.take("values", self.dtype, (None,))
         indices = checked.take("indices", np.int32, (values.size,), 0, self.dim - 1)
         rows = rows_from_csr(indptr, indices, values, self.kernel, self.dim, self.dtype)
-        cap = max(pts.SLOTS_MIN, 1 << max(n - 1, 0).bit_length())
-        machine = m.empty_machine(columns, cap)
-        machine.class_of[:n] = class_of
-        machine.key[:n] = checked.take("key", np.int64, (n,))
-        for name in ("alpha", "g", "lower", "upper"):
-            getattr(machine, name)[:, :n] = checked.take(name, np.float64, (columns, n))
-        for name in ("b", "delta"):
-            getattr(machine, name)[:] = checked.take(name, np.float64, (columns,))
-        for name in ("best_i", "best_j"):
-            slots = checked.take(name, np.int64, (columns,), NONE, n - 1)
-            if (class_of[slots[slots != NONE]] == NONE).any():
-                raise ValueError(f"{name} names a slot without a point")
-            getattr(machine, name)[:] = slots
-        alive = class_of != NONE
-        for c in range(columns):
-            positive = class_of == (1 if columns == 1 else c)
-            machine.sign[c, :n] = np.where(alive, np.where(positive, 1, -1), 0)
-            machine.up[c, :n] = alive & (machine.alpha[c, :n] < machine.upper[c, :n])
-            machine.down[c, :n] = alive & (machine.alpha[c, :n] > machine.lower[c, :n])
-        machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
-        idle = checked.take("idle", np.int64, (None,), 0, n - 1)
-        if not np.array_equal(np.sort(idle), np.flatnonzero(alive & (machine.held[:n] == 0))):
-            raise ValueError("idle must list the points without a coefficient")
-        machine.idle[: idle.size] = idle
-        machine.idle_at[idle] = np.arange(idle.size)
-        machine.counts[:] = (
-            live.size,
-            idle.size,
-            checked.take("steps", np.int64, (1,), 0, 2**62)[0],
-            checked.take("learned", np.int64, (1,), 0, 2**62)[0],
+        cap = max(pts.SLOTS_MIN, 1 << max(class_of.size - 1, 0).bit_length())
+        return _Loaded(
+            seen=seen,
+            weights=checked.take("weights", np.float64, (seen.size,)),
+            random=checked.take("random", np.uint64, (1,)),
+            class_of=class_of,
+            columns=columns_of(seen.size),
+            points=_points_with_holes(rows, live, class_of.size, cap, self.dim),
         )
-        weights = checked.take("weights", np.float64, (classes,))
-        random = checked.take("random", np.uint64, (1,))
-        self.points = _points_with_holes(rows, live, n, cap, self.dim)
-        self.machine, self.seen, self.weights, self.random = machine, seen, weights, random
-        self.cache = new_cache(self.points, self.dim, self.cache_bytes)
+
+    def _take_over(self, loaded: _Loaded, machine: Arrays) -> None:
+        self.points, self.machine = loaded.points, machine
+        self.seen, self.weights, self.random = loaded.seen, loaded.weights, loaded.random
+        self._moved()
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What `_read_shared` found; n = class_of.size slots, in arrays of points.start.size."""
+
+    seen: Array
+    weights: Array
+    random: Array
+    class_of: Array
+    columns: int
+    points: Points
 
 
 def _points_with_holes(rows: Rows, live: Array, n: int, cap: int, dim: int) -> Points:
@@ -323,33 +241,3 @@ def _points_with_holes(rows: Rows, live: Array, n: int, cap: int, dim: int) -> P
     full.norms[live], full.selves[live] = rows.norms, rows.selves
     compacted = pts.points_from_rows(full, dim)
     return pts.compacted(compacted, np.arange(n), dim, cap, max(2 * nnz, 4096))
-
-
-class _StateReader:
-    """Takes arrays out of a state and refuses what compiled code, which checks no bounds, must not see."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-
-    def take(
-        self,
-        name: str,
-        dtype: type,
-        shape: tuple[int | None, ...],
-        least: int | None = None,
-        most: int | None = None,
-    ) -> Array:
-        """A copy of array `name`, of this dtype and shape (None: any), finite, with integers in least..most."""
-        if name not in self.state:
-            raise ValueError(f"the state has no array {name}")
-        array = np.array(self.state[name])
-        fits = array.ndim == len(shape) and all(
-            want in (None, got) for want, got in zip(shape, array.shape, strict=True)
-        )
-        if array.dtype != dtype or not fits:
-            raise ValueError(f"{name} must be {np.dtype(dtype).name} {shape}, got {array.dtype} {array.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{name} holds NaN or infinity")
-        if array.size and least is not None and most is not None and (array.min() < least or array.max() > most):
-            raise ValueError(f"{name} must be from {least} to {most}, got {array.min()} to {array.max()}")
-        return array

@@ -7,8 +7,8 @@ Where this differs from the paper's listing:
 
 - REPROCESS removes blatant non-support vectors also when it finds no violating pair. As printed it bails out before,
   and on a stream that the machine has understood S would grow by every example.
-- A point level with an extreme stays. As printed it leaves, and then a stream that begins with one point under both
-  labels would never be learned.
+- Of the points level with an extreme up to seed_max stay. As printed they leave, and then a stream that begins with
+  one point under both labels would never be learned.
 - While all examples have been of one class there is no pair to search, so nothing would ever be removed: then S is a
   uniform sample of at most seed_max of them (reservoir sampling), and the decision is that class.
 - Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the
@@ -25,7 +25,7 @@ from solvers import machine as m
 from solvers import smo
 from solvers.compiled import compiled
 from solvers.direction import NONE, direction_search
-from solvers.expansion import Expansion
+from solvers.dual import DualExpansion
 from solvers.kernels import Kernel
 from solvers.machine import (
     IDLE,
@@ -41,15 +41,17 @@ from solvers.machine import (
     set_bias,
 )
 from solvers.points import USED, append_point, has_room, pop_point
+from solvers.random import random_below
 from solvers.rowcache import cached_row, drop_row, forget_slot
 from solvers.rows import Rows
+from solvers.solver import Finish
 
 Array = np.ndarray[Any, Any]
 
 DONE, NEEDS_ROOM, NEEDS_COMPACTION = range(3)
 HOLES_MIN = 256
 HOLES_PART = 4  # holes are compacted away when there is one for four live points
-REPROCESS_MAX = 10_000  # a bound on the repetitions that delta_max asks for at one example
+REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
 
 
 class Parameters(NamedTuple):
@@ -119,13 +121,16 @@ def reprocess(kernel, points, cache, machine, c, parameters):
 
 
 @compiled
-def remove_blatant(points, cache, machine, newest):
-    """REPROCESS, step 4: drop idle points that can be in no violating pair; take `newest` back without a trace."""
+def remove_blatant(points, cache, machine, newest, seed_max):
+    """REPROCESS, step 4: drop idle points that can be in no violating pair; take `newest` back without a trace.
+
+    Points level with an extreme go only where more than seed_max points are held.
+    """
     n = points.used[USED]
     p = 0
     while p < machine.counts[IDLE]:
         s = machine.idle[p]
-        if may_leave(machine, s):
+        if may_leave(machine, s, machine.counts[LIVE] > seed_max):
             leave(machine, s)  # moves another point to place p
             if s != newest:
                 drop_row(cache, s)
@@ -143,16 +148,6 @@ def remove_blatant(points, cache, machine, newest):
 
 
 @compiled
-def next_random(state):
-    """splitmix64: the next 64 random bits of a one-element uint64 state (Steele, Lea and Flood 2014)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@compiled
 def keep_in_sample(points, machine, cache, seen, seed_max, random):
     """Reservoir sampling while one class has been seen: whether to keep the newest of `seen` examples.
 
@@ -160,12 +155,12 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
     """
     if machine.counts[LIVE] < seed_max:
         return True
-    if next_random(random) % np.uint64(seen) >= np.uint64(seed_max):
+    if random_below(random, seen) >= seed_max:
         return False
-    n = np.uint64(points.used[USED])
-    s = np.int64(next_random(random) % n)
+    n = points.used[USED]
+    s = random_below(random, n)
     while machine.class_of[s] == NONE:
-        s = np.int64(next_random(random) % n)
+        s = random_below(random, n)
     leave(machine, s)
     drop_row(cache, s)
     for c in range(machine.alpha.shape[0]):
@@ -224,7 +219,7 @@ def learn_rows(
                 for c in range(columns):
                     scores[r, c] = machine.sign[c, s] - machine.g[c, s] + machine.b[c]
                     reprocess(kernel, points, cache, machine, c, parameters)
-                remove_blatant(points, cache, machine, NONE)
+                remove_blatant(points, cache, machine, NONE, parameters.seed_max)
                 continue
         else:
             seen[own] += 1
@@ -251,18 +246,19 @@ def learn_rows(
             for c in range(columns):
                 process(kernel, points, cache, machine, c, k, parameters.tol)
                 reprocess(kernel, points, cache, machine, c, parameters)
-            remove_blatant(points, cache, machine, k)
+            remove_blatant(points, cache, machine, k, parameters.seed_max)
         holes = points.used[USED] - machine.counts[LIVE]
         if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:
             return r + 1, NEEDS_COMPACTION
     return classes.shape[0], DONE
 
 
-class LASVM(Expansion):
-    """LASVM over one or several columns. Other parameters: solvers/expansion.py.
+class LASVM(DualExpansion):
+    """LASVM over one or several columns. Other parameters: solvers/dual.py.
 
     tol: the paper's tau, > 0. delta_max: repeat REPROCESS at each example until delta <= delta_max (section 3.5; None
-    for one REPROCESS an example). seed_max: examples kept while only one class has been seen.
+    for one REPROCESS an example). seed_max: examples kept while only one class has been seen, and
+    above which points level with an extreme leave.
     """
 
     def __init__(
@@ -285,16 +281,9 @@ class LASVM(Expansion):
         self.parameters = Parameters(tol, np.inf if delta_max is None else float(delta_max), int(seed_max))
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Process a batch in order; returns the decision values (m, K) of each row right before it was learned.
-
-        classes (m,): class numbers. keys (m,): the examples' numbers, each its own; with `again` the batch belongs to
-        a further epoch and rows that are in the expansion are reprocessed instead of entered twice.
-        Raises ValueError (PointsFull) before anything changes.
-        """
+        """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
-        self.check_batch(rows, classes)
-        if keys.shape != classes.shape:
-            raise ValueError(f"keys must be one for each of {classes.size} rows, got {keys.shape}")
+        self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
         done, reason = 0, NEEDS_ROOM
@@ -310,21 +299,22 @@ class LASVM(Expansion):
                 self.compact()
         return scores
 
-    def finish(self) -> int:
-        """The finishing step: optimise every column over the points held until delta <= tol; returns the steps."""
+    def finish(self) -> Finish:
+        """The finishing step: optimise every column over the points held until delta <= tol."""
         if (self.seen > 0).sum() < 2:  # one class is no problem to solve, and its sample must stay
-            return 0
+            return Finish(0, converged=True)
         if self.live < self.slots:
             self.compact()
         n, machine = self.slots, self.machine
-        steps = 0
+        steps, converged = 0, True
         for c in range(self.columns):
             box = smo.Box(*(getattr(machine, name)[c, :n] for name in smo.Box._fields))
-            steps += smo.solve(self.kernel, self.points, self.cache, box, self.dim, self.parameters.tol)
+            done = smo.solve(self.kernel, self.points, self.cache, box, self.dim, self.parameters.tol)
+            steps, converged = steps + done.steps, converged and done.converged
             scan_column(machine, c, n)
             set_bias(machine, c)
         machine.counts[STEPS] += steps
         m.list_idle_anew(machine, n)
-        remove_blatant(self.points, self.cache, machine, NONE)
+        remove_blatant(self.points, self.cache, machine, NONE, self.parameters.seed_max)
         self.compact()
-        return steps
+        return Finish(steps, converged)

@@ -196,11 +196,11 @@ def set_bias(machine, c):
 
 
 @compiled
-def may_leave(machine, s):
+def may_leave(machine, s, level_too):
     """Whether idle slot s is a blatant non-support vector in every column (REPROCESS step 4).
 
-    Beyond the extremes, not level with them: with two labels of one point at the box all other points are level, and
-    if those left, none would ever meet another to pair with.
+    Beyond an extreme, or with `level_too` as far as it. With two labels of one point at the box all other points are
+    level with it, and if those left, none would ever meet another to pair with.
     A column with one side empty says nothing about its points; where all are such, nothing may leave.
     """
     judged = False
@@ -209,10 +209,8 @@ def may_leave(machine, s):
         if i == NONE or j == NONE:
             continue
         judged = True
-        if machine.sign[c, s] > 0:
-            if machine.g[c, s] >= machine.g[c, j]:
-                return False
-        elif machine.g[c, s] <= machine.g[c, i]:
+        beyond = machine.g[c, j] - machine.g[c, s] if machine.sign[c, s] > 0 else machine.g[c, s] - machine.g[c, i]
+        if beyond < 0.0 or (beyond == 0.0 and not level_too):
             return False
     return judged
 

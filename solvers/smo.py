@@ -19,12 +19,13 @@ from solvers.direction import NONE, direction_search, extremes, second_order_par
 from solvers.kernels import Kernel, point_row
 from solvers.points import Points, subset
 from solvers.rowcache import RowCache, cached_row, clear, recut
+from solvers.solver import Finish
 
 Array = np.ndarray[Any, Any]
 
 SHRINK_EVERY = 1000  # steps between two looks for points to set aside
 SHRINK_BELOW = 0.9  # the active points are copied together only when they have become this much fewer
-STEPS_PER_POINT_MAX = 10_000  # a bound against endless steps below the resolution of float64
+STEPS_MAX, STEPS_PER_POINT_MAX = 1_000_000, 100  # the larger bounds a call: a noisy problem may need days
 
 
 class Box(NamedTuple):
@@ -65,13 +66,13 @@ def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
             g[t] -= changes[p] * np.float64(row[t])
 
 
-def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, tol: float) -> int:
-    """Maximise W over the box in place until no pair violates by more than tol; returns the number of steps.
+def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, tol: float) -> Finish:
+    """Maximise W over the box in place until no pair violates by more than tol, or for as many steps as are allowed.
 
     `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own.
     """
     n = box.alpha.size
-    steps_max = STEPS_PER_POINT_MAX * max(n, 100)
+    steps_max = max(STEPS_MAX, STEPS_PER_POINT_MAX * n)
     steps = 0
     active = np.arange(n)
     part, part_points, part_cache = box, points, cache
@@ -109,7 +110,7 @@ def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, t
         _write_back(box, part, active)
         _make_good(kernel, points, box, active, reference, dim)
         clear(cache)
-    return steps
+    return Finish(steps, steps < steps_max)
 
 
 def _may_violate(part: Box, g_i: float, g_j: float) -> Array:

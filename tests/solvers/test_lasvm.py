@@ -7,9 +7,9 @@ from sklearn.svm import SVC
 from streams import Stream, two_moons
 
 from solvers.direction import NONE
-from solvers.expansion import PointsFull
 from solvers.kernels import KERNELS, make_kernel
 from solvers.lasvm import LASVM
+from solvers.solver import Finish, PointsFull
 
 
 def check_invariants(stream, C, tolerance=1e-3):
@@ -211,7 +211,7 @@ def test_one_class_for_long_keeps_a_bounded_sample_and_answers_with_that_class()
     kept = kept[kept != NONE]
     # A uniform sample: its mean rank lies within five standard errors of the middle.
     assert abs(kept.mean() - n / 2) < 5 * n / np.sqrt(12 * seed_max)
-    assert stream.solver.finish() == 0
+    assert stream.solver.finish() == Finish(0, converged=True)
     assert stream.solver.live == seed_max
     stream.learn(n)
     f = stream.decision(np.array([[3.0, 3.0], [-3.0, -3.0]]))[:, 0]

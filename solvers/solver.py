@@ -1,0 +1,263 @@
+"""The face that every solver shows: what the service, the estimators and the benchmarks rely on.
+
+A solver learns micro-batches in order, gives decision values, hands its state out as arrays and takes it back, and says
+where it stands. Everything is deterministic: the same calls give the same state to the bit.
+
+With up to two classes there is one column of coefficients (the second class is its positive side); with three or more
+there is one column a class, one-versus-rest. Classes are numbered 0, 1, ... in the order in which `add_class` announces
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from solvers.kernels import Kernel
+from solvers.rows import Rows
+
+Array = np.ndarray[Any, Any]
+State = dict[str, Array]
+Certificate = dict[str, float | int | None]
+
+POINTS_MAX = 100_000
+CLASSES_MAX = 1024
+BOUND_MAX = 1e15  # of C times the weight of a class
+UNBOUNDED = sys.maxsize
+WHEN_FULL = ("refuse", "remove")
+
+
+class PointsFull(ValueError):
+    """The expansion holds as many points as it may."""
+
+
+class Finish(NamedTuple):
+    """What a finishing step did: steps taken, and whether it reached its tolerance or its bound on steps."""
+
+    steps: int
+    converged: bool
+
+
+class View(Protocol):
+    """What predictions read while learning goes on. It never changes."""
+
+    @property
+    def delta(self) -> Array:
+        """(K,) the largest violation of each column, 0 for a solver without one: what asking for labels needs."""
+
+    @property
+    def size(self) -> int:
+        """Kernel values, or features, that a row takes."""
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch."""
+
+
+class Solver(ABC):
+    """What all solvers have in common: kernel, classes, checks of a batch.
+
+    C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. when_full: at
+    points_max "refuse" to learn (PointsFull), or "remove" the least useful point and go on. seed: of its random choices.
+    dtype: float32, or float64 for exact kernel values.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        C: float = 1.0,
+        points_max: int = POINTS_MAX,
+        when_full: str = "refuse",
+        seed: int = 0,
+        dtype: type = np.float32,
+    ) -> None:
+        if not (0 < C < BOUND_MAX):
+            raise ValueError(f"C must be > 0 and < {BOUND_MAX:g}, got {C}")
+        if not 0 < dim < 2**31:
+            raise ValueError(f"dim must be from 1 to 2^31 - 1, got {dim}")
+        if not points_max > 1:
+            raise ValueError(f"points_max must be > 1, got {points_max}")
+        if when_full not in WHEN_FULL:
+            raise ValueError(f"when_full must be one of {', '.join(WHEN_FULL)}, got {when_full!r}")
+        if dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+        self.kernel = kernel
+        self.dim = dim
+        self.C = C
+        self.points_max = points_max
+        self.when_full = when_full
+        self.dtype = dtype
+        self.random = np.array([seed], np.uint64)
+        self.seen = np.zeros(0, np.int64)
+        self.weights = np.zeros(0)
+
+    # -- classes --------------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> int:
+        """Number of classes announced."""
+        return int(self.seen.size)
+
+    @property
+    def columns(self) -> int:
+        """Columns of coefficients: none without a class, one for up to two, else one a class."""
+        return columns_of(self.classes)
+
+    @property
+    def bounds(self) -> Array:
+        """C times the weight of each class."""
+        return self.C * self.weights
+
+    def add_class(self, weight: float = 1.0) -> None:
+        """Announce one more class; its examples may come from now on. Their bound is C times `weight`."""
+        if not (0 < self.C * weight < BOUND_MAX):
+            raise ValueError(f"C times the weight of a class must be > 0 and < {BOUND_MAX:g}, got {self.C} * {weight}")
+        classes = self.classes + 1
+        if classes > CLASSES_MAX:
+            raise ValueError(f"at most {CLASSES_MAX} classes, got one more")
+        if columns_of(classes) > self.columns:
+            self._add_columns(classes)
+        self.seen = np.append(self.seen, 0)
+        self.weights = np.append(self.weights, weight)
+
+    @abstractmethod
+    def _add_columns(self, classes: int) -> None:
+        """Widen the arrays to the columns of so many classes, before `seen` and `weights` know the new one.
+
+        From one column to three: the second class keeps it, the first gets its negation. The column of a new class
+        starts at zero over the points held.
+        """
+
+    # -- learning -------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def live(self) -> int:
+        """Points held."""
+
+    @property
+    def room(self) -> int:
+        """Examples that may come before points_max is reached; UNBOUNDED where points make way by themselves."""
+        return UNBOUNDED if self.when_full == "remove" else self.points_max - self.live
+
+    def check_batch(self, rows: Rows, classes: Array, keys: Array) -> None:
+        """Refuse a batch that does not fit this solver, before anything changes."""
+        if rows.dim != self.dim:
+            raise ValueError(f"rows must have {self.dim} features, got {rows.dim}")
+        if rows.values.dtype != self.dtype:
+            raise ValueError(f"rows must be {np.dtype(self.dtype).name}, got {rows.values.dtype}")
+        if classes.shape != (len(rows),):
+            raise ValueError(f"classes must be one for each of {len(rows)} rows, got {classes.shape}")
+        if classes.size and not (classes.min() >= 0 and classes.max() < self.classes):
+            raise ValueError(f"classes must be from 0 to {self.classes - 1}, got {classes.min()} to {classes.max()}")
+        if keys.shape != classes.shape:
+            raise ValueError(f"keys must be one for each of {len(rows)} rows, got {keys.shape}")
+        if len(rows) > self.room:
+            raise PointsFull(
+                f"holds {self.live} points of at most {self.points_max}; {len(rows)} more examples may not fit"
+            )
+
+    @abstractmethod
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Learn a batch in order; returns the decision values (m, K) of each row right before it was learned.
+
+        classes (m,): class numbers. keys (m,): the examples' numbers, each its own; with `again` the batch belongs to
+        a further epoch, and examples that are held already are known by their keys and not entered twice.
+        Raises ValueError (PointsFull) before anything changes.
+        """
+
+    def finish(self) -> Finish:
+        """Optimise over the points held until nothing violates by more than the tolerance, where the solver can."""
+        return Finish(0, converged=True)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def view(self) -> View:
+        """The state as predictions may read it while learning goes on."""
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch, with the present state."""
+        return self.view().decision(rows)
+
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """Where the solver stands: `certificate_of` with what has a meaning for it."""
+
+    @abstractmethod
+    def memory_bytes(self) -> int:
+        """Memory of all arrays, bytes."""
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on, as arrays."""
+
+    @abstractmethod
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+
+
+def columns_of(classes: int) -> int:
+    """Columns of coefficients for so many classes."""
+    return min(classes, 1) if classes <= 2 else classes
+
+
+def certificate_of(
+    *,
+    support_vectors: int,
+    points: int,
+    kernel_evaluations: int,
+    steps: int,
+    dual: float | None = None,
+    gap: float | None = None,
+    kkt_violation: float | None = None,
+    weight_degradation: float | None = None,
+) -> Certificate:
+    """The parts of every solver's certificate, None for what has no meaning; primal = dual + gap."""
+    return {
+        "support_vectors": support_vectors,
+        "points": points,
+        "kernel_evaluations": kernel_evaluations,
+        "steps": steps,
+        "dual": dual,
+        "primal": None if dual is None or gap is None else dual + gap,
+        "gap": gap,
+        "kkt_violation": kkt_violation,
+        "weight_degradation": weight_degradation,
+    }
+
+
+class StateReader:
+    """Takes arrays out of a state and refuses what compiled code, which checks no bounds, must not see."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def take(
+        self,
+        name: str,
+        dtype: type,
+        shape: tuple[int | None, ...],
+        least: int | None = None,
+        most: int | None = None,
+    ) -> Array:
+        """A copy of array `name`, of this dtype and shape (None: any), finite, with integers in least..most."""
+        if name not in self.state:
+            raise ValueError(f"the state has no array {name}")
+        array = np.array(self.state[name])
+        fits = array.ndim == len(shape) and all(
+            want in (None, got) for want, got in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != dtype or not fits:
+            raise ValueError(f"{name} must be {np.dtype(dtype).name} {shape}, got {array.dtype} {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinity")
+        if array.size and least is not None and most is not None and (array.min() < least or array.max() > most):
+            raise ValueError(f"{name} must be from {least} to {most}, got {array.min()} to {array.max()}")
+        return array
