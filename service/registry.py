@@ -162,7 +162,11 @@ def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) 
     """The newest good snapshot and the log behind it. Damaged or ValueError where the log itself cannot be read."""
     sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
     model = None
+    end = store.end(name)
     for position in store.snapshots(name):
+        if position > end:
+            log.warning("model %s: the snapshot at %d is not used: the log ends at %d", name, position, end)
+            continue
         try:
             model = Model.restore(name, store.get_snapshot(name, position), **sizes)
             break

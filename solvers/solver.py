@@ -59,9 +59,9 @@ class View(Protocol):
 class Solver(ABC):
     """What all solvers have in common: kernel, classes, checks of a batch.
 
-    C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. when_full: at
-    points_max "refuse" to learn (PointsFull), or "remove" the least useful point and go on. seed: of its random choices.
-    dtype: float32, or float64 for exact kernel values.
+    C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. when_full: there
+    "refuse" to learn (PointsFull), or "remove" the least useful point and go on. seed: of its random choices. dtype:
+    float32, or float64 for exact kernel values.
     """
 
     def __init__(
