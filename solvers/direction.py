@@ -74,8 +74,8 @@ def extremes(g, up, down):
 
 
 @compiled
-def move_gradient(g, step, row_i, row_j, up, down):
-    """g -= step (K_i - K_j); return `extremes` of the new g, found while its blocks are in the cache."""
+def move_gradient(g, move_i, move_j, row_i, row_j, up, down):
+    """g -= move_i K_i + move_j K_j; return `extremes` of the new g, found while its blocks are in the cache."""
     bits = g.view(np.int64)
     largest, smallest = KEY_LEAST, KEY_MOST
     block_i, block_j = 0, 0
@@ -83,7 +83,7 @@ def move_gradient(g, step, row_i, row_j, up, down):
         e = min(b + BLOCK, g.shape[0])
         part, k_i, k_j = g[b:e], row_i[b:e], row_j[b:e]
         for s in range(e - b):
-            part[s] -= step * (np.float64(k_i[s]) - np.float64(k_j[s]))
+            part[s] -= move_i * np.float64(k_i[s]) + move_j * np.float64(k_j[s])
         hi, lo = _block_extremes(bits[b:e], up[b:e], down[b:e])
         if hi > largest:
             largest, block_i = hi, b
@@ -110,7 +110,7 @@ def direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     alpha[j] = lower[j] if step >= room_j else max(alpha[j] - step, lower[j])
     up[i], down[i] = alpha[i] < upper[i], alpha[i] > lower[i]
     up[j], down[j] = alpha[j] < upper[j], alpha[j] > lower[j]
-    return move_gradient(g, step, row_i, row_j, up, down)
+    return move_gradient(g, step, -step, row_i, row_j, up, down)
 
 
 @compiled

@@ -2,21 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from solvers import machine as m
-from solvers.direction import NONE
+from solvers import smo
+from solvers.compiled import compiled
+from solvers.coordinate import violation
+from solvers.direction import NONE, extremes, move_gradient
 from solvers.expansion import Expansion
 from solvers.kernels import Kernel
-from solvers.machine import IDLE, LEARNED, STEPS, Machine
-from solvers.rowcache import HITS, MISSES, VALUES, RowCache, clear, new_cache
-from solvers.solver import Certificate, State, StateReader, certificate_of
+from solvers.machine import (
+    IDLE,
+    LEARNED,
+    STEPS,
+    Machine,
+    leave,
+    note_change,
+    scan_column,
+    set_bias,
+    slack_of,
+)
+from solvers.points import USED
+from solvers.rowcache import HITS, MISSES, VALUES, RowCache, cached_row, clear, drop_row, new_cache
+from solvers.solver import Certificate, Finish, State, StateReader, certificate_of
 
 Array = np.ndarray[Any, Any]
 
 CACHE_BYTES = 256 * 2**20
+HOLES_PART = 4  # holes are compacted away when there is one for four live points
+
+
+RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
+
+
+@compiled
+def least_useful(machine, n):
+    """The point to give up first: the idle one with the largest slack, else that with the least |alpha| in all."""
+    least, chosen = np.inf, NONE
+    for s in range(n):
+        if machine.class_of[s] == NONE:
+            continue
+        use = 0.0
+        for c in range(machine.alpha.shape[0]):
+            use += abs(machine.alpha[c, s])
+        if machine.held[s] == 0:
+            use = -max(0.0, slack_of(machine, s))
+        if use < least:
+            least, chosen = use, s
+    return chosen
+
+
+@compiled
+def expel(kernel, points, cache, machine, s, biased):
+    """Take slot s out of every column. With a bias the points that gain most, or lose least, take over its alpha."""
+    n = points.used[USED]
+    for c in range(machine.alpha.shape[0]):
+        alpha, g = machine.alpha[c, :n], machine.g[c, :n]
+        up, down = machine.up[c, :n], machine.down[c, :n]
+        up[s], down[s] = 0, 0
+        row_s = cached_row(kernel, points, cache, s, NONE)
+        if alpha[s] != 0.0 and not biased:
+            move_gradient(g, -alpha[s], 0.0, row_s, row_s, up, down)
+            alpha[s] = 0.0
+            note_change(machine, s, False, True)
+        while alpha[s] != 0.0:
+            i, j = extremes(g, up, down)
+            t = i if alpha[s] > 0.0 else j
+            room = machine.upper[c, t] - alpha[t] if alpha[s] > 0.0 else machine.lower[c, t] - alpha[t]
+            part = room if abs(room) < abs(alpha[s]) else alpha[s]
+            was_zero = alpha[t] == 0.0
+            alpha[t] = machine.upper[c, t] if part == room and part > 0.0 else alpha[t] + part
+            if part == room and part < 0.0:
+                alpha[t] = machine.lower[c, t]
+            alpha[s] = 0.0 if part == alpha[s] else alpha[s] - part
+            up[t], down[t] = alpha[t] < machine.upper[c, t], alpha[t] > machine.lower[c, t]
+            row_t = cached_row(kernel, points, cache, t, s)
+            move_gradient(g, part, -part, row_t, row_s, up, down)
+            note_change(machine, t, was_zero, alpha[t] == 0.0)
+            note_change(machine, s, False, alpha[s] == 0.0)
+    leave(machine, s)
+    drop_row(cache, s)
 
 
 class DualExpansion(Expansion):
@@ -24,6 +91,8 @@ class DualExpansion(Expansion):
 
     machine: Machine
     cache: RowCache
+    biased: ClassVar[bool] = True
+    parameters: Any  # of the subclass, for compiled code; `tol` among them
 
     def __init__(self, kernel: Kernel, dim: int, *, cache_bytes: int = CACHE_BYTES, **shared: Any) -> None:
         self.cache_bytes = cache_bytes
@@ -44,6 +113,53 @@ class DualExpansion(Expansion):
             clear(self.cache)  # its memory is warm
         else:
             self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
+
+    # -- optimising -----------------------------------------------------------------------------------------------
+
+    def _optimise(self, tol: float) -> Finish:
+        """Optimise every column over the points held until nothing violates by more than tol."""
+        if self.live < self.slots:
+            self.compact()
+        steps, converged = 0, True
+        for box in self._boxes():
+            done = smo.solve(self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased)
+            steps, converged = steps + done.steps, converged and done.converged
+        self._settle(steps)
+        return Finish(steps, converged)
+
+    def remove_least(self) -> None:
+        """Remove the least useful point and make good for it in the others."""
+        expel(self.kernel, self.points, self.cache, self.machine, least_useful(self.machine, self.slots), self.biased)
+        advance = smo.smo_steps if self.biased else smo.coordinate_steps
+        steps = sum(
+            advance(self.kernel, self.points, self.cache, box, self.parameters.tol, RESETTLE_STEPS)[0]
+            for box in self._boxes()
+        )
+        self._settle(steps)
+        if (self.slots - self.live) * HOLES_PART > self.live:
+            self.compact()
+
+    def _boxes(self) -> list[smo.Box]:
+        return [
+            smo.Box(*(getattr(self.machine, name)[c, : self.slots] for name in smo.Box._fields))
+            for c in range(self.columns)
+        ]
+
+    def _settle(self, steps: int) -> None:
+        """Bring everything that follows from the coefficients up to date."""
+        machine, n = self.machine, self.slots
+        machine.counts[STEPS] += steps
+        for c in range(self.columns):
+            scan_column(machine, c, n)
+            if self.biased:
+                set_bias(machine, c)
+            else:
+                machine.delta[c] = violation(machine.g[c], machine.best_i[c], machine.best_j[c])
+        m.list_idle_anew(machine, n)
+        self._settled()
+
+    def _settled(self) -> None:
+        """Called when all coefficients may have changed."""
 
     # -- reading --------------------------------------------------------------------------------------------------
 

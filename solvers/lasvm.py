@@ -21,19 +21,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers import machine as m
-from solvers import smo
 from solvers.compiled import compiled
-from solvers.direction import NONE, direction_search
-from solvers.dual import DualExpansion
+from solvers.direction import NONE, direction_search, second_order_partner
+from solvers.dual import HOLES_PART, DualExpansion
 from solvers.kernels import Kernel
 from solvers.machine import (
+    HINGE,
     IDLE,
     LEARNED,
     LIVE,
     STEPS,
     dot,
     enter,
+    find_key,
     leave,
     may_leave,
     note_change,
@@ -48,18 +48,22 @@ from solvers.solver import Finish
 
 Array = np.ndarray[Any, Any]
 
-DONE, NEEDS_ROOM, NEEDS_COMPACTION = range(3)
+DONE, NEEDS_ROOM, NEEDS_COMPACTION, NEEDS_REMOVAL = range(4)
 HOLES_MIN = 256
-HOLES_PART = 4  # holes are compacted away when there is one for four live points
 REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
 
 
 class Parameters(NamedTuple):
-    """tau of the paper; delta_max, infinite for a single REPROCESS an example; seed_max."""
+    """tau of the paper; delta_max, infinite for a single REPROCESS an example; seed_max.
+
+    full_at: points at which the least useful one makes way.
+    """
 
     tol: float
     delta_max: float
     seed_max: int
+    second_order: bool
+    full_at: int
 
 
 @compiled
@@ -94,6 +98,17 @@ def search(kernel, points, cache, machine, c, i, j):
 
 
 @compiled
+def partner(kernel, points, cache, machine, c, i, j):
+    """The partner of i that promises most (Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active
+    Learning, Neural Computation 20, 2008); j where float32 sees no gain.
+    """
+    n = points.used[USED]
+    row_i = cached_row(kernel, points, cache, i, NONE)
+    best = second_order_partner(i, machine.g[c, :n], row_i, points.selves[:n], machine.down[c, :n])
+    return best if best != NONE else j
+
+
+@compiled
 def process(kernel, points, cache, machine, c, k, tol):
     """PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
     i, j = machine.best_i[c], machine.best_j[c]
@@ -111,6 +126,8 @@ def reprocess(kernel, points, cache, machine, c, parameters):
     for _ in range(REPROCESS_MAX):
         i, j = machine.best_i[c], machine.best_j[c]
         if violating(machine, c, i, j, parameters.tol):
+            if parameters.second_order:
+                j = partner(kernel, points, cache, machine, c, i, j)
             search(kernel, points, cache, machine, c, i, j)
             set_bias(machine, c)
         else:
@@ -169,15 +186,6 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
 
 
 @compiled
-def find_key(machine, n, key):
-    """Slot of the point with this key, or NONE."""
-    for s in range(n):
-        if machine.key[s] == key:
-            return s
-    return NONE
-
-
-@compiled
 def learn_rows(
     kernel,
     points,
@@ -207,10 +215,13 @@ def learn_rows(
     """
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
+    stance = np.full(columns, HINGE, np.int8)
     for r in range(begin, classes.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if not has_room(points, last - first):
             return r, NEEDS_ROOM
+        if machine.counts[LIVE] >= parameters.full_at:
+            return r, NEEDS_REMOVAL
         own = classes[r]
         n = points.used[USED]
         if again:
@@ -233,7 +244,7 @@ def learn_rows(
                 f[c] = 0.0
             if keep_in_sample(points, machine, cache, seen[own], parameters.seed_max, random):
                 k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
-                enter(machine, k, own, keys[r], bounds[own], f)
+                enter(machine, k, own, keys[r], bounds[own], f, stance)
             for c in range(columns):
                 set_bias(machine, c)
         else:
@@ -242,7 +253,7 @@ def learn_rows(
             for c in range(columns):
                 f[c] = dot(machine.alpha[c, :n], row[:n])
                 scores[r, c] = f[c] + machine.b[c]
-            enter(machine, k, own, keys[r], bounds[own], f)
+            enter(machine, k, own, keys[r], bounds[own], f, stance)
             for c in range(columns):
                 process(kernel, points, cache, machine, c, k, parameters.tol)
                 reprocess(kernel, points, cache, machine, c, parameters)
@@ -258,7 +269,8 @@ class LASVM(DualExpansion):
 
     tol: the paper's tau, > 0. delta_max: repeat REPROCESS at each example until delta <= delta_max (section 3.5; None
     for one REPROCESS an example). seed_max: examples kept while only one class has been seen, and
-    above which points level with an extreme leave.
+    above which points level with an extreme leave. second_order:
+    choose the partner in REPROCESS by the gain that it promises.
     """
 
     def __init__(
@@ -269,6 +281,7 @@ class LASVM(DualExpansion):
         tol: float = 1e-3,
         delta_max: float | None = None,
         seed_max: int = 1000,
+        second_order: bool = False,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -278,7 +291,13 @@ class LASVM(DualExpansion):
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
         if not seed_max > 0:
             raise ValueError(f"seed_max must be > 0, got {seed_max}")
-        self.parameters = Parameters(tol, np.inf if delta_max is None else float(delta_max), int(seed_max))
+        self.parameters = Parameters(
+            float(tol),
+            np.inf if delta_max is None else float(delta_max),
+            int(seed_max),
+            bool(second_order),
+            self.full_at,
+        )
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed."""
@@ -297,24 +316,15 @@ class LASVM(DualExpansion):
                 self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
             elif reason == NEEDS_COMPACTION:
                 self.compact()
+            elif reason == NEEDS_REMOVAL:
+                self.remove_least()
         return scores
 
     def finish(self) -> Finish:
         """The finishing step: optimise every column over the points held until delta <= tol."""
         if (self.seen > 0).sum() < 2:  # one class is no problem to solve, and its sample must stay
             return Finish(0, converged=True)
-        if self.live < self.slots:
-            self.compact()
-        n, machine = self.slots, self.machine
-        steps, converged = 0, True
-        for c in range(self.columns):
-            box = smo.Box(*(getattr(machine, name)[c, :n] for name in smo.Box._fields))
-            done = smo.solve(self.kernel, self.points, self.cache, box, self.dim, self.parameters.tol)
-            steps, converged = steps + done.steps, converged and done.converged
-            scan_column(machine, c, n)
-            set_bias(machine, c)
-        machine.counts[STEPS] += steps
-        m.list_idle_anew(machine, n)
-        remove_blatant(self.points, self.cache, machine, NONE, self.parameters.seed_max)
+        finish = self._optimise(self.parameters.tol)
+        remove_blatant(self.points, self.cache, self.machine, NONE, self.parameters.seed_max)
         self.compact()
-        return Finish(steps, converged)
+        return finish

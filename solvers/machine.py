@@ -31,6 +31,10 @@ Array = np.ndarray[Any, Any]
 
 LIVE, IDLE, STEPS, LEARNED = range(4)
 
+HINGE, RAMP, ASIDE = range(3)
+"""Stance of an example in a column: the box of y, the box of an outlier of the ramp loss (Ertekin et al. 2011, eq. 17,
+beta = C: (-C, 0) for y = +1 and (0, C) for y = -1), or a box that holds just 0."""
+
 
 class Machine(NamedTuple):
     """The arrays, as compiled code takes them; see the module's docstring."""
@@ -92,8 +96,8 @@ def dot(alpha, row):
 
 
 @compiled
-def enter(machine, s, example_class, key, bound, f):
-    """Give slot s its place in every column: alpha = 0, g = y - f, box (0, bound) or (-bound, 0).
+def enter(machine, s, example_class, key, bound, f, stance):
+    """Give slot s its place in every column: alpha = 0, g = y - f, and the box that its stance (K,) says.
 
     f (K,) is sum_r alpha_r K_rs, without the bias.
     """
@@ -105,17 +109,18 @@ def enter(machine, s, example_class, key, bound, f):
         positive = example_class == (1 if columns == 1 else c)
         machine.alpha[c, s] = 0.0
         machine.sign[c, s] = 1 if positive else -1
-        machine.lower[c, s] = 0.0 if positive else -bound
-        machine.upper[c, s] = bound if positive else 0.0
-        machine.up[c, s] = positive
-        machine.down[c, s] = not positive
+        rises = stance[c] != ASIDE and positive == (stance[c] == HINGE)
+        falls = stance[c] != ASIDE and positive != (stance[c] == HINGE)
+        machine.lower[c, s] = -bound if falls else 0.0
+        machine.upper[c, s] = bound if rises else 0.0
+        machine.up[c, s] = rises
+        machine.down[c, s] = falls
         g = (1.0 if positive else -1.0) - f[c]
         machine.g[c, s] = g
         # The new slot is the highest, so it wins no tie.
-        if positive:
-            if machine.best_i[c] == NONE or g > machine.g[c, machine.best_i[c]]:
-                machine.best_i[c] = s
-        elif machine.best_j[c] == NONE or g < machine.g[c, machine.best_j[c]]:
+        if rises and (machine.best_i[c] == NONE or g > machine.g[c, machine.best_i[c]]):
+            machine.best_i[c] = s
+        if falls and (machine.best_j[c] == NONE or g < machine.g[c, machine.best_j[c]]):
             machine.best_j[c] = s
     machine.counts[LIVE] += 1
     _list_idle(machine, s)
@@ -167,10 +172,21 @@ def leave(machine, s):
     for c in range(machine.alpha.shape[0]):
         machine.up[c, s] = 0
         machine.down[c, s] = 0
+        machine.lower[c, s] = 0.0  # sums over all slots then need not look whether there is a point
+        machine.upper[c, s] = 0.0
     machine.class_of[s] = NONE
     machine.key[s] = NONE
     _unlist_idle(machine, s)
     machine.counts[LIVE] -= 1
+
+
+@compiled
+def find_key(machine, n, key):
+    """Slot of the point with this key, or NONE."""
+    for s in range(n):
+        if machine.key[s] == key and machine.class_of[s] != NONE:
+            return s
+    return NONE
 
 
 @compiled
@@ -213,6 +229,18 @@ def may_leave(machine, s, level_too):
         if beyond < 0.0 or (beyond == 0.0 and not level_too):
             return False
     return judged
+
+
+@compiled
+def slack_of(machine, s):
+    """How far idle slot s is from becoming a support vector in any column: -g at the lower bound, g at the upper."""
+    least = np.inf
+    for c in range(machine.alpha.shape[0]):
+        if machine.up[c, s] != 0:
+            least = min(least, -machine.g[c, s])
+        if machine.down[c, s] != 0:
+            least = min(least, machine.g[c, s])
+    return least
 
 
 @compiled

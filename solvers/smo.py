@@ -1,4 +1,4 @@
-"""SMO with second-order selection and shrinking: the engine of every finishing step.
+"""SMO with second-order selection and shrinking, and coordinate ascent without a bias: the finishing steps.
 
 Bordes et al. 2005, section 3.1 (the algorithm) and 3.2 (shrinking); selection by Fan, Chen and Lin, JMLR 6, 2005.
 Notation and sign conventions: solvers/direction.py.
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers.compiled import compiled
+from solvers.coordinate import box_search, violation
 from solvers.direction import NONE, direction_search, extremes, second_order_partner
 from solvers.kernels import Kernel, point_row
 from solvers.points import Points, subset
@@ -57,6 +58,21 @@ def smo_steps(kernel, points, cache, box, tol, steps_max):
 
 
 @compiled
+def coordinate_steps(kernel, points, cache, box, tol, steps_max):
+    """The same without a bias: until no point violates by more than tol."""
+    alpha, g, lower, upper, up, down = box
+    i, j = extremes(g, up, down)
+    steps = 0
+    while steps < steps_max and violation(g, i, j) > tol:
+        i, j = (j, j) if i == NONE else (i, i) if j == NONE else (i, j)
+        row_i = cached_row(kernel, points, cache, i, NONE)
+        row_j = cached_row(kernel, points, cache, j, i)
+        i, j = box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
+        steps += 1
+    return steps, i, j
+
+
+@compiled
 def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
     """g (m,) of targets -= sum over sources of their change of alpha times their kernel row."""
     row = np.empty(g.shape[0], targets.values.dtype)
@@ -66,9 +82,12 @@ def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
             g[t] -= changes[p] * np.float64(row[t])
 
 
-def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, tol: float) -> Finish:
-    """Maximise W over the box in place until no pair violates by more than tol, or for as many steps as are allowed.
+def solve(
+    kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, tol: float, *, biased: bool = True
+) -> Finish:
+    """Maximise W over the box in place until nothing violates by more than tol, or for as many steps as are allowed.
 
+    With a bias sum(alpha) stays what it is; without one the box is all there is.
     `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own.
     """
     n = box.alpha.size
@@ -79,9 +98,10 @@ def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, t
     reference = (box.alpha.copy(), box.g.copy())  # where the gradients of points set aside were last true
     made_good_once = False
     while steps < steps_max:
-        done, i, j = smo_steps(kernel, part_points, part_cache, part, tol, SHRINK_EVERY)
+        advance = smo_steps if biased else coordinate_steps
+        done, i, j = advance(kernel, part_points, part_cache, part, tol, SHRINK_EVERY)
         steps += done
-        gap = part.g[i] - part.g[j] if i != NONE and j != NONE else 0.0
+        gap = _violation(part, i, j, biased)
         shrunken = active.size < n
         # Near the end all points get one more look before the last digits are worked out (as LIBSVM does).
         if shrunken and (gap <= tol or (gap <= 10.0 * tol and not made_good_once)):
@@ -93,10 +113,10 @@ def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, t
             part, part_points, part_cache = box, points, cache
             clear(cache)
             i, j = extremes(box.g, box.up, box.down)
-            gap = box.g[i] - box.g[j]
+            gap = _violation(box, i, j, biased)
         if gap <= tol:
             break
-        keep = _may_violate(part, part.g[i], part.g[j])
+        keep = _may_violate(part, part.g[i], part.g[j]) if biased else _may_violate(part, gap, -gap)
         if keep.sum() < SHRINK_BELOW * active.size:
             if active.size < n:
                 _write_back(box, part, active)
@@ -113,8 +133,17 @@ def solve(kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, t
     return Finish(steps, steps < steps_max)
 
 
+def _violation(part: Box, i: int, j: int, biased: bool) -> float:
+    if not biased:
+        return float(violation(part.g, i, j))
+    return float(part.g[i] - part.g[j]) if i != NONE and j != NONE else 0.0
+
+
 def _may_violate(part: Box, g_i: float, g_j: float) -> Array:
-    """Points that can still be part of a violating pair while the extremes are g_i and g_j."""
+    """Points that can still be part of a violating pair while the extremes are g_i and g_j.
+
+    Without a bias: points that can still violate while gradients move by less than the present violation.
+    """
     rises_only = (part.up != 0) & (part.down == 0)
     falls_only = (part.down != 0) & (part.up == 0)
     movable: Array = ~((rises_only & (part.g < g_j)) | (falls_only & (part.g > g_i)))

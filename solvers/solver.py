@@ -144,6 +144,11 @@ class Solver(ABC):
         """Examples that may come before points_max is reached; UNBOUNDED where points make way by themselves."""
         return UNBOUNDED if self.when_full == "remove" else self.points_max - self.live
 
+    @property
+    def full_at(self) -> int:
+        """Points at which one must make way for the next example; UNBOUNDED where learning is refused instead."""
+        return self.points_max if self.when_full == "remove" else UNBOUNDED
+
     def check_batch(self, rows: Rows, classes: Array, keys: Array) -> None:
         """Refuse a batch that does not fit this solver, before anything changes."""
         if rows.dim != self.dim:
