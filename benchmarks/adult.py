@@ -69,7 +69,7 @@ def main():
     options = arguments(__doc__).parse_args()
     X, y, X_test, y_test = load(options.data, "adult")
     test = rows_of(X_test)
-    warm_up()
+    warm_up("lasvm")
     runs = [run_lasvm(X, y, test, y_test, seed) for seed in range(options.runs)]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start = time.process_time()

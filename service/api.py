@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from service.configuration import Configuration, default_configuration, parse_configuration
+from service.configuration import CONFIGURATIONS, default_configuration, parse_configuration
 from service.edge import JSON
 from service.errors import BadRequest, BodyTooLarge, Conflict, Invalid, NotFound, UnsupportedMediaType
 from service.examples import (
@@ -28,6 +28,7 @@ from service.examples import (
     to_rows,
 )
 from service.labels import check_label
+from service.parts import Configuration
 from service.plan import LearnRequest
 from service.registry import Registry
 from service.settings import Settings
@@ -44,10 +45,11 @@ router = APIRouter(default_response_class=JSON)
 
 
 def _body_of(schema: Any) -> dict[str, Any]:
+    adapter = schema if isinstance(schema, TypeAdapter) else TypeAdapter(schema)
     return {
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": TypeAdapter(schema).json_schema()}},
+            "content": {"application/json": {"schema": adapter.json_schema()}},
         }
     }
 
@@ -102,7 +104,7 @@ async def list_models(request: Request) -> Response:
     return JSON({"models": _registry(request).summaries()})
 
 
-@router.put("/models/{model}", tags=["models"], openapi_extra=_body_of(Configuration))
+@router.put("/models/{model}", tags=["models"], openapi_extra=_body_of(CONFIGURATIONS))
 async def create_model(model: str, request: Request) -> Response:
     """Create a model. 201; 200 if it is there with this configuration; 409 if with another."""
     registry = _registry(request)

@@ -3,149 +3,120 @@
 from __future__ import annotations
 
 import json
-import re
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
-import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    field_validator,
-)
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 
 from service.errors import Invalid
-from service.labels import Label, check_label, label_key, score_name
+from service.labels import check_label, label_key
+from service.parts import Configuration, Positive, first_problem, shown
 from service.settings import Settings
-from solvers.kernels import Kernel, make_kernel
-from solvers.lasvm import LASVM
+from solvers.solver import BOUND_MAX
 
-MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DIM_SPARSE = 2**20
 
-BOUND_MAX = 1e15
-
-Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
+Tolerance = Annotated[float, Field(gt=0, lt=1e3)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+class BoxConfiguration(Configuration):
+    """Of solvers that bound their coefficients."""
+
+    C: Positive = Field(1.0, description="upper bound of a coefficient: the price of an error")
 
 
-class LinearKernel(_Part):
-    """k(x, z) = x.z."""
+class SMOConfiguration(BoxConfiguration):
+    """Batch SMO, solved again as examples come."""
 
-    type: Literal["linear"]
-
-    def build(self) -> Kernel:
-        """The kernel for the solvers."""
-        return make_kernel("linear")
+    solver: Literal["smo"]
+    tol: Tolerance = Field(1e-3, description="the largest violation of a pair that stays")
 
 
-class PolynomialKernel(_Part):
-    """k(x, z) = (gamma x.z + coef0)^degree."""
-
-    type: Literal["polynomial"]
-    gamma: Positive = 1.0
-    degree: int = Field(3, ge=1, le=16)
-    coef0: float = Field(0.0, ge=0, lt=1e15)
-
-    def build(self) -> Kernel:
-        """The kernel for the solvers."""
-        return make_kernel("polynomial", self.gamma, self.degree, self.coef0)
-
-
-class RadialKernel(_Part):
-    """rbf: k(x, z) = exp(-gamma |x - z|^2). laplacian: k(x, z) = exp(-gamma |x - z|_1)."""
-
-    type: Literal["rbf", "laplacian"]
-    gamma: Positive
-
-    def build(self) -> Kernel:
-        """The kernel for the solvers."""
-        return make_kernel(self.type, self.gamma)
-
-
-class Features(_Part):
-    """The width of x, and the form in which it usually comes; either form is taken."""
-
-    type: Literal["dense", "sparse"]
-    dim: int = Field(gt=0)
-
-
-KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
-
-
-class Configuration(_Part):
-    """A model's configuration. It never changes; another one is another model."""
+class LASVMConfiguration(BoxConfiguration):
+    """LASVM."""
 
     solver: Literal["lasvm"] = "lasvm"
-    kernel: KernelPart
-    C: Positive = 1.0
-    tol: float = Field(1e-3, gt=0, lt=1e3, description="tau: violations below it are none")
+    tol: Tolerance = Field(1e-3, description="tau: violations below it are none")
     delta_max: float | None = Field(None, gt=0, description="repeat REPROCESS until delta is below it")
-    features: Features
-    classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
-        None, description="the labels that may come; null: they are discovered"
+    second_order: bool = Field(default=False, description="choose REPROCESS's partner by the gain that it promises")
+
+
+class FullConfiguration(BoxConfiguration):
+    """FULL: paced by the duality gap, keeps all points."""
+
+    solver: Literal["full"]
+    tol: Tolerance = Field(1e-3, description="tau: violations below it are none")
+
+
+class GapConfiguration(FullConfiguration):
+    """LASVM-G: paced by the duality gap, points without a coefficient are cleaned away."""
+
+    solver: Literal["lasvm-g"]  # type: ignore[assignment]
+    idle_max: int = Field(1000, ge=0, lt=2**31, description="points without a coefficient that CLEAN leaves")
+    clean_every: int = Field(1000, gt=0, lt=2**31, description="examples between two CLEANs")
+
+
+class RampConfiguration(GapConfiguration):
+    """LASVM-NC, with the ramp loss, and LASVM-I, with the ramp as a filter."""
+
+    solver: Literal["lasvm-nc", "lasvm-i"]  # type: ignore[assignment]
+    ramp_s: float = Field(-1.0, gt=-1e6, lt=1, description="the ramp's left end")
+    ramp_start: int = Field(
+        100, gt=0, lt=2**31, description="support vectors that a class must have before the ramp counts for it"
     )
-    class_weight: dict[str, Positive] | None = Field(
-        None, description="factor of C by class, named as in `scores`; 1 where none is given"
-    )
-    precision: Literal["float32", "float64"] = Field("float32", description="of points and kernel values")
-    points_max: int | None = Field(None, gt=1, description="points that the model may hold; null: the server's")
-    seed: int = Field(0, ge=0, lt=2**63)
 
-    @field_validator("classes", mode="before")
-    @classmethod
-    def _list_to_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
-    @property
-    def dtype(self) -> type:
-        """NumPy's type of points and kernel values."""
-        return np.float64 if self.precision == "float64" else np.float32
+KINDS: tuple[type[Configuration], ...] = (
+    SMOConfiguration,
+    LASVMConfiguration,
+    FullConfiguration,
+    GapConfiguration,
+    RampConfiguration,
+)
+_KIND_OF = {name: kind for kind in KINDS for name in kind.model_fields["solver"].annotation.__args__}  # type: ignore[union-attr]
+SOLVER_NAMES = tuple(_KIND_OF)
 
-    def weight_of(self, label: Label) -> float:
-        """The class's factor of C."""
-        return (self.class_weight or {}).get(score_name(label), 1.0)
 
-    def same_as(self, other: Configuration) -> bool:
-        """Whether both say the same. `==` would take the labels true and 1 for one."""
-        mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
-        return self == other and mine == theirs
+def _kind(value: Any) -> str | None:
+    """The class that the solver's name asks for; lasvm where none is named."""
+    name = value.get("solver", "lasvm") if isinstance(value, dict) else getattr(value, "solver", None)
+    kind = _KIND_OF.get(name) if isinstance(name, str) else None
+    return None if kind is None else kind.__name__
 
-    def build_solver(self, cache_bytes: int) -> LASVM:
-        """An untaught solver."""
-        return LASVM(
-            self.kernel.build(),
-            self.features.dim,
-            C=self.C,
-            tol=self.tol,
-            delta_max=self.delta_max,
-            points_max=self.points_max or 2,
-            cache_bytes=cache_bytes,
-            seed=self.seed,
-            dtype=self.dtype,
-        )
+
+_TAGGED: Any = reduce(or_, (Annotated[kind, Tag(kind.__name__)] for kind in KINDS))
+CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
+    Annotated[
+        _TAGGED,
+        Discriminator(
+            _kind, custom_error_type="solver", custom_error_message=f"must be one of {', '.join(SOLVER_NAMES)}"
+        ),
+    ]
+)
+
+
+def read_configuration(facts: dict[str, Any]) -> Configuration:
+    """The configuration that a log or a snapshot holds. ValueError if it is none."""
+    return CONFIGURATIONS.validate_python(facts)
 
 
 def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
     """A configuration with every default filled in. Invalid says what was got and what is allowed."""
     try:
-        configuration = Configuration.model_validate_json(body)
+        configuration = CONFIGURATIONS.validate_json(body)
     except ValidationError as error:
-        raise Invalid(f"configuration: {first_problem(error)}") from None
+        raise Invalid(f"configuration: {_problem(error)}") from None
     if configuration.features.dim > settings.dim_max:
         raise Invalid(f"features.dim must be at most {settings.dim_max}, got {configuration.features.dim}")
     points_max = configuration.points_max or settings.points_max
     if points_max > settings.points_max:
         raise Invalid(f"points_max must be at most {settings.points_max}, got {points_max}")
-    if configuration.delta_max is not None and not configuration.delta_max > configuration.tol:
-        raise Invalid(f"delta_max must be > tol = {configuration.tol}, got {configuration.delta_max}")
+    configuration = configuration.model_copy(update={"points_max": points_max})
+    try:
+        solver = configuration.build_solver(cache_bytes=0)
+    except ValueError as error:
+        raise Invalid(f"configuration: {error}") from None
     classes = configuration.classes
     if classes is not None:
         if not 2 <= len(classes) <= settings.classes_max:
@@ -156,27 +127,19 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
             check_label(label, f"classes[{index}]", settings.label_chars_max)
     for name, weight in (configuration.class_weight or {}).items():
         # The solver would refuse it, but only once the class is in the log.
-        bound = configuration.C * weight
+        bound = solver.C * weight
         if not 0 < bound < BOUND_MAX:
             raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
-    return configuration.model_copy(update={"points_max": points_max})
+    return configuration
 
 
-def first_problem(error: ValidationError) -> str:
-    """The first thing that is wrong, in one sentence: where, what is allowed, what was got."""
+def _problem(error: ValidationError) -> str:
+    """The first thing that is wrong, without the name of the class that was tried."""
     problem = error.errors(include_url=False)[0]
-    return f"{place(problem['loc']) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
-
-
-def place(loc: tuple[int | str, ...]) -> str:
-    """Where in a body something stands, as a.b[3]."""
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
-
-
-def shown(value: Any) -> str:
-    """What was got, cut to a length that a message bears."""
-    got = repr(value)
-    return got if len(got) <= 80 else got[:77] + "..."
+    if problem["type"] == "solver":
+        given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
+        return f"solver: {problem['msg']}, got {shown(given)}"
+    return first_problem(error, skip=1)
 
 
 def default_configuration(template: str, dense: bool, dim: int, gamma: float, settings: Settings) -> Configuration:

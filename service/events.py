@@ -13,10 +13,11 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from service.configuration import Configuration
+from service.configuration import read_configuration
 from service.examples import SERVER_ID
 from service.frames import BadFrame, decode, encode
 from service.labels import Label
+from service.parts import Configuration
 from solvers.rows import Rows
 
 Array = np.ndarray[Any, Any]
@@ -134,4 +135,4 @@ def configuration_of(event: ModelEvent) -> Configuration:
     """The configuration with which a log begins."""
     if not isinstance(event, Created):
         raise BadFrame(f"a log begins with {Created.KIND!r}, got {event.KIND!r}")
-    return Configuration.model_validate(event.configuration)
+    return read_configuration(event.configuration)

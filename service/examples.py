@@ -26,9 +26,9 @@ from pydantic import (
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.configuration import Configuration, place, shown
 from service.errors import Invalid
 from service.labels import Label, label_key
+from service.parts import Configuration, place, shown
 from solvers.rows import BadRow, Rows, rows_from_csr, rows_from_dense
 
 SERVER_ID = "@"

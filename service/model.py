@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from service.answers import Answers
-from service.configuration import Configuration
+from service.configuration import read_configuration
 from service.events import ClassAdded, Created, Finished, Learned, ModelEvent
 from service.frames import decode, encode
 from service.labels import Label, Labels
 from service.metrics import UNKNOWN, Prequential
+from service.parts import Configuration
 from solvers.rows import Rows
 from solvers.solver import Finish, View
 
@@ -178,7 +179,7 @@ class Model:
         facts, arrays = decode(snapshot, SNAPSHOT)
         if facts["format"] != FORMAT:
             raise ValueError(f"the snapshot has format {facts['format']}, this version reads {FORMAT}")
-        configuration = Configuration.model_validate(facts["configuration"])
+        configuration = read_configuration(facts["configuration"])
         model = cls(name, configuration, cache_bytes=cache_bytes, answers_kept=answers_kept)
 
         def part(prefix: str) -> dict[str, Array]:

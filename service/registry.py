@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from service.answers import Answer
-from service.configuration import MODEL_NAME, Configuration
 from service.errors import Conflict, Invalid, NotFound, ServiceError, Unavailable
 from service.events import Created, configuration_of, decode_event
 from service.frames import BadFrame
 from service.model import Model
+from service.parts import MODEL_NAME, Configuration
 from service.plan import LearnRequest, make_plan
 from service.settings import Settings
 from service.store.base import Damaged, Event, Store
@@ -42,7 +42,7 @@ class Registry:
     async def start(self) -> None:
         """Compile the kernels, then load every model that the store holds."""
         started = time.monotonic()
-        await self._run(warm_up)
+        await self._run(warm_up, "lasvm")
         log.info("kernels are compiled, %.1f s", time.monotonic() - started)
         for name in await self._run(self._store.models):
             try:
@@ -139,7 +139,7 @@ class Registry:
         return {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
 
     def _begin(self, name: str, configuration: Configuration) -> Model:
-        warm_up(configuration.dtype)
+        warm_up(configuration.solver, configuration.dtype)
         created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
         try:
             self._store.create(name, Event(created.KIND, created.encode()))
@@ -173,12 +173,12 @@ def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) 
         except (Damaged, ValueError) as error:
             log.warning("model %s: the snapshot at %d is not used: %s", name, position, error)
     if model is not None:
-        warm_up(model.configuration.dtype)
+        warm_up(model.configuration.solver, model.configuration.dtype)
     for position, record in store.read(name, model.position if model else 0):
         event = decode_event(record.kind, record.payload)
         if model is None:
             model = Model(name, configuration_of(event), **sizes)
-            warm_up(model.configuration.dtype)
+            warm_up(model.configuration.solver, model.configuration.dtype)
         model.apply(position, event)
     if model is None:
         raise BadFrame(f"model {name} has neither a readable snapshot nor the beginning of its log")

@@ -30,7 +30,6 @@ from solvers.solver import Certificate, Finish, State, StateReader, certificate_
 
 Array = np.ndarray[Any, Any]
 
-CACHE_BYTES = 256 * 2**20
 HOLES_PART = 4  # holes are compacted away when there is one for four live points
 
 
@@ -87,17 +86,16 @@ def expel(kernel, points, cache, machine, s, biased):
 
 
 class DualExpansion(Expansion):
-    """An expansion with gradients. cache_bytes: memory of the kernel-row cache; the rest: solvers/solver.py."""
+    """An expansion with gradients and a kernel-row cache. Parameters: solvers/solver.py."""
 
     machine: Machine
     cache: RowCache
     biased: ClassVar[bool] = True
     parameters: Any  # of the subclass, for compiled code; `tol` among them
 
-    def __init__(self, kernel: Kernel, dim: int, *, cache_bytes: int = CACHE_BYTES, **shared: Any) -> None:
-        self.cache_bytes = cache_bytes
+    def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
-        self.cache = new_cache(self.points, dim, cache_bytes)
+        self.cache = new_cache(self.points, dim, self.cache_bytes)
 
     def _empty(self, columns: int, cap: int) -> Machine:
         return m.empty_machine(columns, cap)

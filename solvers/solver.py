@@ -24,6 +24,7 @@ State = dict[str, Array]
 Certificate = dict[str, float | int | None]
 
 POINTS_MAX = 100_000
+CACHE_BYTES = 256 * 2**20
 CLASSES_MAX = 1024
 BOUND_MAX = 1e15  # of C times the weight of a class
 UNBOUNDED = sys.maxsize
@@ -60,8 +61,8 @@ class Solver(ABC):
     """What all solvers have in common: kernel, classes, checks of a batch.
 
     C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. when_full: there
-    "refuse" to learn (PointsFull), or "remove" the least useful point and go on. seed: of its random choices. dtype:
-    float32, or float64 for exact kernel values.
+    "refuse" to learn (PointsFull), or "remove" the least useful point and go on. cache_bytes: memory of cached kernel
+    rows, where the solver caches them. seed: of its random choices. dtype: float32, or float64 for exact kernel values.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Solver(ABC):
         C: float = 1.0,
         points_max: int = POINTS_MAX,
         when_full: str = "refuse",
+        cache_bytes: int = CACHE_BYTES,
         seed: int = 0,
         dtype: type = np.float32,
     ) -> None:
@@ -90,6 +92,7 @@ class Solver(ABC):
         self.C = C
         self.points_max = points_max
         self.when_full = when_full
+        self.cache_bytes = cache_bytes
         self.dtype = dtype
         self.random = np.array([seed], np.uint64)
         self.seen = np.zeros(0, np.int64)

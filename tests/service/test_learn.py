@@ -389,10 +389,10 @@ def test_float64_holds_what_float32_cannot(ask):
 
 def test_a_class_weight_moves_the_border_towards_the_other_class(ask):
     rng = random.Random(3)
-    stream = [([rng.gauss(k % 6 == 0, 1), 0.0], "common" if k % 6 else "rare") for k in range(90)]
+    stream = [([rng.gauss(k % 6 == 0, 1), 0.0], "common" if k % 6 else "rare") for k in range(300)]
     counts = []
-    for class_weight in (None, {"rare": 5}):
-        model = ask.new_model(kernel={"type": "linear"}, C=1, class_weight=class_weight)
+    for class_weight in ({"rare": 0.2}, {"rare": 5}):
+        model = ask.new_model(kernel={"type": "rbf", "gamma": 0.5}, C=1, class_weight=class_weight)
         model.learn(*(example(x, y) for x, y in stream))
         model.finish()
         counts.append([r["prediction"] for r in model.predict(*(x for x, _ in stream))].count("rare"))

@@ -1,7 +1,7 @@
 import numpy as np
 
+from solvers.catalogue import make_solver
 from solvers.kernels import make_kernel
-from solvers.lasvm import LASVM
 from solvers.rows import rows_from_dense
 
 
@@ -17,12 +17,12 @@ def two_moons(n, noise=0.25, seed=0):
 class Stream:
     """A solver and its examples, of +-1 labels or class numbers, learned in batches."""
 
-    def __init__(self, X, classes, kernel=None, batch=64, **parameters):
+    def __init__(self, X, classes, kernel=None, batch=64, name="lasvm", announced=None, **parameters):
         self.dtype = parameters.get("dtype", np.float32)
         self.kernel = kernel or make_kernel("rbf", 1.0)
         self.X, self.classes, self.batch = np.asarray(X, float), np.asarray(classes), batch
-        self.solver = LASVM(self.kernel, self.X.shape[1], **parameters)
-        for _ in range(max(2, int(self.classes.max()) + 1)):
+        self.solver = make_solver(name, self.kernel, self.X.shape[1], **parameters)
+        for _ in range(max(2, int(self.classes.max()) + 1) if announced is None else announced):
             self.solver.add_class()
         self.scores = []
 

@@ -1,0 +1,158 @@
+"""What all configurations share, whichever solver they name."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    field_validator,
+)
+
+from service.labels import Label, label_key, score_name
+from solvers.catalogue import make_solver
+from solvers.kernels import Kernel, make_kernel
+from solvers.solver import BOUND_MAX, Solver
+
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+DIM_SPARSE = 2**20
+
+Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
+
+
+class Part(BaseModel):
+    """A part of a configuration: strict, closed, never changing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class LinearKernel(Part):
+    """k(x, z) = x.z."""
+
+    type: Literal["linear"]
+
+    def build(self) -> Kernel:
+        """The kernel for the solvers."""
+        return make_kernel("linear")
+
+
+class PolynomialKernel(Part):
+    """k(x, z) = (gamma x.z + coef0)^degree."""
+
+    type: Literal["polynomial"]
+    gamma: Positive = 1.0
+    degree: int = Field(3, ge=1, le=16)
+    coef0: float = Field(0.0, ge=0, lt=1e15)
+
+    def build(self) -> Kernel:
+        """The kernel for the solvers."""
+        return make_kernel("polynomial", self.gamma, self.degree, self.coef0)
+
+
+class RadialKernel(Part):
+    """rbf: k(x, z) = exp(-gamma |x - z|^2). laplacian: k(x, z) = exp(-gamma |x - z|_1)."""
+
+    type: Literal["rbf", "laplacian"]
+    gamma: Positive
+
+    def build(self) -> Kernel:
+        """The kernel for the solvers."""
+        return make_kernel(self.type, self.gamma)
+
+
+class Features(Part):
+    """The width of x, and the form in which it usually comes; either form is taken."""
+
+    type: Literal["dense", "sparse"]
+    dim: int = Field(gt=0)
+
+
+KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
+
+
+class Configuration(Part):
+    """A model's configuration. It never changes; another one is another model. Each solver adds its parameters."""
+
+    SHARED: ClassVar[frozenset[str]]
+
+    solver: str
+    kernel: KernelPart
+    features: Features
+    classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
+        None, description="the labels that may come; null: they are discovered"
+    )
+    class_weight: dict[str, Positive] | None = Field(
+        None, description="factor of C by class, named as in `scores`; 1 where none is given"
+    )
+    precision: Literal["float32", "float64"] = Field("float32", description="of points and kernel values")
+    points_max: int | None = Field(None, gt=1, description="points that the model may hold; null: the server's")
+    when_full: Literal["refuse", "remove"] = Field(
+        "refuse", description='at points_max: "refuse" to learn, or "remove" the least useful point'
+    )
+    seed: int = Field(0, ge=0, lt=2**63)
+
+    @field_validator("classes", mode="before")
+    @classmethod
+    def _list_to_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @property
+    def dtype(self) -> type:
+        """NumPy's type of points and kernel values."""
+        return np.float64 if self.precision == "float64" else np.float32
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The solver's own parameters."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name not in self.SHARED}
+
+    def weight_of(self, label: Label) -> float:
+        """The class's factor of C."""
+        return (self.class_weight or {}).get(score_name(label), 1.0)
+
+    def same_as(self, other: Configuration) -> bool:
+        """Whether both say the same. `==` would take the labels true and 1 for one."""
+        mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
+        return self == other and mine == theirs
+
+    def build_solver(self, cache_bytes: int) -> Solver:
+        """An untaught solver. ValueError where its parameters do not go together."""
+        return make_solver(
+            self.solver,
+            self.kernel.build(),
+            self.features.dim,
+            points_max=self.points_max or 2,
+            when_full=self.when_full,
+            cache_bytes=cache_bytes,
+            seed=self.seed,
+            dtype=self.dtype,
+            **self.parameters,
+        )
+
+
+Configuration.SHARED = frozenset(Configuration.model_fields)
+
+
+def first_problem(error: ValidationError, skip: int = 0) -> str:
+    """The first thing that is wrong, in one sentence: where (without `skip` parts), what is allowed, what was got."""
+    problem = error.errors(include_url=False)[0]
+    return f"{place(problem['loc'][skip:]) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+
+
+def place(loc: tuple[int | str, ...]) -> str:
+    """Where in a body something stands, as a.b[3]."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
+
+
+def shown(value: Any) -> str:
+    """What was got, cut to a length that a message bears."""
+    got = repr(value)
+    return got if len(got) <= 80 else got[:77] + "..."

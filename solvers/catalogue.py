@@ -1,0 +1,45 @@
+"""Every solver by its name: what a model, an estimator or a benchmark asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from solvers.batch import SMO
+from solvers.gap import GapSVM
+from solvers.kernels import Kernel
+from solvers.lasvm import LASVM
+from solvers.solver import Solver
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A solver: its class, what its name fixes among the parameters, and small ones for a trial."""
+
+    make: type[Solver]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    trial: Mapping[str, Any] = field(default_factory=dict)
+
+
+_CLEANED = {"idle_max": 0, "clean_every": 1}
+
+SOLVERS: Mapping[str, Entry] = {
+    "smo": Entry(SMO),
+    "lasvm": Entry(LASVM),
+    "lasvm-g": Entry(GapSVM, {"loss": "hinge"}, _CLEANED),
+    "full": Entry(GapSVM, {"loss": "hinge", "idle_max": None}),
+    "lasvm-nc": Entry(GapSVM, {"loss": "ramp"}, _CLEANED),
+    "lasvm-i": Entry(GapSVM, {"loss": "filter"}, _CLEANED),
+}
+
+
+def make_solver(name: str, kernel: Kernel, dim: int, **parameters: Any) -> Solver:
+    """An untaught solver. ValueError where the name is unknown or a parameter is not allowed."""
+    if name not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
+    entry = SOLVERS[name]
+    doubled = sorted(entry.fixed.keys() & parameters.keys())
+    if doubled:
+        raise ValueError(f"{name} fixes {', '.join(doubled)}")
+    return entry.make(kernel, dim, **entry.fixed, **parameters)

@@ -1,0 +1,225 @@
+"""What every solver promises, whatever it computes: solvers/solver.py."""
+
+import numpy as np
+import pytest
+from streams import Stream, two_moons
+
+from solvers.catalogue import SOLVERS, make_solver
+from solvers.kernels import make_kernel
+from solvers.rows import rows_from_csr
+from solvers.solver import UNBOUNDED, PointsFull
+
+RBF = make_kernel("rbf", 1.0)
+names = pytest.mark.parametrize("name", SOLVERS)
+
+
+def stream_of(name, X, classes, **changes):
+    """A stream into a solver of this name, with its small parameters, in its first allowed precision."""
+    parameters = {"C": 10.0, **SOLVERS[name].trial, **changes}
+    if SOLVERS[name].fixed.get("dtype") or name == "exact":
+        parameters["dtype"] = np.float64
+    return Stream(X, classes, name=name, **parameters)
+
+
+def three_classes(n=240, seed=0):
+    random = np.random.default_rng(seed)
+    classes = random.integers(0, 3, n)
+    centres = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+    return centres[classes] + 0.5 * random.standard_normal((n, 2)), classes
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    for key in a:
+        assert a[key].dtype == b[key].dtype, key
+        assert np.array_equal(a[key], b[key]), key
+
+
+@names
+def test_a_state_taken_in_midstream_goes_on_to_the_bit(name):
+    X, classes = three_classes()
+    whole = stream_of(name, X, classes, batch=20, seed=7).learn(0, 120)
+    parted = stream_of(name, X, classes, batch=20, seed=7)
+    parted.solver = stream_of(name, X, classes, seed=1).solver  # what is loaded replaces what there was
+    parted.solver.load(whole.solver.state())
+    same(parted.solver.state(), whole.solver.state())
+    for stream in (whole, parted):
+        stream.learn(120, 240)
+        stream.solver.finish()
+    same(parted.solver.state(), whole.solver.state())
+    assert np.array_equal(np.concatenate(whole.scores[6:]), np.concatenate(parted.scores))
+    assert np.array_equal(whole.decision(X), parted.decision(X))
+
+
+@names
+def test_a_third_class_may_come_later(name):
+    X, classes = three_classes()
+    order = np.argsort(classes == 2, kind="stable")  # the third class comes last
+    order = np.concatenate((order[:100], np.random.default_rng(1).permutation(order[100:])))
+    stream = stream_of(name, X[order], classes[order], announced=2, batch=10)
+    stream.learn(0, 100)
+    before = stream.decision(X)
+    stream.solver.add_class()
+    after = stream.decision(X)
+    assert np.allclose(after[:, 1], before[:, 0])
+    assert np.allclose(after[:, 0], -before[:, 0])
+    for _ in range(2):
+        stream.learn(100, 240)
+    assert (stream.decision(X).argmax(axis=1) == classes).mean() > 0.8
+
+
+@names
+def test_sparse_rows_give_the_bits_of_dense_ones(name):
+    X, classes = three_classes(80)
+    X[np.abs(X) < 0.5] = 0.0
+    dense, sparse = (stream_of(name, X, classes) for _ in range(2))
+
+    def shuffled(part):
+        keep = part != 0
+        indptr = np.concatenate(([0], np.cumsum(keep.sum(axis=1))))
+        columns = [np.flatnonzero(k)[::-1] for k in keep]
+        values = np.concatenate([row[c] for row, c in zip(part, columns, strict=True)])
+        return rows_from_csr(indptr, np.concatenate(columns), values, sparse.kernel, 2, sparse.dtype)
+
+    sparse.rows = shuffled
+    for stream in (dense, sparse):
+        stream.learn()
+    same(dense.solver.state(), sparse.solver.state())
+
+
+@names
+def test_what_does_not_fit_is_refused_before_anything_changes(name):
+    X, classes = three_classes(60)
+    stream = stream_of(name, X, classes).learn(0, 40)
+    before, solver = stream.solver.state(), stream.solver
+    good = stream.rows(X[:2])
+    wider = Stream(np.ones((2, 3)), [0, 1], dtype=stream.dtype)
+    other = Stream(X, classes, dtype=np.float32 if stream.dtype == np.float64 else np.float64)
+    for rows, numbers, keys in (
+        (good, [0, 3], [1000, 1001]),
+        (good, [-1, 0], [1000, 1001]),
+        (good, [0], [1000, 1001]),
+        (good, [0, 1], [1000]),
+        (wider.rows(wider.X), [0, 1], [1000, 1001]),
+        (other.rows(X[:2]), [0, 1], [1000, 1001]),
+    ):
+        with pytest.raises(ValueError, match="must"):
+            solver.learn(rows, np.array(numbers), np.array(keys))
+        same(solver.state(), before)
+    for state in ({**before, "seen": np.zeros(0, np.int64)}, {**before, "weights": np.full(3, np.nan)}, {}):
+        with pytest.raises(ValueError, match=r"\w"):
+            solver.load(state)
+        same(solver.state(), before)
+    for parameters in ({"points_max": 1}, {"when_full": "guess"}, {"dtype": np.int64}, {"C": 0.0}, {"C": np.nan}):
+        with pytest.raises(ValueError, match="must"):
+            make_solver(name, RBF, 2, **parameters)
+
+
+@names
+def test_points_max_is_never_exceeded(name):
+    X, y = two_moons(300, noise=0.5, seed=2)
+    stream = stream_of(name, X, (y > 0).astype(int), batch=1, points_max=40)
+    full = False
+    for k in range(len(X)):
+        before = stream.solver.state()
+        try:
+            stream.learn(k, k + 1)
+        except PointsFull:
+            full = True
+            same(stream.solver.state(), before)
+        assert stream.solver.live <= 40
+    assert full == (stream.solver.room != UNBOUNDED and stream.solver.room == 0)
+
+
+@names
+def test_where_it_may_remove_it_goes_on_at_points_max(name):
+    X, y = two_moons(400, seed=2)
+    stream = stream_of(name, X, (y > 0).astype(int), batch=7, points_max=60, when_full="remove")
+    for k in range(0, len(X), 7):
+        stream.learn(k, min(k + 7, len(X)))
+        assert stream.solver.live <= 60
+    assert (np.sign(stream.decision(X)[:, 0]) == y).mean() > 0.8
+    certificate = stream.solver.certificate()
+    assert certificate["gap"] is None or certificate["gap"] >= 0
+
+
+@names
+@pytest.mark.parametrize("first", [0, 1])
+def test_one_class_alone_is_predicted(name, first):
+    X, _ = two_moons(60)
+    stream = stream_of(name, X, np.full(60, first), announced=2, batch=7).learn()
+    score = stream.decision(X)[:, 0] * (1 if first else -1)
+    assert (score > 0).mean() > 0.95
+
+
+@names
+def test_late_positives_are_learned(name):
+    """1,500 negatives, then 1 % positives: those are no outliers, and no reason to keep all negatives."""
+    random = np.random.default_rng(3)
+    y = np.where(random.random(4000) < 0.01, 1, 0)
+    y[:1500] = 0
+    X = np.where(y[:, None] == 1, [1.5, 1.5], [0.0, 0.0]) + 0.35 * random.standard_normal((4000, 2))
+    stream = stream_of(name, X, y, announced=2, batch=50).learn()
+    right = (stream.decision(X)[:, 0] > 0) == (y == 1)
+    assert right[y == 1].mean() > 0.7
+    assert right[y == 0].mean() > 0.9
+
+
+@names
+def test_a_view_stays_what_it_was_while_learning_goes_on(name):
+    X, classes = three_classes()
+    stream = stream_of(name, X, classes).learn(0, 120)
+    view, rows = stream.solver.view(), stream.rows(X)
+    before = view.decision(rows)
+    stream.learn(120, 240)
+    stream.solver.finish()
+    assert np.array_equal(view.decision(rows), before)
+    assert view.delta.shape == (3,)
+    assert (view.delta >= 0).all()
+    assert view.size >= 0
+
+
+@names
+def test_a_second_epoch_enters_no_example_twice(name):
+    X, classes = three_classes()
+    stream = stream_of(name, X, classes).learn()
+    seen = stream.solver.seen.copy()
+    stream.learn(again=True)
+    assert np.array_equal(stream.solver.seen, seen)
+    state = stream.solver.state()
+    if "key" in state:
+        held = state["key"][state["class_of"] >= 0]
+        assert np.unique(held).size == held.size
+    assert (stream.decision(X).argmax(axis=1) == classes).mean() > 0.8
+
+
+@names
+def test_the_weight_of_a_class_moves_the_border(name):
+    random = np.random.default_rng(0)
+    classes = random.integers(0, 2, 300)
+    X = random.standard_normal((300, 2)) + np.where(classes == 1, 0.7, -0.7)[:, None] * [1.0, 0.0]
+    found = []
+    for weight in (0.1, 10.0):
+        stream = stream_of(name, X, classes, announced=0, C=0.5)
+        stream.solver.add_class(1.0)
+        stream.solver.add_class(weight)
+        stream.learn()
+        found.append((stream.decision(X)[:, 0] > 0).mean())
+    assert found[0] < found[1]
+
+
+@names
+def test_a_certificate_names_what_there_is(name):
+    X, classes = three_classes()
+    stream = stream_of(name, X, classes).learn()
+    stream.solver.finish()
+    certificate = stream.solver.certificate()
+    assert list(certificate) == [
+        "support_vectors", "points", "kernel_evaluations", "steps", "dual", "primal", "gap", "kkt_violation",
+        "weight_degradation",
+    ]  # fmt: skip
+    assert 0 <= certificate["support_vectors"] <= certificate["points"] == stream.solver.live
+    assert stream.solver.memory_bytes() > 0
+    if certificate["gap"] is not None:
+        assert certificate["gap"] >= 0
+        assert certificate["primal"] >= certificate["dual"]
