@@ -62,13 +62,14 @@ def expel(kernel, points, cache, machine, s, biased):
         up, down = machine.up[c, :n], machine.down[c, :n]
         up[s], down[s] = 0, 0
         row_s = cached_row(kernel, points, cache, s, NONE)
-        if alpha[s] != 0.0 and not biased:
-            move_gradient(g, -alpha[s], 0.0, row_s, row_s, up, down)
-            alpha[s] = 0.0
-            note_change(machine, s, False, True)
         while alpha[s] != 0.0:
             i, j = extremes(g, up, down)
             t = i if alpha[s] > 0.0 else j
+            if not biased or t == NONE:  # with a bias, the last digits of a sum of others at their bounds
+                move_gradient(g, -alpha[s], 0.0, row_s, row_s, up, down)
+                alpha[s] = 0.0
+                note_change(machine, s, False, True)
+                break
             room = machine.upper[c, t] - alpha[t] if alpha[s] > 0.0 else machine.lower[c, t] - alpha[t]
             part = room if abs(room) < abs(alpha[s]) else alpha[s]
             was_zero = alpha[t] == 0.0

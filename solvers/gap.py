@@ -17,8 +17,9 @@ Where this differs from the print:
 - The ramp takes effect for an example in a column only once its class, and both sides of the column, have ramp_start
   support vectors there. As printed LASVM-I has no start at all, and LASVM-NC's start does not look at the class: a
   class that comes late would be taken for outliers and never be learned.
-- An example that neither moves nor unbalances anything (its gradient says that it rests at its box) needs no gap loop:
-  the gap and its target are what they were.
+- A step moves two points at once to their common optimum (solvers/coordinate.py): on Adult a 22nd of the steps.
+- Gap and target are worked out anew only where something moved. An example that rests at its box within tau leaves both
+  as they are.
 """
 
 from __future__ import annotations
@@ -208,20 +209,21 @@ def learn_rows(
             g = machine.g[c, :n]
             rises = machine.up[c, k] != 0 and g[k] > parameters.tol
             falls = machine.down[c, k] != 0 and g[k] < -parameters.tol
-            if not (rises or falls):
-                continue
             enough = max(bounds[own], pace.target[c])
-            other = machine.best_j[c] if rises else machine.best_i[c]
-            move(kernel, points, cache, machine, pace, c, k, k if other == NONE else other)
+            former = machine.counts[STEPS]
+            if rises or falls:
+                other = machine.best_j[c] if rises else machine.best_i[c]
+                move(kernel, points, cache, machine, pace, c, k, k if other == NONE else other)
             for _ in range(REPROCESS_MAX):
                 i, j = machine.best_i[c], machine.best_j[c]
                 machine.delta[c] = violation(g, i, j)
                 if pace.gap[c] <= enough or machine.delta[c] <= parameters.tol:
                     break
                 move(kernel, points, cache, machine, pace, c, j if i == NONE else i, i if j == NONE else j)
-            pace.target[c] = gap_target(
-                machine.alpha[c, :n], g, machine.sign[c, :n], machine.lower[c, :n], machine.upper[c, :n]
-            )
+            if machine.counts[STEPS] > former:
+                pace.target[c] = gap_target(
+                    machine.alpha[c, :n], g, machine.sign[c, :n], machine.lower[c, :n], machine.upper[c, :n]
+                )
         if machine.counts[LEARNED] % parameters.clean_every == 0 and machine.counts[IDLE] > parameters.idle_max:
             return r + 1, NEEDS_CLEANING
     return classes.shape[0], DONE

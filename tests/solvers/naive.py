@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 
 def kernel_value(name, x, z, gamma=1.0, degree=3, coef0=0.0):
@@ -97,3 +98,9 @@ class NaiveLASVM:
 
 def gram(name, X, **parameters):
     return np.array([[kernel_value(name, x, z, **parameters) for z in X] for x in X])
+
+
+def box_optimum(K, y, lower, upper):
+    """The alpha that maximises alpha.y - 1/2 alpha.K.alpha over a box, by an active-set method; K not singular."""
+    root = np.linalg.cholesky(K).T
+    return lsq_linear(root, np.linalg.solve(root.T, y), (lower, upper), method="bvls", tol=1e-15, max_iter=10_000).x

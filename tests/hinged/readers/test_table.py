@@ -154,7 +154,9 @@ def test_wrong_columns_are_told_with_those_that_exist(write):
         list(open_source(path, label="y", id_name="id"))
 
 
-@pytest.mark.parametrize("cut", [b"no gzip at all", gzip.compress(b"a,y\n1,0\n" * 1000)[:-20]])
+@pytest.mark.parametrize(
+    "cut", [b"no gzip at all", gzip.compress(b"a,y\n1,0\n" * 1000, mtime=0)[:-20]], ids=["none", "cut off"]
+)
 def test_a_broken_packed_file_is_told(write, cut):
     with pytest.raises(ReadError, match=r"cannot read .*a\.csv\.gz"):
         rows(write(cut, "a.csv.gz"))
