@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import sys
 from pathlib import Path
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 EXIT_INTERRUPTED = 130
 # How click 8.2 and later ask for the help of a group that was given no command.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
+def part(text: str) -> tuple[str, Any]:
+    """Parse --set: NAME=VALUE, where what is no JSON is a string."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise click.BadParameter(f"expected NAME=VALUE, found {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 class OneLineErrors(click.Group):
@@ -109,6 +121,7 @@ def serve(**options: Any) -> None:
 @click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
 @click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
 @click.option("--model", default="replay", show_default=True, help="Model, created if it does not exist.")
+@click.option("--solver", default="lasvm", show_default=True, help="Solver of a new model.")
 @click.option("--kernel", default="rbf", show_default=True, help="Kernel of a new model.")
 @click.option(
     "--gamma",
@@ -118,14 +131,15 @@ def serve(**options: Any) -> None:
     show_default=True,
     help="Width of the kernel; scale is 1 / (dim * variance of the first 2,000 examples).",
 )
-@click.option("--C", "C", type=positive, metavar="NUMBER", default="1", show_default=True, help="Cost of an error.")
+@click.option("--C", "C", type=positive, metavar="NUMBER", help="Cost of an error.")
+@click.option("--tol", type=positive, metavar="NUMBER", help="Precision of the solver.")
 @click.option(
-    "--tol",
-    type=positive,
-    metavar="NUMBER",
-    default="0.001",
-    show_default=True,
-    help="Precision of the solver.",
+    "--set",
+    "parts",
+    type=part,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another part of a new model's configuration, its value as JSON; as often as needed.",
 )
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after that many examples.")

@@ -39,10 +39,12 @@ class Options:
     """What the command line says about the model and the stream."""
 
     model: str = "replay"
+    solver: str = "lasvm"
     kernel: str = "rbf"
     gamma: float | None = None  # None: "scale"
-    C: float = 1.0
-    tol: float = 0.001
+    C: float | None = None  # None: the server's default
+    tol: float | None = None
+    parts: tuple[tuple[str, Any], ...] = ()  # further parts of the configuration
     batch: int = 100
     limit: int | None = None
     shuffle_seed: int | None = None  # None: in the order of the file
@@ -117,9 +119,10 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
         gamma = wanted["kernel"].get("gamma")
         say(
             console,
-            f"created model {options.model}: {options.kernel} kernel"
+            f"created model {options.model}: {options.solver}, {options.kernel} kernel"
             + ("" if gamma is None else f", gamma {gamma:g}")
-            + f", C {options.C:g}, {wanted['features']['type']} features, dim {wanted['features']['dim']:,}",
+            + "".join(f", {name} {value}" for name, value in own_parts(options).items())
+            + f", {wanted['features']['type']} features, dim {wanted['features']['dim']:,}",
         )
         return
     refuse_other_model(existing, source, options)
@@ -139,13 +142,14 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Option
         )
     kernel = existing["kernel"]
     pairs = {
+        "solver": (options.solver, existing.get("solver")),
         "kernel": (options.kernel, kernel.get("type")),
         "gamma": (options.gamma, kernel.get("gamma")),
-        "C": (options.C, existing.get("C")),
-        "tol": (options.tol, existing.get("tol")),
     }
-    for name, (asked, has) in pairs.items():
-        if name in options.given and asked is not None and asked != has:
+    asked_for = {name: pair for name, pair in pairs.items() if name in options.given and pair[0] is not None}
+    asked_for |= {name: (value, existing.get(name)) for name, value in own_parts(options).items()}
+    for name, (asked, has) in asked_for.items():
+        if asked != has:
             raise ReplayError(
                 f"the model {options.model!r} exists with {name} = {has}, not {asked}: take another --model"
             )
@@ -160,14 +164,19 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
     if options.kernel != "linear":
         kernel["gamma"] = scale_gamma(source, features["dim"]) if options.gamma is None else options.gamma
     return {
-        "solver": "lasvm",
+        "solver": options.solver,
         "kernel": kernel,
-        "C": options.C,
-        "tol": options.tol,
         "features": features,
         "classes": None,
         "seed": 0,
+        **own_parts(options),
     }
+
+
+def own_parts(options: Options) -> dict[str, Any]:
+    """The parts of the configuration that the user gave and that not every solver has."""
+    named = {"C": options.C, "tol": options.tol, **dict(options.parts)}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def scale_gamma(source: Iterable[Example], dim: int) -> float:

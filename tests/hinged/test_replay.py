@@ -93,7 +93,6 @@ def test_a_file_becomes_a_model_and_a_stream_of_batches(server, learner, run, ta
         "solver": "lasvm",
         "kernel": {"type": "rbf", "gamma": 0.25},
         "C": 2.0,
-        "tol": 0.001,
         "features": {"type": "dense", "dim": 2},
         "classes": None,
         "seed": 0,
@@ -162,9 +161,15 @@ def test_sparse_features_take_the_larger_dim_of_both_parts(learner, run, tmp_pat
 
 
 def test_an_existing_model_must_fit_the_file_and_what_was_asked_for(learner, run, table, tmp_path):
-    run(table, label="y", gamma=0.25)
-    run(table, label="y", C=9.0)  # not given on the command line: a default, no wish
-    for options, name in (({"C": 9.0}, "C"), ({"gamma": 0.5}, "gamma"), ({"kernel": "linear"}, "kernel")):
+    run(table, label="y", C=1.0, gamma=0.25, parts=(("seed", 3),))
+    run(table, label="y", kernel="linear")  # not given on the command line: a default, no wish
+    for options, name in (
+        ({"C": 9.0}, "C"),
+        ({"gamma": 0.5}, "gamma"),
+        ({"kernel": "linear"}, "kernel"),
+        ({"solver": "smo"}, "solver"),
+        ({"parts": (("seed", 4),)}, "seed"),
+    ):
         with pytest.raises(ReplayError, match=f"exists with {name} = "):
             run(table, label="y", given=frozenset(options), **options)
     run(table, label="y", C=1.0, gamma=0.25, given=frozenset({"C", "gamma"}))
@@ -174,6 +179,7 @@ def test_an_existing_model_must_fit_the_file_and_what_was_asked_for(learner, run
         with pytest.raises(ReplayError, match="has dense features of dim 2"):
             run(other, label="y")
     assert learner.configuration["C"] == 1.0
+    assert learner.configuration["seed"] == 3
 
 
 def test_a_linear_kernel_has_no_gamma(learner, run, table):
