@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from solvers.rows import rows_from_csr, rows_from_dense
+
 
 def load(folder: Path, name: str) -> list:
     """X_train, y_train, X_test, y_test; sparse parts as scipy CSR."""
@@ -21,6 +23,13 @@ def load(folder: Path, name: str) -> list:
                 )
             parts += [X, z[f"y_{part}"]]
     return parts
+
+
+def rows_of(X, kernel, dtype=np.float32):
+    """Dense or CSR data as the solvers take it."""
+    if hasattr(X, "indptr"):
+        return rows_from_csr(X.indptr, X.indices, X.data, kernel, X.shape[1], dtype)
+    return rows_from_dense(X, kernel, X.shape[1], dtype)
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
