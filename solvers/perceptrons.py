@@ -9,9 +9,9 @@
     BPAS                 Wang and Vucetic, AISTATS 2010 (BPA-S)
     BOGD                 Zhao, Wang, Wu, Jin and Hoi, ICML 2012 (uniform sampling)
 
-Each is a `Rule` (solvers/online.py). At points_max the first three, which have no budget, remove the point with the
-smallest |alpha k(x, .)|, of equals the oldest, if they are to remove. C bounds the steps of BPAS and the coefficients of
-BOGD; the others do not use it. The weight of a class multiplies the steps of its examples, or their bound.
+Each is a `Rule` (solvers/online.py). The first three have no budget; at points_max they remove, if they are to, the
+point with the smallest |alpha k(x, .)|, of equals the oldest. C bounds the steps of BPAS and the coefficients of BOGD;
+the others do not use it. The weight of a class multiplies the steps of its examples, or their bound.
 """
 
 from __future__ import annotations
