@@ -33,8 +33,8 @@ from solvers.solver import UNBOUNDED, Certificate, Solver, State, StateReader, c
 Array = np.ndarray[Any, Any]
 
 STEPS, LEARNED = range(2)
-DRAWS_MAX = 2**27
-"""Of omega: a gigabyte in float64."""
+DRAWS_MAX = 2**26
+"""Entries of omega: half a gigabyte in float64."""
 
 
 @compiled
@@ -121,7 +121,7 @@ class FeatureView:
 class FOGD(Solver):
     """Online gradient descent over random Fourier features; RBF and Laplacian kernels. Others: solvers/solver.py.
 
-    features: D, from 1, with D dim at most 2^27. eta: learning rate, > 0.
+    features: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
     """
 
     def __init__(self, kernel: Kernel, dim: int, *, features: int = 1000, eta: float = 0.2, **shared: Any) -> None:
@@ -194,5 +194,6 @@ class FOGD(Solver):
         random = checked.take("random", np.uint64, (1,))
         counts = checked.take("counts", np.int64, (2,), 0, 2**62)
         w = checked.take("w", np.float64, (columns_of(seen.size), 2 * self.features))
-        self.omega = self._drawn(random)
+        if random[0] != self.random[0]:
+            self.omega = self._drawn(random)
         self.w, self.counts, self.seen, self.weights, self.random = w, counts, seen, weights, random

@@ -222,7 +222,8 @@ def learn_rows(
     """
     columns = machine.alpha.shape[0]
     row = np.empty(points.start.shape[0], values.dtype)
-    mean, f, step = np.zeros(row.shape[0]), np.zeros(columns), np.zeros(columns)
+    mean = np.empty(row.shape[0] if rule.averages else 0)
+    f, step = np.zeros(columns), np.zeros(columns)
     for r in range(begin, classes.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if not has_room(points, last - first):

@@ -32,7 +32,7 @@ from solvers.solver import State, StateReader
 
 Array = np.ndarray[Any, Any]
 
-BUDGET_MAX = 5_000  # `inverse` then takes 200 MB
+BUDGET_MAX = 2_000  # `inverse` then takes 32 MB, and its decomposition seconds
 NOVELTY_MIN = 0.01  # below, float32 kernel values leave nothing certain of delta
 
 
@@ -52,7 +52,7 @@ class Projection(NamedTuple):
 
 @compiled
 def extend_inverse(inverse, n, d, rest):
-    """K^-1 with one more point, from its d (n,) and rest = |delta|^2 (section 3.1)."""
+    """K^-1 with one more point, from its d (n,) and rest = |delta|^2."""
     for i in range(n):
         for j in range(n):
             inverse[i, j] += d[i] * d[j] / rest
@@ -62,8 +62,9 @@ def extend_inverse(inverse, n, d, rest):
 
 @compiled
 def margin_step(loss, projected, rest, least, weight):
-    """Projectron++ for 0 < y f(x) < 1: how much of the projection to add (figure 3), at most the class's weight.
+    """Projectron++ for 0 < y f(x) < 1: how much of the projection to add, at most the class's weight.
 
+    The largest step that the loss asks for and that brings f no further from a perfect one (of norm 1 / least at most).
     projected = |P k|^2, rest = |delta|^2, least = the |delta| from which on a mistake becomes a point.
     """
     gain = loss - np.sqrt(rest) / least
@@ -205,7 +206,7 @@ class Projectron(SpanExpansion):
     """The perceptron whose mistakes become points only where they are far from the span of the points held.
 
     novelty: sine of the angle to the span (the paper's eta, in units of |k(x, .)|), from 0.01, below 1. budget: points
-    from which on every mistake is projected (Lu et al. 2016); at most 5,000.
+    from which on every mistake is projected (Lu et al. 2016); at most 2,000.
     """
 
     def __init__(self, kernel: Kernel, dim: int, *, novelty: float = 0.1, plus: bool = False, **shared: Any) -> None:
@@ -266,7 +267,10 @@ class NOGD(SpanExpansion):
         return done, reason
 
     def _make_features(self) -> None:
-        """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions."""
+        """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions.
+
+        The last bits are those of the machine's LAPACK: so `inverse` is part of the state.
+        """
         n = self.slots
         K = np.empty((n, n))
         gram(self.kernel, self.points, n, self._spread(), np.empty(n, self.dtype), K)
