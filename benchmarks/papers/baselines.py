@@ -7,7 +7,7 @@ shuffles with its own seed; medians are printed. What the paper does not state i
 their program: rank 0.2 B, eta = 0.2, lambda = 1/n^2 and coefficients up to 2 for BOGD, C = 1 for BPAS (the paper's SVMs
 have C = 32). Projectron's novelty is 0.01, so that the budget fills as theirs does; Projectron++'s is 0.1.
 
-The paper's 25.65 % of Projectron on Adult is a misprint. Its 76.38 % on Adult and 90.50 % on IJCNN are the parts of
+The paper's 25.65 % of Projectron on Adult is no target. Its 76.38 % on Adult and 90.50 % on IJCNN are the parts of
 negatives in the test sets: what is reached by saying no to everything.
 """
 
