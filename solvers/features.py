@@ -1,0 +1,199 @@
+"""Fourier online gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016, algorithm 1).
+
+Online gradient descent on weights over random Fourier features (Rahimi and Recht, NIPS 20, 2007) in place of points:
+
+    z(x) = D^-1/2 (cos(omega_1.x), .., cos(omega_D.x), sin(omega_1.x), .., sin(omega_D.x)),   f(x) = w.z(x)
+
+z(x).z(x') has the mean k(x, x') where omega is drawn from the kernel's Fourier transform: normal with variance 2 gamma
+for the RBF kernel, Cauchy with scale gamma for the Laplacian, independently for each input feature. The paper leaves
+out D^-1/2; with it one learning rate serves whatever D, and is that of OGD. No bias, no points.
+
+omega  (dim, D) float32 or float64  drawn from the seed, shared by all columns
+w      (K, 2D) float64              weights of each column
+counts (2,) int64                   steps, examples learned
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from solvers.coefficients import sign_of
+from solvers.compiled import compiled
+from solvers.kernels import LAPLACIAN, RBF, Kernel, inner_columns
+from solvers.machine import dot
+from solvers.online import checked_eta
+from solvers.random import next_random
+from solvers.rows import Rows
+from solvers.solver import UNBOUNDED, Certificate, Solver, State, StateReader, certificate_of, columns_of
+
+Array = np.ndarray[Any, Any]
+
+STEPS, LEARNED = range(2)
+DRAWS_MAX = 2**26
+"""Entries of omega: half a gigabyte in float64."""
+
+
+@compiled
+def uniform(random):
+    """Uniform in (0, 1), 53 bits."""
+    return (np.float64(next_random(random) >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@compiled
+def draw_omega(kernel, random, omega):
+    """Fill omega (dim, D) from the Fourier transform of the kernel."""
+    for f in range(omega.shape[0]):
+        for j in range(omega.shape[1]):
+            u = uniform(random)
+            if kernel.code == LAPLACIAN:
+                omega[f, j] = kernel.gamma * math.tan(math.pi * (u - 0.5))
+            else:  # Box and Muller
+                radius = math.sqrt(-4.0 * kernel.gamma * math.log(u))
+                omega[f, j] = radius * math.cos(2.0 * math.pi * uniform(random))
+
+
+@compiled
+def fourier(omega, indices, values, z):
+    """z (2D,) = z(x) of a sparse row."""
+    D = omega.shape[1]
+    scale = 1.0 / math.sqrt(D)
+    inner_columns(False, indices, values, omega, 0, D, z)
+    for j in range(D):
+        phase = z[j] if math.isfinite(z[j]) else 0.0  # products of huge numbers overflow
+        z[j] = math.cos(phase) * scale
+        z[D + j] = math.sin(phase) * scale
+
+
+@compiled
+def decide_features(omega, w, indptr, indices, values, scores):
+    """scores (m, K) = w.z(row) for each row of a batch and each column."""
+    z = np.empty(w.shape[1], values.dtype)
+    for r in range(scores.shape[0]):
+        fourier(omega, indices[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]], z)
+        for c in range(w.shape[0]):
+            scores[r, c] = dot(w[c], z)
+
+
+@compiled
+def learn_features(omega, w, counts, eta, weights, seen, indptr, indices, values, classes, again, scores):
+    """Learn a batch: w <- w + eta y z(x) where y f(x) <= 1. Arguments: solvers/lasvm.py."""
+    z = np.empty(w.shape[1], values.dtype)
+    for r in range(classes.shape[0]):
+        own = classes[r]
+        if not again:
+            seen[own] += 1
+            counts[LEARNED] += 1
+        fourier(omega, indices[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]], z)
+        for c in range(w.shape[0]):
+            y = sign_of(own, c, w.shape[0])
+            scores[r, c] = dot(w[c], z)
+            if y * scores[r, c] <= 1.0:
+                counts[STEPS] += 1
+                step = y * eta * weights[own]
+                for j in range(w.shape[1]):
+                    w[c, j] += step * z[j]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureView:
+    """The directions, and a copy of the weights."""
+
+    omega: Array
+    w: Array
+    delta: Array
+
+    @property
+    def size(self) -> int:
+        """Features that a row takes."""
+        return int(self.w.shape[1])
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch."""
+        scores = np.empty((len(rows), self.w.shape[0]))
+        decide_features(self.omega, self.w, rows.indptr, rows.indices, rows.values, scores)
+        return scores
+
+
+class FOGD(Solver):
+    """Online gradient descent over random Fourier features; RBF and Laplacian kernels. Others: solvers/solver.py.
+
+    features: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
+    """
+
+    def __init__(self, kernel: Kernel, dim: int, *, features: int = 1000, eta: float = 0.2, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        if kernel.code not in (RBF, LAPLACIAN):
+            raise ValueError("kernel must be rbf or laplacian: others have no random Fourier features")
+        if not 1 <= features <= DRAWS_MAX // dim:
+            raise ValueError(f"features must be >= 1, and times dim at most {DRAWS_MAX}, got {features} * {dim}")
+        self.eta = checked_eta(eta)
+        self.features = int(features)
+        self.w = np.zeros((0, 2 * self.features))
+        self.counts = np.zeros(2, np.int64)
+        self.omega = self._drawn(self.random)
+
+    def _drawn(self, random: Array) -> Array:
+        omega = np.empty((self.dim, self.features), self.dtype)
+        draw_omega(self.kernel, random.copy(), omega)
+        return omega
+
+    def _add_columns(self, classes: int) -> None:
+        old, self.w = self.w, np.zeros((columns_of(classes), 2 * self.features))
+        self.w[: len(old)] = old
+        if len(old) == 1:
+            self.w[0], self.w[1] = 0.0 - old[0], old[0]
+
+    @property
+    def live(self) -> int:
+        """Points held: none."""
+        return 0
+
+    @property
+    def room(self) -> int:
+        """Examples that may come: as many as there are."""
+        return UNBOUNDED
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Learn a batch in order (Solver.learn)."""
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        scores = np.empty((len(rows), self.columns))
+        learn_features(
+            self.omega, self.w, self.counts, self.eta, self.weights, self.seen,
+            rows.indptr, rows.indices, rows.values, classes, again, scores,
+        )  # fmt: skip
+        return scores
+
+    def view(self) -> FeatureView:
+        """The state as predictions may read it while learning goes on."""
+        return FeatureView(self.omega, self.w.copy(), np.zeros(self.columns))
+
+    def certificate(self) -> Certificate:
+        """Steps; there are no points and no kernel values."""
+        return certificate_of(support_vectors=0, points=0, kernel_evaluations=0, steps=int(self.counts[STEPS]))
+
+    def memory_bytes(self) -> int:
+        """Memory of directions and weights, bytes."""
+        return self.omega.nbytes + self.w.nbytes
+
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on; `random` is what omega is drawn from."""
+        return {
+            name: getattr(self, name).copy() for name in ("w", "counts", "seen", "weights", "random")
+        }  # fmt: skip
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        seen = checked.take("seen", np.int64, (None,), 0, 2**62)
+        weights = checked.take("weights", np.float64, (seen.size,))
+        random = checked.take("random", np.uint64, (1,))
+        counts = checked.take("counts", np.int64, (2,), 0, 2**62)
+        w = checked.take("w", np.float64, (columns_of(seen.size), 2 * self.features))
+        if random[0] != self.random[0]:
+            self.omega = self._drawn(random)
+        self.w, self.counts, self.seen, self.weights, self.random = w, counts, seen, weights, random

@@ -1,0 +1,391 @@
+"""Learning by a rule over a kernel expansion: what perceptrons and online gradient descent have in common.
+
+An example is seen once: y f(x) is compared with a margin, the example may join the expansion with a coefficient, and
+on a budget a point makes way for it. The algorithms (solvers/perceptrons.py) differ in a few numbers and the removal
+step, their `Rule`. Coefficients are signed, there is no bias, and an example with k(x, x) = 0 cannot change f. Arrays:
+solvers/coefficients.py; some rules keep sums in `smooth`, and in
+
+tally  (K, 2) float64   of each column: examples visited if the rule averages; mistakes and Q if it forgets
+
+With several columns an example becomes a point if any column takes it, the budget counts points, and one removal
+serves all columns.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, leave, sign_of
+from solvers.compiled import compiled
+from solvers.direction import NONE
+from solvers.dual import HOLES_PART
+from solvers.kernels import Kernel, kernel_row, point_row
+from solvers.lasvm import DONE, HOLES_MIN, NEEDS_COMPACTION, NEEDS_ROOM
+from solvers.machine import LIVE, dot, find_key
+from solvers.points import USED, append_point, has_room
+from solvers.random import random_below
+from solvers.rows import Rows
+from solvers.solver import UNBOUNDED, State, StateReader, columns_of
+
+Array = np.ndarray[Any, Any]
+
+SMALLEST, REDUNDANT, RANDOM, RESCALING, FORGETTING, PROJECTING = range(6)
+ETA_MAX = 1e6
+MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetron may spend on removals
+
+
+class Rule(NamedTuple):
+    """What makes one of these algorithms.
+
+    margin: an example with y f(x) <= margin changes its column. eta: by this, times y and the weight of its class;
+    with `aggressive` by the passive-aggressive step instead. keep: 1 - eta lambda, what each example leaves of every
+    coefficient. averages: the average over all examples predicts. removal: which point makes way.
+    """
+
+    margin: float = 0.0
+    eta: float = 1.0
+    keep: float = 1.0
+    aggressive: bool = False
+    averages: bool = False
+    removal: int = SMALLEST
+
+
+@compiled
+def step_of(rule, y, f, weight, bound, self_value):
+    """What an example adds to its coefficient in a column that gives it the value f."""
+    if self_value <= 0.0 or not y * f <= rule.margin:
+        return 0.0
+    if rule.aggressive:
+        return y * min(bound, (rule.margin - y * f) / self_value)
+    return y * rule.eta * weight
+
+
+@compiled
+def add_to_margins(machine, n, c, factor, row):
+    """BudgetPerceptron keeps f of the points it holds: add factor k(x, .)."""
+    for i in range(n):
+        if machine.class_of[i] != NONE:
+            machine.smooth[c, i] += factor * row[i]
+
+
+@compiled
+def forget(machine, tally, s, n, row, self_value):
+    """Shrink all columns before slot s leaves, as little as keeps Q within what the mistakes have earned.
+
+    phi is the largest in (0, 1] with Q + sum_c Psi_c <= 15/32 M, where Psi = (sigma phi)^2 k + 2 sigma phi
+    (1 - phi mu), sigma = |alpha_s| and mu = y_s f(x_s). row = k(x_s, .) and self_value are in units of the largest
+    k(x, x), as the paper takes k(x, x) <= 1; Q and M are summed over the columns: their expansions shrink together.
+    """
+    a, b, balance = 0.0, 0.0, 0.0
+    for c in range(machine.alpha.shape[0]):
+        alpha = machine.alpha[c, s]
+        a += alpha * alpha * self_value - 2.0 * alpha * dot(machine.alpha[c, :n], row[:n])
+        b += 2.0 * abs(alpha)
+        balance += tally[c, 1] - MISTAKES_EARN * tally[c, 0]
+    balance = min(balance, 0.0)
+    phi = 1.0
+    if a + b + balance > 0.0:
+        phi = -2.0 * balance / (b + np.sqrt(b * b - 4.0 * a * balance))
+    for c in range(machine.alpha.shape[0]):
+        for i in range(n):
+            machine.alpha[c, i] *= phi
+        alpha = machine.alpha[c, s]
+        mu_sigma = alpha * dot(machine.alpha[c, :n], row[:n])
+        tally[c, 1] += alpha * alpha * self_value + 2.0 * abs(alpha) - 2.0 * mu_sigma
+
+
+@compiled
+def weakest(points, machine, newest, removal, row):
+    """The point, but the newest, that loses least: the first with the smallest sum over the columns.
+
+    SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same behind its projection on the newest, whose kernel row is
+    `row`. FORGETTING: the oldest.
+    """
+    least, chosen = np.inf, NONE
+    for i in range(newest):
+        if machine.class_of[i] == NONE:
+            continue
+        if removal == FORGETTING:
+            return i
+        loss = 0.0
+        for c in range(machine.alpha.shape[0]):
+            loss += machine.alpha[c, i] * machine.alpha[c, i]
+        rest = np.float64(points.selves[i])
+        if removal == PROJECTING:
+            rest -= np.float64(row[i]) * np.float64(row[i]) / np.float64(points.selves[newest])
+        loss *= rest
+        if loss < least:
+            least, chosen = loss, i
+    return chosen
+
+
+@compiled
+def most_redundant(points, machine, n):
+    """argmax y_i (f(x_i) - alpha_i k(x_i, x_i)): by its margin without itself, in the worst column that holds it."""
+    best, chosen = -np.inf, NONE
+    for i in range(n):
+        if machine.class_of[i] == NONE:
+            continue
+        margin = np.inf
+        for c in range(machine.alpha.shape[0]):
+            alpha = machine.alpha[c, i]
+            if alpha != 0.0:
+                rest = machine.smooth[c, i] - alpha * points.selves[i]
+                margin = min(margin, rest if alpha > 0.0 else -rest)
+        if margin > best:
+            best, chosen = margin, i
+    return chosen
+
+
+@compiled
+def drawn(machine, random):
+    """A uniformly drawn point other than the newest."""
+    left = random_below(random, machine.counts[LIVE] - 1)
+    s = 0
+    while machine.class_of[s] == NONE or left > 0:
+        left -= machine.class_of[s] != NONE
+        s += 1
+    return s
+
+
+@compiled
+def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
+    """Remove one point for the newest, whose kernel row with the others is `row` (overwritten)."""
+    n = points.used[USED]
+    newest = n - 1
+    if rule.removal == REDUNDANT:
+        s = most_redundant(points, machine, n)
+    elif rule.removal in (RANDOM, RESCALING):
+        s = drawn(machine, random)
+    else:
+        s = weakest(points, machine, newest, rule.removal, row)
+    if rule.removal == PROJECTING:
+        onto = np.float64(row[s]) / np.float64(points.selves[newest])
+        for c in range(machine.alpha.shape[0]):
+            machine.alpha[c, newest] += machine.alpha[c, s] * onto
+    elif rule.removal == RESCALING:
+        # What stays makes good, in the mean, for what a uniform draw removes.
+        held = machine.counts[LIVE] - 1
+        for c in range(machine.alpha.shape[0]):
+            for i in range(newest):
+                bound = bounds[machine.class_of[i]] if machine.class_of[i] != NONE else 0.0
+                scaled = machine.alpha[c, i] * held / (held - 1.0)
+                machine.alpha[c, i] = max(-bound, min(bound, scaled))
+    elif rule.removal in (REDUNDANT, FORGETTING):
+        point_row(kernel, points, s, points, 0, n, spread, row)
+        machine.counts[VALUES] += n
+        if rule.removal == FORGETTING:
+            largest = 0.0
+            for i in range(n):
+                if machine.class_of[i] != NONE:
+                    largest = max(largest, np.float64(points.selves[i]))
+            for i in range(n):
+                row[i] /= largest
+            forget(machine, tally, s, n, row, row[s])
+        else:
+            for c in range(machine.alpha.shape[0]):
+                add_to_margins(machine, n, c, -machine.alpha[c, s], row)
+    leave(machine, s)
+
+
+@compiled
+def learn_rows(
+    kernel,
+    points,
+    machine,
+    tally,
+    rule,
+    weights,
+    bounds,
+    seen,
+    random,
+    full_at,
+    indptr,
+    indices,
+    values,
+    norms,
+    selves,
+    classes,
+    keys,
+    again,
+    begin,
+    spread,
+    scores,
+):
+    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/lasvm.py.
+
+    weights (classes,), bounds (classes,) is C times them; full_at: points that may be held; scores (m, K) receives what
+    the state right before each row predicts. An example that is held already (`again`) adds to its coefficient.
+    """
+    columns = machine.alpha.shape[0]
+    row = np.empty(points.start.shape[0], values.dtype)
+    mean = np.empty(row.shape[0] if rule.averages else 0)
+    f, step = np.zeros(columns), np.zeros(columns)
+    for r in range(begin, classes.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        if not has_room(points, last - first):
+            return r, NEEDS_ROOM
+        own, n = classes[r], points.used[USED]
+        s = NONE
+        if again:
+            s = find_key(machine, n, keys[r])
+        else:
+            seen[own] += 1
+            machine.counts[LEARNED] += 1
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
+        machine.counts[VALUES] += n
+        taken = 0
+        for c in range(columns):
+            alpha = machine.alpha[c, :n]
+            f[c] = dot(alpha, row[:n])
+            scores[r, c] = f[c]
+            if rule.averages and tally[c, 0] > 0.0:
+                for i in range(n):
+                    mean[i] = alpha[i] - machine.smooth[c, i] / tally[c, 0]
+                scores[r, c] = dot(mean[:n], row[:n])
+            step[c] = step_of(rule, sign_of(own, c, columns), f[c], weights[own], bounds[own], selves[r])
+            taken += step[c] != 0.0
+            if rule.keep != 1.0:
+                for i in range(n):
+                    alpha[i] *= rule.keep
+        if taken > 0:
+            enters = s == NONE
+            if enters:
+                s = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
+                enter(machine, s, own, keys[r])
+            machine.counts[STEPS] += taken
+            for c in range(columns):
+                machine.alpha[c, s] += step[c]
+                if rule.averages:
+                    machine.smooth[c, s] += step[c] * tally[c, 0]
+                elif rule.removal == REDUNDANT:
+                    add_to_margins(machine, n, c, step[c], row)
+                    if enters:
+                        machine.smooth[c, s] = f[c] + step[c] * selves[r]
+                elif rule.removal == FORGETTING:
+                    tally[c, 0] += step[c] != 0.0
+                elif rule.removal == RESCALING:
+                    machine.alpha[c, s] = max(-bounds[own], min(bounds[own], machine.alpha[c, s]))
+            if machine.counts[LIVE] > full_at:
+                make_way(kernel, points, machine, tally, rule, bounds, random, spread, row)
+        if rule.averages:
+            for c in range(columns):
+                tally[c, 0] += 1.0
+        holes = points.used[USED] - machine.counts[LIVE]
+        if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:
+            return r + 1, NEEDS_COMPACTION
+    return classes.shape[0], DONE
+
+
+class OnlineExpansion(CoefficientExpansion):
+    """What learns row by row over an expansion, here and in solvers/projections.py; budget: points held at most."""
+
+    budget: int | None = None
+
+    def _set_budget(self, budget: int, most: int) -> None:
+        if not 1 < budget <= min(self.points_max, most):
+            raise ValueError(
+                f"budget must be > 1, at most {most} and at most points_max = {self.points_max}, got {budget}"
+            )
+        self.budget = int(budget)
+
+    @property
+    def room(self) -> int:
+        """Examples that may come before points_max is reached; on a budget points make way by themselves."""
+        return super().room if self.budget is None else UNBOUNDED
+
+    @property
+    def full_at(self) -> int:
+        """Points at which one must make way for the next example."""
+        return super().full_at if self.budget is None else self.budget
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Learn a batch in order (Solver.learn)."""
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        scores = np.empty((len(rows), self.columns))
+        done = 0
+        while done < len(rows):
+            done, reason = self._learn_rows(rows, classes, keys, again, done, scores)
+            if reason == NEEDS_ROOM:
+                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
+            elif reason == NEEDS_COMPACTION:
+                self.compact()
+        return scores
+
+    @abstractmethod
+    def _learn_rows(
+        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
+    ) -> tuple[int, int]:
+        """Learn rows begin..; returns (rows done, why it stopped)."""
+
+    def _spread(self) -> Array:
+        """Scratch of `kernel_row`."""
+        return np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        live = int((StateReader(state).take("class_of", np.int32, (None,)) != NONE).sum())
+        if self.budget is not None and live > self.budget:
+            raise ValueError(f"the state holds {live} points, more than the budget of {self.budget}")
+        super().load(state)
+
+
+class RuledExpansion(OnlineExpansion):
+    """An expansion that learns by a `Rule`."""
+
+    rule: Rule = Rule()
+    tally: Array
+
+    def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        self.tally = np.zeros((0, 2))
+
+    def _learn_rows(
+        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
+    ) -> tuple[int, int]:
+        done, reason = learn_rows(
+            self.kernel, self.points, self.machine, self.tally, self.rule, self.weights, self.bounds, self.seen,
+            self.random, self.full_at, rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+            classes, keys, again, begin, self._spread(), scores,
+        )  # fmt: skip
+        return done, reason
+
+    def _add_columns(self, classes: int) -> None:
+        super()._add_columns(classes)
+        old, self.tally = self.tally, np.zeros((columns_of(classes), 2))
+        self.tally[: len(old)] = old
+        if len(old) == 1:
+            self.tally[1] = old[0]
+
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on, as arrays."""
+        return super().state() | {"tally": self.tally.copy()}
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        columns = columns_of(checked.take("seen", np.int64, (None,)).size)
+        tally = checked.take("tally", np.float64, (columns, 2))
+        super().load(state)
+        self.tally = tally
+
+
+def checked_eta(eta: float, lam: float = 0.0) -> float:
+    """A learning rate that lets the coefficients shrink, not turn. ValueError for another."""
+    if not 0 < eta <= ETA_MAX:
+        raise ValueError(f"eta must be > 0 and at most {ETA_MAX:g}, got {eta}")
+    if not (lam >= 0 and eta * lam < 1):
+        raise ValueError(f"lam must be >= 0 and eta * lam < 1, got lam = {lam}, eta = {eta}")
+    return float(eta)
+
+
+class BudgetExpansion(RuledExpansion):
+    """A `RuledExpansion` of at most `budget` points, > 1."""
+
+    def __init__(self, kernel: Kernel, dim: int, *, budget: int = 500, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        self._set_budget(budget, UNBOUNDED)

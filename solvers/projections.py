@@ -1,0 +1,283 @@
+"""Online learning in the span of few points, which a matrix shared by all columns projects on.
+
+    Projectron, ProjectronPlusPlus   Orabona, Keshet and Caputo, JMLR 10, 2009
+    NOGD                             Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016
+
+An example x outside the expansion changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of k(x, .), where
+d = K^-1 k, k = (k(x_i, x)). What is lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; no point is ever removed.
+
+inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix
+
+NOGD's features are D^-1/2 V' k, of the largest eigenvalues D and their eigenvectors V. A gradient step on weights over
+them is alpha += eta y V D^-1 V' k on the coefficients of the points: so NOGD is an expansion too, and predicts from n
+kernel values without a product by V.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers.coefficients import LEARNED, STEPS, VALUES, enter, sign_of
+from solvers.compiled import compiled
+from solvers.direction import NONE
+from solvers.kernels import Kernel, kernel_row, point_row
+from solvers.lasvm import DONE, NEEDS_ROOM
+from solvers.machine import dot
+from solvers.online import OnlineExpansion, Rule, checked_eta, learn_rows
+from solvers.points import SLOTS_MIN, USED, append_point, has_room
+from solvers.rows import Rows
+from solvers.solver import State, StateReader
+
+Array = np.ndarray[Any, Any]
+
+BUDGET_MAX = 2_000  # `inverse` then takes 32 MB, and its decomposition seconds
+NOVELTY_MIN = 0.01  # below, float32 kernel values leave nothing certain of delta
+
+
+class Projection(NamedTuple):
+    """What makes one of these algorithms.
+
+    margin: an example with y f(x) <= margin changes its column by eta y. novelty: the least |delta| / |k(x, .)| of an
+    example that becomes a point, as long as there are fewer than `budget`. plus: learn from small margins too.
+    """
+
+    margin: float
+    eta: float
+    novelty: float
+    plus: bool
+    budget: int
+
+
+@compiled
+def extend_inverse(inverse, n, d, rest):
+    """K^-1 with one more point, from its d (n,) and rest = |delta|^2."""
+    for i in range(n):
+        for j in range(n):
+            inverse[i, j] += d[i] * d[j] / rest
+        inverse[i, n] = inverse[n, i] = -d[i] / rest
+    inverse[n, n] = 1.0 / rest
+
+
+@compiled
+def margin_step(loss, projected, rest, least, weight):
+    """Projectron++ for 0 < y f(x) < 1: how much of the projection to add, at most the class's weight.
+
+    The largest step that the loss asks for and that brings f no further from a perfect one (of norm 1 / least at most).
+    projected = |P k|^2, rest = |delta|^2, least = the |delta| from which on a mistake becomes a point.
+    """
+    gain = loss - np.sqrt(rest) / least
+    if not (gain > 0.0 and projected > 0.0):
+        return 0.0
+    return min(weight, min(loss, 2.0 * gain) / projected)
+
+
+@compiled
+def learn_in_span(
+    kernel,
+    points,
+    machine,
+    inverse,
+    projection,
+    weights,
+    seen,
+    indptr,
+    indices,
+    values,
+    norms,
+    selves,
+    classes,
+    keys,
+    again,
+    begin,
+    spread,
+    scores,
+):
+    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/lasvm.py.
+
+    An example that is a point already is its own projection, so that it adds to its coefficient.
+    """
+    columns = machine.alpha.shape[0]
+    row = np.empty(points.start.shape[0], values.dtype)
+    d, step, loss = np.zeros(inverse.shape[0]), np.zeros(columns), np.zeros(columns)
+    for r in range(begin, classes.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        own, n = classes[r], points.used[USED]
+        if n < projection.budget and (n == inverse.shape[0] or not has_room(points, last - first)):
+            return r, NEEDS_ROOM
+        if not again:
+            seen[own] += 1
+            machine.counts[LEARNED] += 1
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
+        machine.counts[VALUES] += n
+        k = row[:n]
+        mistakes, small_margins = 0, 0
+        for c in range(columns):
+            y = sign_of(own, c, columns)
+            scores[r, c] = dot(machine.alpha[c, :n], k)
+            step[c] = y * projection.eta * weights[own] if y * scores[r, c] <= projection.margin else 0.0
+            loss[c] = 1.0 - y * scores[r, c] if projection.plus and step[c] == 0.0 else 0.0
+            mistakes += step[c] != 0.0
+            small_margins += loss[c] > 0.0
+        if mistakes + small_margins == 0 or selves[r] <= 0.0:
+            continue
+        for i in range(n):
+            d[i] = dot(inverse[i, :n], k)
+        self_value = np.float64(selves[r])
+        projected = max(dot(d[:n], k), 0.0)
+        rest = max(self_value - projected, 0.0)
+        least = projection.novelty * np.sqrt(self_value)
+        enters = mistakes > 0 and n < projection.budget and rest > least * least
+        if enters:
+            s = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
+            enter(machine, s, own, keys[r])
+            extend_inverse(inverse, n, d, rest)
+        for c in range(columns):
+            if enters and step[c] != 0.0:
+                machine.alpha[c, n] = step[c]
+                machine.counts[STEPS] += 1
+                continue
+            if loss[c] > 0.0:
+                step[c] = sign_of(own, c, columns) * margin_step(loss[c], projected, rest, least, weights[own])
+            if step[c] != 0.0:
+                machine.counts[STEPS] += 1
+                for i in range(n):
+                    machine.alpha[c, i] += step[c] * d[i]
+    return classes.shape[0], DONE
+
+
+@compiled
+def gram(kernel, points, n, spread, row, out):
+    """out (n, n) = k(x_i, x_j) of the first n points."""
+    for i in range(n):
+        point_row(kernel, points, i, points, 0, n, spread, row)
+        for j in range(n):
+            out[i, j] = row[j]
+
+
+class SpanExpansion(OnlineExpansion):
+    """An expansion that learns by a `Projection`."""
+
+    projection: Projection
+    inverse: Array
+
+    def __init__(self, kernel: Kernel, dim: int, *, budget: int = 500, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        self._set_budget(budget, BUDGET_MAX)
+        self.inverse = np.zeros((0, 0))
+
+    def _learn_rows(
+        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
+    ) -> tuple[int, int]:
+        done, reason = learn_in_span(
+            self.kernel, self.points, self.machine, self.inverse, self.projection, self.weights, self.seen,
+            rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+            classes, keys, again, begin, self._spread(), scores,
+        )  # fmt: skip
+        return done, reason
+
+    def _inverse_size(self, points: int) -> int:
+        """Side of `inverse` while so many points are held."""
+        return points
+
+    def memory_bytes(self) -> int:
+        """Memory of points, coefficients and the inverse, bytes."""
+        return super().memory_bytes() + self.inverse.nbytes
+
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on, as arrays."""
+        m = self._inverse_size(self.slots)
+        return super().state() | {"inverse": self.inverse[:m, :m].copy()}
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        class_of = checked.take("class_of", np.int32, (None,))
+        if (class_of == NONE).any():
+            raise ValueError("class_of names a hole; no point of this solver ever leaves")
+        m = self._inverse_size(class_of.size)
+        inverse = checked.take("inverse", np.float64, (m, m))
+        super().load(state)
+        self.inverse = inverse
+
+
+class Projectron(SpanExpansion):
+    """The perceptron whose mistakes become points only where they are far from the span of the points held.
+
+    novelty: sine of the angle to the span (the paper's eta, in units of |k(x, .)|), from 0.01, below 1. budget: points
+    from which on every mistake is projected (Lu et al. 2016); at most 2,000.
+    """
+
+    def __init__(self, kernel: Kernel, dim: int, *, novelty: float = 0.1, plus: bool = False, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        if not NOVELTY_MIN <= novelty < 1:
+            raise ValueError(f"novelty must be at least {NOVELTY_MIN} and < 1, got {novelty}")
+        self.projection = Projection(0.0, 1.0, float(novelty), plus, self.full_at)
+
+    def make_room(self, nnz: int) -> None:
+        """Grow the arrays so that a row of nnz non-zeros fits."""
+        super().make_room(nnz)
+        n = self.inverse.shape[0]
+        if self.slots == n:
+            size = min(max(2 * n, SLOTS_MIN), self.full_at)
+            larger = np.zeros((size, size))
+            larger[:n, :n] = self.inverse
+            self.inverse = larger
+
+
+class ProjectronPlusPlus(Projectron):
+    """Projectron that learns from margins below 1 too, where the projection makes progress for sure."""
+
+    def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
+        super().__init__(kernel, dim, plus=True, **shared)
+
+
+class NOGD(SpanExpansion):
+    """Nystroem online gradient descent: OGD until there are `budget` points, then in the span of their main directions.
+
+    eta: learning rate, > 0. rank: number of features, at most the budget; None for a fifth of it.
+    """
+
+    def __init__(self, kernel: Kernel, dim: int, *, eta: float = 0.2, rank: int | None = None, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        rank = max(1, self.full_at // 5) if rank is None else rank
+        if not 1 <= rank <= self.full_at:
+            raise ValueError(f"rank must be from 1 to budget = {self.full_at}, got {rank}")
+        self.rank = int(rank)
+        self.projection = Projection(1.0, checked_eta(eta), 0.0, False, self.full_at)
+
+    def _inverse_size(self, points: int) -> int:
+        return points if points == self.full_at else 0
+
+    def _learn_rows(
+        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
+    ) -> tuple[int, int]:
+        if self.live == self.full_at:
+            return super()._learn_rows(rows, classes, keys, again, begin, scores)
+        end = min(len(rows), begin + self.full_at - self.live)
+        done, reason = learn_rows(
+            self.kernel, self.points, self.machine, np.zeros((self.columns, 2)),
+            Rule(margin=1.0, eta=self.projection.eta), self.weights, self.bounds, self.seen, self.random, self.full_at,
+            rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+            classes[:end], keys, again, begin, self._spread(), scores,
+        )  # fmt: skip
+        if self.live == self.full_at:
+            self._make_features()
+        return done, reason
+
+    def _make_features(self) -> None:
+        """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions.
+
+        The last bits are those of the machine's LAPACK: so `inverse` is part of the state.
+        """
+        n = self.slots
+        K = np.empty((n, n))
+        gram(self.kernel, self.points, n, self._spread(), np.empty(n, self.dtype), K)
+        self.machine.counts[VALUES] += n * n
+        D, V = np.linalg.eigh(K)
+        main = np.argsort(D)[::-1][: self.rank]
+        main = main[D[main] > n * np.finfo(self.dtype).eps * D.max()]
+        V = V[:, main]
+        self.inverse = (V / D[main]) @ V.T
+        self.machine.alpha[:, :n] = self.machine.alpha[:, :n] @ V @ V.T
