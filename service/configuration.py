@@ -18,6 +18,8 @@ from solvers.solver import BOUND_MAX
 DIM_SPARSE = 2**20
 
 Tolerance = Annotated[float, Field(gt=0, lt=1e3)]
+Budget = Annotated[int, Field(gt=1, lt=2**31, description="points, at most; the least useful make way")]
+Rate = Annotated[float, Field(gt=0, le=1e6, description="learning rate")]
 
 
 class BoxConfiguration(Configuration):
@@ -67,12 +69,84 @@ class RampConfiguration(GapConfiguration):
     )
 
 
+class PerceptronConfiguration(Configuration):
+    """The kernel perceptron, and the one that predicts with the average of its coefficients."""
+
+    solver: Literal["perceptron", "averaged-perceptron"]
+
+
+class BudgetConfiguration(Configuration):
+    """Perceptrons on a budget: randomized (rbp), and forgetting the oldest."""
+
+    solver: Literal["rbp", "forgetron"]
+    budget: Budget = 500
+
+
+class BudgetPerceptronConfiguration(BudgetConfiguration):
+    """The perceptron that gives up the point it understands best."""
+
+    solver: Literal["budget-perceptron"]  # type: ignore[assignment]
+    beta: float = Field(0.0, ge=0, description="examples within this margin are learned")
+
+
+class ProjectronConfiguration(BudgetConfiguration):
+    """Perceptrons that project what is nearly in the span of their points."""
+
+    solver: Literal["projectron", "projectron++"]  # type: ignore[assignment]
+    novelty: float = Field(0.1, ge=0.01, lt=1, description="length outside of the span, of 1, that makes a new point")
+
+
+class BPASConfiguration(BoxConfiguration, BudgetConfiguration):
+    """Passive-aggressive learning on a budget."""
+
+    solver: Literal["bpas"]  # type: ignore[assignment]
+
+
+class OGDConfiguration(Configuration):
+    """Online gradient descent."""
+
+    solver: Literal["ogd"]
+    eta: Rate = 0.2
+    lam: float = Field(0.0, ge=0, description="regularisation; eta lam < 1")
+
+
+class BOGDConfiguration(BoxConfiguration, BudgetConfiguration, OGDConfiguration):
+    """Online gradient descent on a budget."""
+
+    solver: Literal["bogd"]  # type: ignore[assignment]
+
+
+class FOGDConfiguration(Configuration):
+    """Online gradient descent over random Fourier features."""
+
+    solver: Literal["fogd"]
+    frequencies: int = Field(1000, ge=1, lt=2**31, description="random frequencies, two features each")
+    eta: Rate = 0.2
+
+
+class NOGDConfiguration(BudgetConfiguration):
+    """Online gradient descent over Nystroem features of the first points."""
+
+    solver: Literal["nogd"]  # type: ignore[assignment]
+    eta: Rate = 0.2
+    rank: int | None = Field(None, ge=1, description="features; null: a fifth of the budget")
+
+
 KINDS: tuple[type[Configuration], ...] = (
     SMOConfiguration,
     LASVMConfiguration,
     FullConfiguration,
     GapConfiguration,
     RampConfiguration,
+    PerceptronConfiguration,
+    BudgetConfiguration,
+    BudgetPerceptronConfiguration,
+    ProjectronConfiguration,
+    BPASConfiguration,
+    OGDConfiguration,
+    BOGDConfiguration,
+    FOGDConfiguration,
+    NOGDConfiguration,
 )
 _KIND_OF = {name: kind for kind in KINDS for name in kind.model_fields["solver"].annotation.__args__}  # type: ignore[union-attr]
 SOLVER_NAMES = tuple(_KIND_OF)

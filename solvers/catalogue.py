@@ -7,9 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from solvers.batch import SMO
+from solvers.features import FOGD
 from solvers.gap import GapSVM
 from solvers.kernels import Kernel
 from solvers.lasvm import LASVM
+from solvers.perceptrons import (
+    BOGD,
+    BPAS,
+    OGD,
+    RBP,
+    AveragedPerceptron,
+    BudgetPerceptron,
+    Forgetron,
+    Perceptron,
+)
+from solvers.projections import NOGD, Projectron, ProjectronPlusPlus
 from solvers.solver import Solver
 
 
@@ -23,6 +35,7 @@ class Entry:
 
 
 _CLEANED = {"idle_max": 0, "clean_every": 1}
+_BUDGETED = {"budget": 30}
 
 SOLVERS: Mapping[str, Entry] = {
     "smo": Entry(SMO),
@@ -31,6 +44,18 @@ SOLVERS: Mapping[str, Entry] = {
     "full": Entry(GapSVM, {"loss": "hinge", "idle_max": None}),
     "lasvm-nc": Entry(GapSVM, {"loss": "ramp"}, _CLEANED),
     "lasvm-i": Entry(GapSVM, {"loss": "filter"}, _CLEANED),
+    "perceptron": Entry(Perceptron),
+    "averaged-perceptron": Entry(AveragedPerceptron),
+    "budget-perceptron": Entry(BudgetPerceptron, {}, _BUDGETED),
+    "ogd": Entry(OGD),
+    "rbp": Entry(RBP, {}, _BUDGETED),
+    "forgetron": Entry(Forgetron, {}, _BUDGETED),
+    "projectron": Entry(Projectron, {}, _BUDGETED),
+    "projectron++": Entry(ProjectronPlusPlus, {}, _BUDGETED),
+    "bpas": Entry(BPAS, {}, _BUDGETED),
+    "bogd": Entry(BOGD, {}, _BUDGETED),
+    "fogd": Entry(FOGD, {}, {"frequencies": 200}),
+    "nogd": Entry(NOGD, {}, _BUDGETED),
 }
 
 

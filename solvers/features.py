@@ -121,28 +121,28 @@ class FeatureView:
 class FOGD(Solver):
     """Online gradient descent over random Fourier features; RBF and Laplacian kernels. Others: solvers/solver.py.
 
-    features: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
+    frequencies: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
     """
 
-    def __init__(self, kernel: Kernel, dim: int, *, features: int = 1000, eta: float = 0.2, **shared: Any) -> None:
+    def __init__(self, kernel: Kernel, dim: int, *, frequencies: int = 1000, eta: float = 0.2, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
         if kernel.code not in (RBF, LAPLACIAN):
             raise ValueError("kernel must be rbf or laplacian: others have no random Fourier features")
-        if not 1 <= features <= DRAWS_MAX // dim:
-            raise ValueError(f"features must be >= 1, and times dim at most {DRAWS_MAX}, got {features} * {dim}")
+        if not 1 <= frequencies <= DRAWS_MAX // dim:
+            raise ValueError(f"frequencies must be >= 1, and times dim at most {DRAWS_MAX}, got {frequencies} * {dim}")
         self.eta = checked_eta(eta)
-        self.features = int(features)
-        self.w = np.zeros((0, 2 * self.features))
+        self.frequencies = int(frequencies)
+        self.w = np.zeros((0, 2 * self.frequencies))
         self.counts = np.zeros(2, np.int64)
         self.omega = self._drawn(self.random)
 
     def _drawn(self, random: Array) -> Array:
-        omega = np.empty((self.dim, self.features), self.dtype)
+        omega = np.empty((self.dim, self.frequencies), self.dtype)
         draw_omega(self.kernel, random.copy(), omega)
         return omega
 
     def _add_columns(self, classes: int) -> None:
-        old, self.w = self.w, np.zeros((columns_of(classes), 2 * self.features))
+        old, self.w = self.w, np.zeros((columns_of(classes), 2 * self.frequencies))
         self.w[: len(old)] = old
         if len(old) == 1:
             self.w[0], self.w[1] = 0.0 - old[0], old[0]
@@ -193,7 +193,7 @@ class FOGD(Solver):
         weights = checked.take("weights", np.float64, (seen.size,))
         random = checked.take("random", np.uint64, (1,))
         counts = checked.take("counts", np.int64, (2,), 0, 2**62)
-        w = checked.take("w", np.float64, (columns_of(seen.size), 2 * self.features))
+        w = checked.take("w", np.float64, (columns_of(seen.size), 2 * self.frequencies))
         if random[0] != self.random[0]:
             self.omega = self._drawn(random)
         self.w, self.counts, self.seen, self.weights, self.random = w, counts, seen, weights, random

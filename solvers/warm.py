@@ -21,7 +21,8 @@ def warm_up(name: str, dtype: type = np.float32) -> None:
         if (entry.make, dtype) in _warm:
             return
         kernel = make_kernel("rbf", 0.5)
-        parameters = {**entry.trial, **entry.fixed, "points_max": 8, "when_full": "remove", "dtype": dtype}
+        small = {"budget": 4} if "budget" in entry.trial else {}
+        parameters = {**entry.trial, **entry.fixed, **small, "points_max": 8, "when_full": "remove", "dtype": dtype}
         solver = entry.make(kernel, 2, **parameters)
         for _ in range(2):
             solver.add_class()

@@ -71,7 +71,9 @@ def table(folder, name, column, runs):
     print("| algorithm | seconds | paper | accuracy (span of runs) | paper | points |")
     print("|---|---|---|---|---|---|")
     for line, (kind, given, paper) in LINES.items():
-        parameters = given | ({"features": D} if kind is FOGD else {"lam": len(rows) ** -2.0} if kind is BOGD else {})
+        parameters = given | (
+            {"frequencies": D} if kind is FOGD else {"lam": len(rows) ** -2.0} if kind is BOGD else {}
+        )
         found = []
         for seed in range(-1, runs):  # the first is to compile
             order = np.random.default_rng(max(seed, 0)).permutation(len(rows) if seed >= 0 else 1000)

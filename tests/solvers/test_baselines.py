@@ -68,7 +68,7 @@ def test_each_step_is_that_of_a_plain_loop(solver, kernel, count):
     X, classes = blobs(120, count, noise=1.0)
     oracle, own = ORACLES[solver]
     given_kernel = {"gamma": 0.5, "degree": 2, "coef0": 1.0}
-    shared = {"features": 30} if solver is FOGD else {}
+    shared = {"frequencies": 30} if solver is FOGD else {}
     made = new(solver, make_kernel(kernel, **given_kernel), 2, WEIGHTS[:count], **shared, **own)
     w = np.array(WEIGHTS)[classes]
     first = X if solver is FOGD else naive.gram(kernel, X, **given_kernel)
@@ -126,8 +126,8 @@ def test_a_budget_beyond_points_max_is_refused(solver):
         (OGD, {"eta": np.nan}, "eta must be > 0"),
         (BOGD, {"eta": 0.5, "lam": 2.0}, "eta \\* lam < 1"),
         (FOGD, {"eta": -1.0}, "eta must be > 0"),
-        (FOGD, {"features": 0}, "features must be >= 1"),
-        (FOGD, {"features": 2**25 + 1}, "at most 67108864"),
+        (FOGD, {"frequencies": 0}, "frequencies must be >= 1"),
+        (FOGD, {"frequencies": 2**25 + 1}, "at most 67108864"),
         (NOGD, {"budget": 10, "rank": 11}, "rank must be from 1 to budget = 10"),
         (NOGD, {"budget": 2001}, "at most 2000"),
         (Projectron, {"novelty": 0.001}, "novelty must be at least 0.01"),
@@ -166,7 +166,7 @@ def test_fourier_features_approximate_the_kernel(kernel):
     random = np.random.default_rng(3)
     X = random.standard_normal((30, 4))
     D = 20_000
-    made = FOGD(make_kernel(kernel, 0.3), 4, features=D, seed=7)
+    made = FOGD(make_kernel(kernel, 0.3), 4, frequencies=D, seed=7)
     Z = np.concatenate([np.cos(X @ made.omega), np.sin(X @ made.omega)], axis=1) / np.sqrt(D)
     # An entry is the mean of D cosines, of variance at most 1: six standard errors.
     np.testing.assert_allclose(Z @ Z.T, naive.gram(kernel, X, gamma=0.3), atol=6 / np.sqrt(D))
@@ -243,7 +243,7 @@ def test_the_budget_perceptron_knows_the_value_of_every_point_it_holds():
 def test_a_state_with_more_points_than_the_budget_or_another_shape_is_refused(solver):
     X, classes = blobs(200, 2, noise=1.5)
     kernel = make_kernel("rbf", 0.5)
-    size = "features" if solver is FOGD else "budget" if solver in BUDGETED else "dim"
+    size = "frequencies" if solver is FOGD else "budget" if solver in BUDGETED else "dim"
     made = new(solver, kernel, 2, (1.0, 1.0), **({} if size == "dim" else {size: 20}))
     learn(made, X, classes)
     other = solver(kernel, 1) if size == "dim" else solver(kernel, 2, **{size: 3})
