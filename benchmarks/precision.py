@@ -65,7 +65,7 @@ def main():
         )
     difference = np.abs(scores[np.float32] - scores[np.float64])
     print(
-        f"\nDecision values of the two differ by {difference.max():.3f} at most, {np.median(difference):.4f} in the median."
+        f"\nTheir decision values differ by at most {difference.max():.3f}, {np.median(difference):.4f} in the median."
     )
 
 
