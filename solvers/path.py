@@ -1,0 +1,336 @@
+"""Path following for one column: how the optimum moves while its problem does.
+
+The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = 0, lower <= alpha <= upper, with q, lower and upper
+going in a straight line from where the optimum is known to where it is wanted. Between two events the optimum moves in a
+straight line, too: coefficients of the margin set (the free points) keep r = g - b at zero, all others stay on their
+bounds. An event is a free point that meets a bound, or a point on a bound whose r reaches zero (Diehl and Cauwenberghs,
+IJCNN 2003, sections II to IV: there each kind of change has its own equations; a new point is a box that opens, a point
+unlearned one that closes, another C a box that grows, another kernel a change of q).
+
+The margin set keeps R, the inverse of the bordered matrix [[0, 1'], [1, K_SS]]: R is (m + 1, m + 1), its first row and
+column belong to b. A point that depends on the margin set (a copy, say) has no curvature of its own: it trades
+coefficients with the set, which changes no decision value, until one of them meets a bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers.compiled import compiled
+from solvers.direction import NONE
+from solvers.machine import dot
+from solvers.rowcache import cached_row
+
+Array = np.ndarray[Any, Any]
+
+LOW, FREE, HIGH = -1, 0, 1
+DONE, CROWDED, STUCK = range(3)
+DEPENDENT = 1e-10  # of the terms that it is made of: less curvature than that beside the margin set is none
+MARGIN_MIN = 32
+RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
+M, EVENTS = range(2)  # places in Margin.counts
+
+
+class Margin(NamedTuple):
+    """members (cap,) int64 slots of the margin set in the order of R; R (cap + 1, cap + 1); side (n_slots,) int8.
+
+    counts (2,) int64: size of the margin set, events so far.
+    """
+
+    members: Array
+    R: Array
+    side: Array
+    counts: Array
+
+
+def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
+    """A margin set without members, with room for `cap`, over so many slots."""
+    return Margin(
+        np.full(cap, NONE, np.int64), np.zeros((cap + 1, cap + 1)), np.full(slots, LOW, np.int8), np.zeros(2, np.int64)
+    )
+
+
+@compiled
+def _join(margin, row, i):
+    """Add slot i to the margin set; false if it depends on it (nothing changes then). row: k(x_i, .)."""
+    m = margin.counts[M]
+    R = margin.R
+    z = np.zeros(m + 1)
+    if m == 0:
+        # [[0, 1], [1, k]] has the inverse [[-k, 1], [1, 0]].
+        R[0, 0], R[0, 1], R[1, 0], R[1, 1] = -row[i], 1.0, 1.0, 0.0
+    else:
+        v = np.empty(m + 1)
+        v[0] = 1.0
+        for p in range(m):
+            v[p + 1] = row[margin.members[p]]
+        for p in range(m + 1):
+            z[p] = dot(R[p, : m + 1], v)
+        left, terms = row[i], abs(row[i])
+        for p in range(m + 1):
+            left -= v[p] * z[p]
+            terms += abs(v[p] * z[p])
+        if left <= DEPENDENT * terms:
+            return False
+        for p in range(m + 1):
+            for q in range(m + 1):
+                R[p, q] += z[p] * z[q] / left
+        for p in range(m + 1):
+            R[p, m + 1] = R[m + 1, p] = -z[p] / left
+        R[m + 1, m + 1] = 1.0 / left
+    margin.members[m] = i
+    margin.counts[M] = m + 1
+    margin.side[i] = FREE
+    return True
+
+
+@compiled
+def _part(margin, p, side):
+    """Take the p-th member out of the margin set."""
+    m = margin.counts[M]
+    R = margin.R
+    margin.side[margin.members[p]] = side
+    if m > 1:
+        k = p + 1
+        pivot = R[k, k]
+        for a in range(m + 1):
+            if a != k:
+                factor = R[a, k] / pivot
+                for b in range(m + 1):
+                    if b != k:
+                        R[a, b] -= factor * R[k, b]
+        for a in range(k, m):
+            for b in range(m + 1):
+                R[a, b] = R[a + 1, b]
+        for b in range(k, m):
+            for a in range(m):
+                R[a, b] = R[a, b + 1]
+    for q in range(p, m - 1):
+        margin.members[q] = margin.members[q + 1]
+    margin.counts[M] = m - 1
+
+
+@compiled
+def _place_of(margin, i):
+    for p in range(margin.counts[M]):
+        if margin.members[p] == i:
+            return p
+    return NONE
+
+
+@compiled
+def leave_margin(margin, i):
+    """Take slot i, whose box is a point, out of the margin set."""
+    _part(margin, _place_of(margin, i), LOW)
+
+
+@compiled
+def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
+    """Make slot i free. While it depends on the margin set it trades coefficients with it, rising where toward > 0.
+
+    Returns the slot that stays on, or goes to, its bound last, or NONE if i could join at once.
+    """
+    for _ in range(margin.counts[M] + 1):
+        row = cached_row(kernel, points, cache, i, NONE)
+        if _join(margin, row, i):
+            return NONE
+        m = margin.counts[M]
+        v = np.empty(m)
+        for p in range(m):
+            total = margin.R[p + 1, 0]
+            for q in range(m):
+                total += margin.R[p + 1, q + 1] * row[margin.members[q]]
+            v[p] = total
+        room = upper[i] - alpha[i] if toward > 0 else alpha[i] - lower[i]
+        stopped = NONE
+        for p in range(m):
+            s = margin.members[p]
+            rate = -v[p] if toward > 0 else v[p]
+            if abs(rate) > 1e-12:
+                limit = (upper[s] - alpha[s]) / rate if rate > 0 else (lower[s] - alpha[s]) / rate
+                if limit < room:
+                    room, stopped = max(limit, 0.0), p
+        step = room if toward > 0 else -room
+        # Decision values stay; g is moved by what rounding leaves, so that it stays true.
+        n = points.used[0]
+        for t in range(n):
+            g[t] -= step * row[t]
+        for p in range(m):
+            s = margin.members[p]
+            alpha[s] = min(max(alpha[s] - step * v[p], lower[s]), upper[s])
+            other = cached_row(kernel, points, cache, s, i)
+            for t in range(n):
+                g[t] += step * v[p] * other[t]
+        if stopped == NONE:
+            alpha[i] = upper[i] if toward > 0 else lower[i]
+            margin.side[i] = HIGH if toward > 0 else LOW
+            return i
+        alpha[i] = min(max(alpha[i] + step, lower[i]), upper[i])
+        s = margin.members[stopped]
+        rate = -v[stopped] if toward > 0 else v[stopped]
+        alpha[s] = upper[s] if rate > 0 else lower[s]
+        _part(margin, stopped, HIGH if rate > 0 else LOW)
+    return i
+
+
+@compiled
+def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, goal_lower, goal_upper, events_max):
+    """Follow the optimum while q changes by dq (n,) and the bounds go to their goals (n,).
+
+    b: (1,) view of the bias. live (n,) uint8. Returns DONE, CROWDED (the margin set needs a larger R) or STUCK, and the
+    part of the way that was gone; bounds stand where they are then.
+    """
+    n = g.shape[0]
+    l0, u0 = lower.copy(), upper.copy()
+    dl, du = goal_lower - l0, goal_upper - u0
+    drive = np.zeros(n)  # sum over points on moving bounds of their rate times their kernel row
+    demand = 0.0
+    for s in range(n):
+        if live[s] == 0 or margin.side[s] == FREE:
+            continue
+        if l0[s] == u0[s]:  # a box that is a point: which bound it stands on is r's choice
+            margin.side[s] = HIGH if g[s] - b[0] > 0.0 else LOW
+        rate = dl[s] if margin.side[s] == LOW else du[s]
+        if rate != 0.0:
+            demand -= rate
+            row = cached_row(kernel, points, cache, s, NONE)
+            for t in range(n):
+                drive[t] += rate * row[t]
+    dg = np.zeros(n)
+    tau = 0.0
+    for _ in range(events_max):
+        m = margin.counts[M]
+        if m == margin.members.shape[0]:
+            return CROWDED, tau
+        margin.counts[EVENTS] += 1
+        db = 0.0
+        if m == 0 and demand != 0.0:
+            # Nobody can take up what the bounds demand: b moves until the first point that may move is free.
+            first, least = NONE, np.inf
+            for s in range(n):
+                may_move = upper[s] > lower[s] or du[s] > dl[s]
+                if live[s] != 0 and may_move and margin.side[s] == (LOW if demand > 0.0 else HIGH):
+                    r = abs(g[s] - b[0])
+                    if r < least:
+                        first, least = s, r
+            if first == NONE:
+                return STUCK, tau
+            b[0] = g[first]
+            rate = dl[first] if margin.side[first] == LOW else du[first]
+            row = cached_row(kernel, points, cache, first, NONE)
+            _leave_bound(drive, row, rate, n)
+            demand += rate
+            _join(margin, row, first)
+            continue
+        scale = 0.0
+        for t in range(n):
+            dg[t] = dq[t] - drive[t]
+            scale = max(scale, abs(dg[t]))
+        dalpha = np.zeros(m)
+        if m > 0:
+            wanted = np.empty(m + 1)
+            wanted[0] = demand
+            for q in range(m):
+                wanted[q + 1] = dg[margin.members[q]]
+            db = dot(margin.R[0, : m + 1], wanted)
+            for p in range(m):
+                dalpha[p] = dot(margin.R[p + 1, : m + 1], wanted)
+            for p in range(m):
+                if dalpha[p] != 0.0:
+                    row = cached_row(kernel, points, cache, margin.members[p], NONE)
+                    scale += abs(dalpha[p]) * row[margin.members[p]]
+                    for t in range(n):
+                        dg[t] -= dalpha[p] * row[t]
+        noise = RATE_LEAST * (scale + abs(db))
+        step, event, to_side, fastest = 1.0 - tau, NONE, FREE, 0.0
+        for p in range(m):
+            s = margin.members[p]
+            up_rate, down_rate = dalpha[p] - du[s], dalpha[p] - dl[s]
+            quiet = 1e-12 * abs(dalpha[p])
+            if up_rate > quiet:
+                t = max(0.0, (upper[s] - alpha[s]) / up_rate)
+                if t < step or (t == step and event != NONE and up_rate > fastest):
+                    step, event, to_side, fastest = t, s, HIGH, up_rate
+            if down_rate < -quiet:
+                t = max(0.0, (lower[s] - alpha[s]) / down_rate)
+                if t < step or (t == step and event != NONE and -down_rate > fastest):
+                    step, event, to_side, fastest = t, s, LOW, -down_rate
+        for s in range(n):
+            if live[s] == 0 or margin.side[s] == FREE or (l0[s] == u0[s] and dl[s] == du[s]):
+                continue
+            rate = dg[s] - db
+            if (margin.side[s] == LOW and rate > noise) or (margin.side[s] == HIGH and rate < -noise):
+                t = max(0.0, (b[0] - g[s]) / rate)
+                if t < step:
+                    step, event, to_side = t, s, FREE
+        tau += step
+        for t in range(n):
+            g[t] += step * dg[t]
+        b[0] += step * db
+        for p in range(m):
+            alpha[margin.members[p]] += step * dalpha[p]
+        done = event == NONE
+        for s in range(n):
+            lower[s] = goal_lower[s] if done else l0[s] + tau * dl[s]
+            upper[s] = goal_upper[s] if done else u0[s] + tau * du[s]
+            if live[s] != 0:
+                if margin.side[s] == FREE:
+                    alpha[s] = min(max(alpha[s], lower[s]), upper[s])
+                else:
+                    alpha[s] = lower[s] if margin.side[s] == LOW else upper[s]
+        if done:
+            return DONE, 1.0
+        if to_side == FREE:
+            was = margin.side[event]
+            before = margin.side.copy()
+            admit(kernel, points, cache, margin, alpha, g, lower, upper, event, 1 if was == LOW else -1)
+            for s in range(n):
+                if margin.side[s] != before[s]:
+                    old = 0.0 if before[s] == FREE else (dl[s] if before[s] == LOW else du[s])
+                    new = 0.0 if margin.side[s] == FREE else (dl[s] if margin.side[s] == LOW else du[s])
+                    if old != new:
+                        _leave_bound(drive, cached_row(kernel, points, cache, s, NONE), old - new, n)
+                        demand += old - new
+        else:
+            _part(margin, _place_of(margin, event), to_side)
+            alpha[event] = lower[event] if to_side == LOW else upper[event]
+            rate = dl[event] if to_side == LOW else du[event]
+            if rate != 0.0:
+                _leave_bound(drive, cached_row(kernel, points, cache, event, NONE), -rate, n)
+                demand -= rate
+    return STUCK, tau
+
+
+@compiled
+def _leave_bound(drive, row, rate, n):
+    """A point on a moving bound no longer moves at `rate`."""
+    if rate != 0.0:
+        for t in range(n):
+            drive[t] -= rate * row[t]
+
+
+@compiled
+def refine(kernel, points, cache, margin, alpha, g, b, lower, upper):
+    """One Newton step of the margin set towards r = 0 and sum(alpha) = 0: takes away what rounding left."""
+    m = margin.counts[M]
+    if m == 0:
+        return
+    n = g.shape[0]
+    total = 0.0
+    for s in range(n):
+        total -= alpha[s]
+    changes = np.zeros(m + 1)
+    for p in range(m + 1):
+        changes[p] = margin.R[p, 0] * total
+        for q in range(m):
+            changes[p] += margin.R[p, q + 1] * (g[margin.members[q]] - b[0])
+    b[0] += changes[0]
+    for p in range(m):
+        s = margin.members[p]
+        moved = min(max(alpha[s] + changes[p + 1], lower[s]), upper[s])
+        change, alpha[s] = moved - alpha[s], moved
+        row = cached_row(kernel, points, cache, margin.members[p], NONE)
+        for t in range(n):
+            g[t] -= change * row[t]
