@@ -1,7 +1,7 @@
 """Averaged tracking SVMs (Usunier, Bordes and Bottou, AISTATS 2010): an approximate optimum after every example.
 
 Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha over the box (0, C w_class) for y = +1,
-(-C w_class, 0) for y = -1. There is no bias, so no equality constraint: steps move one coefficient (solvers/ascent.py).
+(-C w_class, 0) for y = -1. There is no bias, so no equality constraint: a step moves one coefficient.
 At each time step a fixed number K of such updates is spent on points drawn at random, and what predicts is the mean of
 the K iterates of that time step. Arrays: solvers/machine.py, with b = 0 and the extremes unused, and
 
@@ -27,15 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers import ascent, smo
 from solvers import machine as m
-from solvers.ascent import optimum, subtract_row
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.dual import DualExpansion
+from solvers.dual import HOLES_PART, DualExpansion
 from solvers.kernels import Kernel
-from solvers.lasvm import DONE, HOLES_MIN, HOLES_PART, NEEDS_COMPACTION, NEEDS_ROOM, find_key
-from solvers.machine import IDLE, LEARNED, LIVE, STEPS, Machine, dot, enter, leave, note_change
+from solvers.lasvm import DONE, HOLES_MIN, NEEDS_COMPACTION, NEEDS_ROOM
+from solvers.machine import HINGE, IDLE, LEARNED, LIVE, STEPS, Machine, dot, enter, find_key, leave, note_change
 from solvers.points import USED, append_point, has_room, pop_point
 from solvers.random import random_below
 from solvers.rowcache import VALUES, cached_row, drop_row, forget_slot
@@ -51,10 +49,26 @@ K_MAX = 10_000
 class Parameters(NamedTuple):
     """updates: K, 0 for none; process: update the new example first; expansion_only: drop what has no coefficient."""
 
+    tol: float
     updates: int
     process: bool
     expansion_only: bool
     points_max: int
+
+
+@compiled
+def optimum(g, alpha, lower, upper, curvature):
+    """Where W is largest along one coordinate, within the box (eq. 3, by K_ii). Without curvature that is a bound."""
+    if g == 0.0:
+        return alpha
+    return min(max(alpha + g / curvature, lower), upper)
+
+
+@compiled
+def subtract_row(g, step, row):
+    """g -= step K_s, for the kernel row K_s (n,) of a point whose coefficient moved by `step`."""
+    for s in range(g.shape[0]):
+        g[s] -= step * np.float64(row[s])
 
 
 @compiled
@@ -187,6 +201,7 @@ def learn_rows(
     """
     columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
     f = np.zeros(columns)
+    stance = np.full(columns, HINGE, np.int8)
     touched = np.empty(smooth.shape[1] + updates + 1, np.int64)
     averaged = averaged_slots(machine, smooth, points.used[USED], touched)
     for r in range(begin, classes.shape[0]):
@@ -221,7 +236,7 @@ def learn_rows(
                 pop_point(points)
                 forget_slot(cache, k)
                 continue
-            enter(machine, k, classes[r], keys[r], bounds[classes[r]], f)
+            enter(machine, k, classes[r], keys[r], bounds[classes[r]], f, stance)
             for c in range(columns):
                 smooth[c, k] = 0.0
                 machine.best_i[c] = NONE
@@ -274,6 +289,7 @@ class TrackingSVM(DualExpansion):
     `finish` leaves, and at which "batch" ends its rounds; > 0.
     """
 
+    biased = False
     smooth: Array
 
     def __init__(
@@ -295,8 +311,8 @@ class TrackingSVM(DualExpansion):
         super().__init__(kernel, dim, **shared)
         self.algorithm = algorithm
         self.K = int(K)
-        self.tol = tol
         self.parameters = Parameters(
+            tol=float(tol),
             updates=0 if algorithm == "batch" else self.K,
             process=algorithm in (2, "cached"),
             expansion_only=algorithm == "cached",
@@ -323,8 +339,7 @@ class TrackingSVM(DualExpansion):
         else:
             self.smooth[:columns] = old
         machine = super()._widened(classes)
-        machine.b[:], machine.delta[:] = 0.0, 0.0
-        machine.best_i[:], machine.best_j[:] = NONE, NONE
+        self._forget_extremes(machine)
         return machine
 
     # -- learning -------------------------------------------------------------------------------------------------
@@ -352,7 +367,7 @@ class TrackingSVM(DualExpansion):
 
     def _update_all(self) -> None:
         for _ in range(self.K):
-            if self._violation(self.machine.alpha, self.machine.g) <= self.tol:
+            if self._violation(self.machine.alpha, self.machine.g) <= self.parameters.tol:
                 break
             random_updates(
                 self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, self.live
@@ -364,21 +379,20 @@ class TrackingSVM(DualExpansion):
 
         The optimum then predicts: the average is of the next time step.
         """
-        if self.live < self.slots:
-            self.compact()
-        n, machine = self.slots, self.machine
-        steps, converged = 0, True
-        for c in range(self.columns):
-            box = smo.Box(*(getattr(machine, name)[c, :n] for name in smo.Box._fields))
-            done = ascent.solve(self.kernel, self.points, self.cache, box, self.dim, self.tol)
-            steps, converged = steps + done.steps, converged and done.converged
-        machine.counts[STEPS] += steps
-        m.list_idle_anew(machine, n)
-        self.smooth[:, :n] = machine.alpha[:, :n]
+        finish = self._optimise(self.parameters.tol)
         if self.parameters.expansion_only:
-            drop_idle(self.cache, machine)
+            drop_idle(self.cache, self.machine)
             self.compact()
-        return Finish(steps, converged)
+        return finish
+
+    def _settled(self) -> None:
+        self._forget_extremes(self.machine)
+        self.smooth[:] = self.machine.alpha
+
+    @staticmethod
+    def _forget_extremes(machine: Machine) -> None:
+        machine.b[:], machine.delta[:] = 0.0, 0.0
+        machine.best_i[:], machine.best_j[:] = NONE, NONE
 
     # -- reading --------------------------------------------------------------------------------------------------
 

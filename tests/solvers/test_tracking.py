@@ -3,16 +3,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import lsq_linear
 from streams import two_moons
 
 from solvers import machine as m
-from solvers.ascent import optimum
 from solvers.direction import NONE
 from solvers.kernels import make_kernel
 from solvers.random import random_below
 from solvers.rows import rows_from_dense
-from solvers.tracking import ALGORITHMS, TrackingSVM
+from solvers.tracking import ALGORITHMS, TrackingSVM, optimum
 
 ONLINE = (1, 2, "cached")
 RBF = make_kernel("rbf", 1.0)
@@ -113,7 +111,7 @@ def test_invariants_hold_after_every_micro_batch(seed, classes, algorithm, C, K,
     finish = solver.finish()
     check_invariants(solver, X)
     assert finish.converged
-    assert solver.certificate()["kkt_violation"] <= solver.tol
+    assert solver.certificate()["kkt_violation"] <= 1e-3
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -158,13 +156,6 @@ def test_the_gap_is_bounded_by_the_rise_that_the_next_update_promises(seed, t, d
     assert (primal - dual) / (C * t) <= np.sqrt(2 * rise) + rise / C + 1e-6
 
 
-def box_optimum(K, y, C):
-    """argmax alpha.y - 1/2 alpha.K.alpha over the box: with K = L L', least squares |L' alpha - L^-1 y| by bounds."""
-    L = np.linalg.cholesky(K)
-    bounds = np.minimum(0, C * y), np.maximum(0, C * y)
-    return lsq_linear(L.T, np.linalg.solve(L, y), bounds, method="bvls", tol=1e-14).x
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("C", [1.0, 30.0])
 def test_finished_is_the_optimum_over_the_points_held(algorithm, C):
@@ -175,8 +166,9 @@ def test_finished_is_the_optimum_over_the_points_held(algorithm, C):
     points = solver.machine.key[held(solver)]
     assert solver.finish().converged
     K = naive.gram("rbf", X, gamma=4.0)
-    alpha = box_optimum(K[np.ix_(points, points)], y[points].astype(float), C)
-    optimal = alpha @ y[points] - alpha @ K[np.ix_(points, points)] @ alpha / 2
+    part, labels = K[np.ix_(points, points)], y[points]
+    alpha = naive.box_optimum(part, labels, np.minimum(0, C * labels), np.maximum(0, C * labels))
+    optimal = alpha @ labels - alpha @ part @ alpha / 2
     certificate = solver.certificate()
     assert certificate["dual"] == pytest.approx(optimal, rel=1e-7)
     assert certificate["gap"] == pytest.approx(0, abs=1e-4)
