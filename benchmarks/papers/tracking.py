@@ -70,9 +70,7 @@ class BatchCounterpart(TrackingSVM):
 
     def ascend(self, updates):
         """So many updates of examples drawn at random."""
-        random_updates(
-            self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, updates
-        )  # fmt: skip
+        random_updates(self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, updates)
         self.smooth[:] = self.machine.alpha
 
 
