@@ -8,8 +8,9 @@ iterates of that time step. Arrays: solvers/machine.py, with b = 0, delta = 0 an
 smooth  (columns, cap) float64  the averaged coefficients; they differ from alpha in the points just updated only
 
 Algorithm 1 draws from all examples seen; so all are points, and the gradient of each is kept (section 5.1): a draw
-that has nothing to update, as most have, costs no kernel row. On Adult that halves the kernel values with K = 10 and
-leaves a twentieth of them with K = 100. Algorithm 2 updates the new example first, outside the average (PROCESS). The
+that has nothing to update, as most have, costs nothing. Computed at each draw, gradients would take twice the kernel
+values on Adult with K = 10 and twenty times with K = 100, or, if no value were ever forgotten, half of them, but still
+a sum over all support vectors a draw. Algorithm 2 updates the new example first, outside the average (PROCESS). The
 cached variant (section 5.2) is Algorithm 2 over the kernel expansion alone. The batch counterpart (section 6) takes
 all examples at once.
 
