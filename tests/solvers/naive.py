@@ -17,6 +17,54 @@ def kernel_value(name, x, z, gamma=1.0, degree=3, coef0=0.0):
     return math.exp(-gamma * sum(abs(a - b) for a, b in zip(x, z, strict=True)))
 
 
+class NaiveTracking:
+    """One column of averaged tracking as the paper lists it; no K_ii is 0.
+
+    slots: the example that stands in each slot, None where it has gone. draw: (slots in use) -> a slot.
+    alpha, average: dictionaries over the examples held.
+    """
+
+    def __init__(self, K, y, C, updates, algorithm, draw):
+        self.K, self.y, self.C, self.updates, self.algorithm, self.draw = K, y, C, updates, algorithm, draw
+        self.slots, self.alpha, self.average = [], {}, {}
+
+    def decision(self, alpha, k):
+        return sum(alpha[s] * self.K[s, k] for s in alpha)
+
+    def update(self, i):
+        g = self.y[i] - self.decision(self.alpha, i)
+        lower, upper = min(0.0, self.C * self.y[i]), max(0.0, self.C * self.y[i])
+        self.alpha[i] = min(max(self.alpha[i] + g / self.K[i, i], lower), upper)
+
+    def drop(self, i):
+        del self.alpha[i]
+        self.slots[self.slots.index(i)] = None
+
+    def learn(self, k):
+        score = self.decision(self.average, k)
+        cached = self.algorithm == "cached"
+        if cached:
+            for i in [i for i in self.alpha if self.alpha[i] == 0.0]:
+                self.drop(i)
+        self.slots.append(k)
+        self.alpha[k] = 0.0
+        if self.algorithm != 1:
+            self.update(k)
+        if cached and self.alpha[k] == 0.0:
+            self.drop(k)
+            self.slots.pop()
+        iterates = []
+        for _ in range(self.updates if self.alpha else 0):
+            i = None
+            while i is None:
+                i = self.slots[self.draw(len(self.slots))]
+            if not (cached and self.alpha[i] == 0.0):
+                self.update(i)
+            iterates.append(dict(self.alpha))
+        self.average = {i: sum(a[i] for a in iterates) / self.updates for i in self.alpha}
+        return score
+
+
 NEAR = 1e-9
 
 
