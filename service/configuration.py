@@ -69,6 +69,21 @@ class RampConfiguration(GapConfiguration):
     )
 
 
+class TrackingConfiguration(BoxConfiguration):
+    """Averaged tracking: K random coordinate updates an example."""
+
+    solver: Literal["tracking-1", "tracking-2", "tracking-cached", "tracking-batch"]
+    tol: Tolerance = Field(1e-3, description="of the finishing step")
+    K: int = Field(10, ge=1, le=10_000, description="updates an example; in tracking-batch, rounds at most")
+
+
+class ExactConfiguration(BoxConfiguration):
+    """Exact incremental and decremental learning."""
+
+    solver: Literal["exact"]
+    precision: Literal["float64"] = "float64"
+
+
 class PerceptronConfiguration(Configuration):
     """The kernel perceptron, and the one that predicts with the average of its coefficients."""
 
@@ -138,6 +153,8 @@ KINDS: tuple[type[Configuration], ...] = (
     FullConfiguration,
     GapConfiguration,
     RampConfiguration,
+    TrackingConfiguration,
+    ExactConfiguration,
     PerceptronConfiguration,
     BudgetConfiguration,
     BudgetPerceptronConfiguration,

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from solvers.batch import SMO
+from solvers.exact import ExactSVM
 from solvers.features import FOGD
 from solvers.gap import GapSVM
 from solvers.kernels import Kernel
@@ -23,6 +26,7 @@ from solvers.perceptrons import (
 )
 from solvers.projections import NOGD, Projectron, ProjectronPlusPlus
 from solvers.solver import Solver
+from solvers.tracking import TrackingSVM
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,11 @@ SOLVERS: Mapping[str, Entry] = {
     "full": Entry(GapSVM, {"loss": "hinge", "idle_max": None}),
     "lasvm-nc": Entry(GapSVM, {"loss": "ramp"}, _CLEANED),
     "lasvm-i": Entry(GapSVM, {"loss": "filter"}, _CLEANED),
+    "tracking-1": Entry(TrackingSVM, {"algorithm": 1}),
+    "tracking-2": Entry(TrackingSVM, {"algorithm": 2}),
+    "tracking-cached": Entry(TrackingSVM, {"algorithm": "cached"}),
+    "tracking-batch": Entry(TrackingSVM, {"algorithm": "batch"}),
+    "exact": Entry(ExactSVM, {"dtype": np.float64}),
     "perceptron": Entry(Perceptron),
     "averaged-perceptron": Entry(AveragedPerceptron),
     "budget-perceptron": Entry(BudgetPerceptron, {}, _BUDGETED),
@@ -64,7 +73,7 @@ def make_solver(name: str, kernel: Kernel, dim: int, **parameters: Any) -> Solve
     if name not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
     entry = SOLVERS[name]
-    doubled = sorted(entry.fixed.keys() & parameters.keys())
-    if doubled:
-        raise ValueError(f"{name} fixes {', '.join(doubled)}")
-    return entry.make(kernel, dim, **entry.fixed, **parameters)
+    wrong = sorted(p for p in entry.fixed.keys() & parameters.keys() if entry.fixed[p] != parameters[p])
+    if wrong:
+        raise ValueError(f"{wrong[0]} of {name} must be {entry.fixed[wrong[0]]}, got {parameters[wrong[0]]}")
+    return entry.make(kernel, dim, **{**parameters, **entry.fixed})

@@ -1,8 +1,8 @@
 """Path following for one column: how the optimum moves while its problem does.
 
 The problem is max alpha.q - 1/2 alpha.K.alpha over sum(alpha) = 0, lower <= alpha <= upper, with q, lower and upper
-going in a straight line from where the optimum is known to where it is wanted. Between two events the optimum moves in a
-straight line, too: coefficients of the margin set (the free points) keep r = g - b at zero, all others stay on their
+going in a straight line from where the optimum is known to where it is wanted. Between two events the optimum moves in
+a straight line, too: coefficients of the margin set (the free points) keep r = g - b at zero, all others stay on their
 bounds. An event is a free point that meets a bound, or a point on a bound whose r reaches zero (Diehl and Cauwenberghs,
 IJCNN 2003, sections II to IV: there each kind of change has its own equations; a new point is a box that opens, a point
 unlearned one that closes, another C a box that grows, another kernel a change of q).

@@ -16,8 +16,7 @@ names = pytest.mark.parametrize("name", SOLVERS)
 def stream_of(name, X, classes, **changes):
     """A stream into a solver of this name, with its small parameters, in its first allowed precision."""
     parameters = {"C": 10.0, **SOLVERS[name].trial, **changes}
-    if SOLVERS[name].fixed.get("dtype") or name == "exact":
-        parameters["dtype"] = np.float64
+    parameters["dtype"] = SOLVERS[name].fixed.get("dtype", np.float32)
     return Stream(X, classes, name=name, **parameters)
 
 
