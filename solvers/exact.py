@@ -2,7 +2,8 @@
 
 C. Diehl and G. Cauwenberghs, SVM Incremental Learning, Adaptation and Optimization, IJCNN 2003. Examples are learned
 and unlearned, one or many at once, and C, class weights and the kernel's parameter are changed, without starting over:
-each is a straight line from a problem whose optimum is known (solvers/path.py). After each the KKT conditions hold to 1e-8.
+each is a straight line from a problem whose optimum is known (solvers/path.py). After each the KKT conditions hold to
+1e-8.
 
 Signs: alpha is signed and g = y - K alpha as everywhere here; the paper's alpha and g are y alpha and -y (g - b).
 """
