@@ -10,7 +10,7 @@ from running import ROOT, RunningServer
 from hinged.cli import cli
 from service import errors
 from service.app import create_app
-from service.configuration import Configuration
+from service.configuration import KINDS, SOLVER_NAMES
 from service.model import FORMAT
 from service.settings import Settings
 
@@ -18,7 +18,8 @@ DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
 )
-HTTP, SETTINGS, README = ((ROOT / name).read_text() for name in ("docs/http.md", "docs/settings.md", "README.md"))
+TABLES = ("docs/http.md", "docs/settings.md", "docs/solvers.md", "README.md")
+HTTP, SETTINGS, SOLVERS, README = ((ROOT / name).read_text() for name in TABLES)
 METHODS = ("get", "put", "post", "delete", "patch")
 
 
@@ -65,8 +66,15 @@ def _below(kind):
 
 
 def test_each_part_of_a_configuration_is_explained():
-    found = {row[0].strip("`").split(".")[0] for row in rows(README.split("## A model's configuration", 1)[1])}
-    assert found >= set(Configuration.model_fields)
+    found = {row[0].strip("`") for row in rows(README.split("## A model's configuration", 1)[1])}
+    own = {row[0].strip("`") for row in rows(SOLVERS.split("## Parameters", 1)[1])}
+    for kind in KINDS:
+        assert found | own >= set(kind.model_fields)
+
+
+def test_each_solver_is_named():
+    named = {name.strip("` ") for row in rows(SOLVERS) for name in row[0].split(",")}
+    assert named >= set(SOLVER_NAMES)
 
 
 def test_each_command_is_named_in_the_readme():
