@@ -3,22 +3,25 @@
 BSCA (algorithm 2) ascends in each column the dual W(alpha) = alpha.y - 1/2 alpha.K.alpha in the box (0, C w_class) for
 y = +1, (-C w_class, 0) for y = -1, one example at a time:
 
-    alpha_i <- clip(alpha_i + (y_i - f(x_i)) / K_ii),   f = sum_s beta_s k(x_s, .) + the change of alpha_i k(x_i, .)
+    alpha_i <- clip(alpha_i + (y_i - f(x_i)) / K_ii),   f = sum_s beta_s k(x_s, .),
+
+and the change of alpha_i is added to f as the coefficient of a further point x_i.
 
 BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) descends lambda / 2 |w|^2 + the mean hinge loss with the
 rate 1 / (lambda t): beta <- (1 - 1/t) beta, and y_i / (lambda t) more at x_i where y_i f(x_i) < 1.
 
 Both keep f on at most B points: where one more would come, two are merged into one (solvers/merging.py), or one goes
-and is projected onto the others (solvers/projecting.py) or forgotten. The coefficients beta of the points are `alpha` of
-solvers/coefficients.py; those of the examples, which the box bounds, stand in solvers/memory.py.
+and is projected onto the others (solvers/projecting.py) or forgotten. The coefficients beta of the points are `alpha`
+of solvers/coefficients.py; those of the examples, which the box bounds, stand in solvers/memory.py.
 
 Where this differs from the paper, since as printed BSCA's accuracy swings from one example to the next and falls from
-pass to pass (both can be switched off):
+pass to pass, and BSGD's swings too; the first two can be switched off:
 
-- A step is at most step_max / sqrt(1 + t / step_decay) long, in units of 1 / K_ii, at the t-th example. Where kernel
-  values are all alike a whole coordinate step on one example moves f everywhere: the paper's C = 32 is no bound.
+- A step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long at the t-th example. Where
+  kernel values are all alike, one example's whole step moves f everywhere, and only long after does C bound it.
 - What predicts is `smooth`, a running average of beta over about `averaging` examples, which is merged and projected
-  along with beta (weights: Shamir and Zhang, ICML 2013, section 4, with eta = 3, until the window is full).
+  along with beta. Its weights are those of Shamir and Zhang, ICML 2013, section 4, with eta = 3, until the window is
+  full, and exponential from then on.
 - An example at the very place of a point of its class adds to its coefficient instead of coming in a second time: what
   algorithm 2 needs for points visited again, and what a merge would do without any degradation.
 """
@@ -30,30 +33,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import memory as mem
-from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, leave, sign_of
+from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.kernels import RBF, Kernel, kernel_row, point_row, row_norm
+from solvers.kernels import RBF, Kernel, kernel_row
 from solvers.machine import LIVE, dot
-from solvers.memory import Memory, keep_row, place_of, take_place
-from solvers.merging import find_partner, join, place, products, table_of
-from solvers.points import POOL_USED, USED, append_point, pop_point
-from solvers.projecting import RIDGES, factor_append, project
+from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way
+from solvers.memory import keep_row, place_of, take_place
+from solvers.merging import MERGING
+from solvers.points import POOL_USED, USED, append_point, has_room
+from solvers.projecting import RIDGES, factor_append
 from solvers.random import random_below
 from solvers.rows import Rows
 from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader
 
 Array = np.ndarray[Any, Any]
 
-MAINTENANCE = ("remove", "project", "merge")
-REMOVE, PROJECT, MERGE = range(3)
-MERGING = ("table", "golden")
-
 DONE, NEEDS_ROOM, NEEDS_COMPACTION, NEEDS_PLACES, NEEDS_ROW_ROOM = range(5)
 HOLES_MIN = 16
 HOLES_PART = 4  # holes are compacted away when there is one for four points of the budget
 
-VISITED, MAINTAINED = range(2)  # places in Upkeep.counts
 BUDGET_MAX = 20_000
 ETA = 3.0
 
@@ -61,101 +60,20 @@ ETA = 3.0
 class Parameters(NamedTuple):
     """What compiled code takes of the constructors' parameters; 0 stands for none.
 
-    rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_max, step_decay: the bound on a
-    step, in units of 1 / K_ii.
+    rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_*: the bound on a step, in units
+    of 1 / K_ii. recent: rows kept for extra_steps.
     """
 
     budget: int
-    maintenance: int
     dim: int
     ridge: float
     rate: float
     window: float
     step_max: float
     step_decay: float
+    step_least: float
     extra_steps: int
     recent: int
-
-
-class Upkeep(NamedTuple):
-    """What budget maintenance keeps besides the points.
-
-    table        (GRID + 1, GRID + 1) float64, or (0, 0)   h of a merge (solvers/merging.py)
-    factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (solvers/projecting.py)
-    degradation  (1,) float64                              weight degradation, summed over all maintenance
-    counts       (2,) int64                                examples visited (t of the papers), points made way
-    """
-
-    table: Array
-    factor: Array
-    degradation: Array
-    counts: Array
-
-
-@compiled
-def smallest(points, machine, n, passed):
-    """The slot of 0..n, not `passed`, with the least |alpha|^2 k(x, x) over the columns, and that; or NONE."""
-    best, least = NONE, np.inf
-    for s in range(n):
-        if machine.class_of[s] != NONE and not passed[s]:
-            size = 0.0
-            for c in range(machine.alpha.shape[0]):
-                size += machine.alpha[c, s] * machine.alpha[c, s]
-            size *= points.selves[s]
-            if size < least:
-                best, least = s, size
-    return best, least
-
-
-@compiled
-def merge(points, machine, table, i, j, kappa):
-    """Replace points i and j by their best single one; returns the weight degradation. There must be room."""
-    aa, bb, ab = products(machine.alpha, i, j)
-    h, degradation = place(table, aa, bb, ab, kappa, False)
-    p, q = kappa ** ((1.0 - h) * (1.0 - h)), kappa ** (h * h)
-    first = points.used[POOL_USED]
-    # The new row is written where it will stand.
-    size = join(points, i, j, h, points.indices[first:], points.values[first:])
-    indices, values = points.indices[first : first + size], points.values[first : first + size]
-    norm = values.dtype.type(0.0)
-    for v in values:
-        norm += v * v
-    z = append_point(points, indices, values, norm, points.selves[j])
-    enter(machine, z, machine.class_of[j], max(machine.key[i], machine.key[j]))
-    for c in range(machine.alpha.shape[0]):
-        machine.alpha[c, z] = machine.alpha[c, i] * p + machine.alpha[c, j] * q
-        machine.smooth[c, z] = machine.smooth[c, i] * p + machine.smooth[c, j] * q
-    leave(machine, i)
-    leave(machine, j)
-    return degradation
-
-
-@compiled
-def make_way(kernel, points, machine, upkeep, parameters, spread, row):
-    """Budget maintenance (algorithm 1): one point less, at the cost of some weight degradation."""
-    n = points.used[USED]
-    passed = np.zeros(n, np.bool_)
-    i, degradation = smallest(points, machine, n, passed)
-    upkeep.counts[MAINTAINED] += 1
-    if parameters.maintenance == PROJECT:
-        degradation = project(upkeep.factor, machine, i, n)
-    elif parameters.maintenance == MERGE and degradation > 0.0:
-        candidate = i
-        while candidate != NONE:
-            point_row(kernel, points, candidate, points, 0, n, spread, row)
-            machine.counts[VALUES] += n
-            partner = find_partner(upkeep.table, machine.alpha, machine.class_of, candidate, row, n)
-            if partner != NONE:
-                upkeep.degradation[0] += merge(points, machine, upkeep.table, candidate, partner, float(row[partner]))
-                return
-            # The only point of its side stays, if another one finds a partner.
-            passed[candidate] = True
-            candidate = smallest(points, machine, n, passed)[0]
-    upkeep.degradation[0] += degradation
-    leave(machine, i)
-    if i == n - 1:
-        # Not yet visible to a reader only where it is the example just learned, which is always the newest.
-        pass
 
 
 @compiled
@@ -172,7 +90,7 @@ def ascent_step(y, f, old, bound, self_value, t, parameters):
     """The change of alpha_i of BSCA (algorithm 2), with the bound on its length."""
     step = 1.0 - y * f
     if parameters.step_max > 0.0:
-        longest = parameters.step_max / np.sqrt(1.0 + t / parameters.step_decay)
+        longest = max(parameters.step_max / np.sqrt(1.0 + t / parameters.step_decay), parameters.step_least)
         step = min(max(step, -longest), longest)
     return y * min(max(y * old + step / self_value, 0.0), bound) - old
 
@@ -182,7 +100,7 @@ def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, 
     spread, row, f):  # fmt: skip
     """A step on one example in every column, and budget maintenance; row (n,) is its kernel row, f (K,) = alpha.row.
 
-    f is overwritten by the changes of its coefficients.
+    f becomes the change of the example's coefficients. An example with k(x, x) = 0 cannot change anything.
     """
     columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
     ascending = parameters.rate == 0.0
@@ -208,14 +126,16 @@ def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, 
             memory.alpha[c, at] += f[c]
     s = twin_of(points, machine, own, self_value, row, n)
     if s == NONE:
-        if parameters.maintenance == PROJECT:
-            factor_append(upkeep.factor, machine.counts[LIVE], row, machine.class_of, n, float(self_value), parameters.ridge)
+        if upkeep.maintenance == PROJECT:
+            factor_append(
+                upkeep.factor, machine.counts[LIVE], row, machine.class_of, n, float(self_value), parameters.ridge
+            )
         s = append_point(points, indices, values, norm, self_value)
         enter(machine, s, own, key)
     for c in range(columns):
         machine.alpha[c, s] += f[c]
     while machine.counts[LIVE] > parameters.budget:
-        make_way(kernel, points, machine, upkeep, parameters, spread, row)
+        make_way(kernel, points, machine, upkeep, spread, row)
 
 
 @compiled
@@ -226,6 +146,12 @@ def average(machine, n, t, window):
         alpha, smooth = machine.alpha[c, :n], machine.smooth[c, :n]
         for s in range(n):
             smooth[s] += rho * (alpha[s] - smooth[s])
+
+
+@compiled
+def too_many_holes(points, machine, parameters):
+    """Whether the points should be moved together."""
+    return points.used[USED] - machine.counts[LIVE] > HOLES_MIN + parameters.budget // HOLES_PART
 
 
 @compiled
@@ -246,7 +172,7 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
 
     classes (m,) int64, keys (m,) int64; bounds (classes,) is C w_class, or w_class for BSGD. `visits` are done already
     of row `begin`. scores (m, K) receives the decision values right before each row is learned. Stops before a visit
-    for which there is no room, or too many holes.
+    for which there is no room, and where there are too many holes.
     """
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
@@ -262,42 +188,44 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
             needed = longest + min(2 * longest, parameters.dim)
             if n + 2 > points.start.shape[0] or points.used[POOL_USED] + needed > points.indices.shape[0]:
                 return r, v, NEEDS_ROOM
-            if (n - machine.counts[LIVE]) > HOLES_MIN + parameters.budget // HOLES_PART:
+            if v > 0 and too_many_holes(points, machine, parameters):
                 return r, v, NEEDS_COMPACTION
             if v == 0:
                 if not again and machine.counts[LEARNED] >= memory.key.shape[0] < places_max:
                     return r, v, NEEDS_PLACES
-                if parameters.extra_steps > 0 and (
-                    stored.used[USED] == stored.start.shape[0]
-                    or stored.used[POOL_USED] + last - first > stored.indices.shape[0]
-                ):
+                if parameters.extra_steps > 0 and not has_room(stored, last - first):
                     return r, v, NEEDS_ROW_ROOM
-                kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
-                for c in range(columns):
-                    f[c] = dot(machine.alpha[c, :n], row[:n])
-                    scores[r, c] = dot(machine.smooth[c, :n], row[:n]) if parameters.window > 0.0 else f[c]
-                own, key = classes[r], keys[r]
+                own, key, norm, self_value = classes[r], keys[r], norms[r], selves[r]
+                features, entries = indices[first:last], values[first:last]
                 if not again:
                     seen[own] += 1
                     machine.counts[LEARNED] += 1
                 upkeep.counts[VISITED] += 1
-                visit(kernel, points, machine, memory, upkeep, parameters, bounds[own], own, key,
-                    indices[first:last], values[first:last], norms[r], selves[r], spread, row, f)  # fmt: skip
             else:
                 s = stored.used[USED] - 1 - random_below(random, min(stored.used[USED], parameters.recent))
-                point_row(kernel, stored, s, points, 0, n, spread, row)
-                for c in range(columns):
-                    f[c] = dot(machine.alpha[c, :n], row[:n])
-                own, a, b = memory.class_of[s], stored.start[s], stored.start[s] + stored.length[s]
-                visit(kernel, points, machine, memory, upkeep, parameters, bounds[own], np.int64(own),
-                    memory.number[s], stored.indices[a:b], stored.values[a:b], stored.norm[s], stored.selves[s],
-                    spread, row, f)  # fmt: skip
+                own, key, norm, self_value = (
+                    np.int64(memory.class_of[s]),
+                    memory.number[s],
+                    stored.norm[s],
+                    stored.selves[s],
+                )
+                a, b = stored.start[s], stored.start[s] + stored.length[s]
+                features, entries = stored.indices[a:b], stored.values[a:b]
+            kernel_row(kernel, features, entries, norm, points, 0, n, spread, row)
             machine.counts[VALUES] += n
+            for c in range(columns):
+                f[c] = dot(machine.alpha[c, :n], row[:n])
+                if v == 0:
+                    scores[r, c] = dot(machine.smooth[c, :n], row[:n]) if parameters.window > 0.0 else f[c]
+            visit(kernel, points, machine, memory, upkeep, parameters, bounds[own], own, key,
+                features, entries, norm, self_value, spread, row, f)  # fmt: skip
             longest = max(longest, points.length[points.used[USED] - 1])
             if v == 0 and parameters.extra_steps > 0:
-                keep_row(memory, classes[r], keys[r], indices[first:last], values[first:last], norms[r], selves[r])
+                keep_row(memory, own, key, features, entries, norm, self_value)
         if parameters.window > 0.0:
             average(machine, points.used[USED], upkeep.counts[VISITED], parameters.window)
+        if too_many_holes(points, machine, parameters):
+            return r + 1, 0, NEEDS_COMPACTION
     return classes.shape[0], 0, DONE
 
 
@@ -307,8 +235,8 @@ class BudgetExpansion(CoefficientExpansion):
     budget: points held after any example, from 2 to 20,000; points_max bounds it too, and is never an error here.
     maintenance: what makes way for a point more: "merge" (RBF only), "project" or "remove"; None for "merge" with the
     RBF kernel, else "project". merging: how the place of a merged point is found, by "table" or "golden" section.
-    averaging: examples that the average of the coefficients spans that predict, None to predict with the coefficients
-    themselves.
+    averaging: examples that the running average spans whose coefficients predict, > 0; None to predict with the sharp
+    ones.
     """
 
     def __init__(
@@ -319,7 +247,7 @@ class BudgetExpansion(CoefficientExpansion):
         budget: int = 500,
         maintenance: str | None = None,
         merging: str = "table",
-        averaging: int | None = None,
+        averaging: int | None = 1000,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -338,29 +266,23 @@ class BudgetExpansion(CoefficientExpansion):
         self.budget = min(int(budget), self.points_max)
         self.parameters = Parameters(
             budget=self.budget,
-            maintenance=MAINTENANCE.index(maintenance),
             dim=dim,
             ridge=RIDGES[self.dtype],
             rate=0.0,
             window=float(averaging or 0),
             step_max=0.0,
             step_decay=1.0,
+            step_least=0.0,
             extra_steps=0,
             recent=0,
         )
         self.places_max = 1
         self.memory = mem.empty_memory(0, 1, 0, self.dtype)
-        side = self.budget + 1 if maintenance == "project" else 0
-        self.upkeep = Upkeep(
-            table_of(merging) if maintenance == "merge" else np.zeros((0, 0)),
-            np.zeros((side, side)),
-            np.zeros(1),
-            np.zeros(2, np.int64),
-        )
+        self.upkeep = empty_upkeep(self.budget, maintenance, merging)
 
     @property
     def merges(self) -> int:
-        """How often a point has made way."""
+        """How often two points were merged, or one was projected or removed."""
         return int(self.upkeep.counts[MAINTAINED])
 
     @property
@@ -460,11 +382,12 @@ class BudgetExpansion(CoefficientExpansion):
 class BSCA(BudgetExpansion):
     """Budgeted stochastic coordinate ascent. Other parameters: `BudgetExpansion`.
 
-    averaging None and step_max None give the paper's plain form.
+    With averaging=None and step_max=None it is the paper's plain form.
 
-    step_max: the longest step in units of 1 / k(x, x), > 0, or None. step_decay: examples after which it has shrunk to
-    1 / sqrt(2). extra_steps: steps at each example on the last `reservoir` ones, drawn uniformly. remembered: examples
-    whose alpha is known again in a further epoch (solvers/memory.py).
+    step_max: the longest step at the beginning, in units of 1 / k(x, x), > 0, or None for no bound. step_decay:
+    examples after which it has shrunk to 1 / sqrt(2), > 0, or infinity for a bound that stays. step_least: what it
+    shrinks to, >= 0. extra_steps: further steps at each example, on one of the last `reservoir` ones, drawn uniformly.
+    remembered: examples whose alpha is known again in a further epoch (solvers/memory.py), at least `reservoir`.
     """
 
     def __init__(
@@ -472,19 +395,21 @@ class BSCA(BudgetExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        averaging: int | None = 10_000,
         step_max: float | None = 2.0,
         step_decay: float = 1000.0,
+        step_least: float = 0.25,
         extra_steps: int = 0,
         reservoir: int = 1000,
         remembered: int = 2**17,
         **shared: Any,
     ) -> None:
-        super().__init__(kernel, dim, averaging=averaging, **shared)
+        super().__init__(kernel, dim, **shared)
         if step_max is not None and not 0 < step_max < np.inf:
             raise ValueError(f"step_max must be > 0 and finite, or none, got {step_max}")
         if not step_decay > 0:
             raise ValueError(f"step_decay must be > 0, got {step_decay}")
+        if not 0 <= step_least < np.inf:
+            raise ValueError(f"step_least must be >= 0 and finite, got {step_least}")
         if not 0 <= extra_steps <= 1000:
             raise ValueError(f"extra_steps must be from 0 to 1000, got {extra_steps}")
         if not 0 < reservoir <= 2**24:
@@ -494,13 +419,12 @@ class BSCA(BudgetExpansion):
         self.parameters = self.parameters._replace(
             step_max=step_max or 0.0,
             step_decay=float(step_decay),
+            step_least=float(step_least),
             extra_steps=int(extra_steps),
             recent=int(reservoir) if extra_steps else 0,
         )
         self.places_max = int(remembered)
-        self.memory = mem.empty_memory(
-            0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype
-        )
+        self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
 
 
 class BSGD(BudgetExpansion):

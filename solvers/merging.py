@@ -28,6 +28,7 @@ from solvers.direction import NONE
 
 Array = np.ndarray[Any, Any]
 
+MERGING = ("table", "golden")
 GRID = 256
 KAPPA_LEAST = 1e-30  # points further apart are merged as if they were this near
 GOLDEN = 0.6180339887498949
@@ -63,10 +64,13 @@ def golden_section(aa, bb, ab, log_kappa, low, high):
 @compiled
 def best_place(aa, bb, ab, log_kappa):
     """The h in 0..1 where `fit` is largest: the better one of the maxima in the two halves."""
-    lower = golden_section(aa, bb, ab, log_kappa, 0.0, 0.5)
-    upper = golden_section(aa, bb, ab, log_kappa, 0.5, 1.0)
-    better = fit(aa, bb, ab, log_kappa, upper) > fit(aa, bb, ab, log_kappa, lower)
-    return upper if better else lower
+    best, most = 0.0, -1.0
+    for half in (0.0, 0.5):
+        h = golden_section(aa, bb, ab, log_kappa, half, half + 0.5)
+        found = fit(aa, bb, ab, log_kappa, h)
+        if found > most:
+            best, most = h, found
+    return best
 
 
 @compiled
@@ -151,24 +155,19 @@ def find_partner(table, alpha, class_of, i, row, n):
     At a given kappa a merge degrades least if both coefficients are equal and parallel, by 2 |a|^2 (1 - sqrt(kappa))^2
     while kappa >= exp(-2). So from the best merge so far follows how near a better partner must be.
     """
-    best, least = NONE, np.inf
-    nearest = row.dtype.type(-1.0)
+    nearest, near = NONE, row.dtype.type(-1.0)
     for j in range(n):
-        if row[j] > nearest and may_merge(alpha, class_of, i, j):
-            best, nearest = j, row[j]
-    if best == NONE:
-        return NONE
-    first = best
-    aa, bb, ab = products(alpha, i, best)
-    least = place(table, aa, bb, ab, float(nearest), True)[1]
-    near = near_enough(aa, least)
-    for j in range(n):
-        if row[j] >= near and j != first and may_merge(alpha, class_of, i, j):
+        if row[j] > near and may_merge(alpha, class_of, i, j):
+            nearest, near = j, row[j]
+    best, least, enough = NONE, np.inf, 0.0
+    # The nearest one first: few others are near enough then.
+    for k in range(-1, n if nearest != NONE else -1):
+        j = nearest if k < 0 else k
+        if row[j] >= enough and k != nearest and may_merge(alpha, class_of, i, j):
             aa, bb, ab = products(alpha, i, j)
             degradation = place(table, aa, bb, ab, float(row[j]), True)[1]
             if degradation < least:
-                best, least = j, degradation
-                near = near_enough(aa, least)
+                best, least, enough = j, degradation, near_enough(aa, degradation)
     return best
 
 
