@@ -53,7 +53,8 @@ DONE, NEEDS_ROOM, NEEDS_COMPACTION, NEEDS_PLACES, NEEDS_ROW_ROOM = range(5)
 HOLES_MIN = 16
 HOLES_PART = 4  # holes are compacted away when there is one for four points of the budget
 
-BUDGET_MAX = 20_000
+BUDGET_MAX = 100_000
+PROJECTED_MAX = 5_000  # the factor then takes 200 MB
 ETA = 3.0
 
 
@@ -232,9 +233,9 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
 class BudgetExpansion(CoefficientExpansion):
     """What solvers on a budget have in common. Other parameters: solvers/solver.py.
 
-    budget: points held after any example, from 2 to 20,000; points_max bounds it too, and is never an error here.
-    maintenance: what makes way for a point more: "merge" (RBF only), "project" or "remove"; None for "merge" with the
-    RBF kernel, else "project". merging: how the place of a merged point is found, by "table" or "golden" section.
+    budget: points held after any example, from 2 to points_max, 100,000 at most, or 5,000 with projection. maintenance:
+    what makes way for a point more: "merge" (RBF only), "project" or "remove"; None for "merge" with the RBF kernel,
+    else "project". merging: how the place of a merged point is found, by "table" or "golden" section.
     averaging: examples that the running average spans whose coefficients predict, > 0; None to predict with the sharp
     ones.
     """
@@ -251,19 +252,20 @@ class BudgetExpansion(CoefficientExpansion):
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not 2 <= budget <= BUDGET_MAX:
-            raise ValueError(f"budget must be from 2 to {BUDGET_MAX}, got {budget}")
         if maintenance is None:
             maintenance = "merge" if kernel.code == RBF else "project"
         if maintenance not in MAINTENANCE:
             raise ValueError(f"maintenance must be one of {', '.join(MAINTENANCE)}, got {maintenance!r}")
         if maintenance == "merge" and kernel.code != RBF:
             raise ValueError("points can be merged with the rbf kernel only; others take maintenance project or remove")
+        most = min(self.points_max, BUDGET_MAX if maintenance != "project" else PROJECTED_MAX)
+        if not 2 <= budget <= most:
+            raise ValueError(f"budget must be from 2 to {most} here, got {budget}")
         if merging not in MERGING:
             raise ValueError(f"merging must be one of {', '.join(MERGING)}, got {merging!r}")
         if averaging is not None and not averaging > 0:
             raise ValueError(f"averaging must be > 0 examples or none, got {averaging}")
-        self.budget = min(int(budget), self.points_max)
+        self.budget = int(budget)
         self.parameters = Parameters(
             budget=self.budget,
             dim=dim,
@@ -289,6 +291,11 @@ class BudgetExpansion(CoefficientExpansion):
     def room(self) -> int:
         """Examples that may come: points make way by themselves."""
         return UNBOUNDED
+
+    @property
+    def full_at(self) -> int:
+        """Points at which one must make way for the next example."""
+        return self.budget
 
     def _add_columns(self, classes: int) -> None:
         super()._add_columns(classes)

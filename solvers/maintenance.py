@@ -71,6 +71,12 @@ def smallest(points, machine, n, passed):
 
 
 @compiled
+def merged_key(i, j):
+    """The key of a merged point, from those of its parts: -2 - the number of the younger example in it."""
+    return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
+
+
+@compiled
 def merge(points, machine, table, i, j, kappa):
     """Replace points i and j by their best single one; returns the weight degradation. There must be room."""
     aa, bb, ab = products(machine.alpha, i, j)
@@ -84,7 +90,7 @@ def merge(points, machine, table, i, j, kappa):
     for v in values:
         norm += v * v
     z = append_point(points, indices, values, norm, points.selves[j])
-    enter(machine, z, machine.class_of[j], max(machine.key[i], machine.key[j]))
+    enter(machine, z, machine.class_of[j], merged_key(machine.key[i], machine.key[j]))
     for c in range(machine.alpha.shape[0]):
         machine.alpha[c, z] = machine.alpha[c, i] * p + machine.alpha[c, j] * q
         machine.smooth[c, z] = machine.smooth[c, i] * p + machine.smooth[c, j] * q
