@@ -5,7 +5,7 @@ n_slots = cap of the point store; K = number of columns.
 alpha     (K, cap) float64  signed dual coefficients
 smooth    (K, cap) float64  what predicts in a solver that averages, a sum that another keeps, else zeros
 class_of  (cap,) int32      class of the point, NONE for a hole
-key       (cap,) int64      number of the example; of a merged point that of its younger part
+key       (cap,) int64      number of the example; of a merged point -2 - that of its younger part
 b         (K,) float64      bias; 0 in solvers without one
 counts    (4,) int64        live points, steps, examples learned, kernel values computed
 """

@@ -1,0 +1,124 @@
+"""Budget maintenance: one point less, at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
+
+The point with the smallest coefficients goes. "merge": into one with a partner (solvers/merging.py); "project": onto
+all others (solvers/projecting.py); "remove": without a trace. What that changes the vector w of each column by,
+squared and summed, is the weight degradation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers.coefficients import VALUES, enter, leave
+from solvers.compiled import compiled
+from solvers.direction import NONE
+from solvers.kernels import point_row
+from solvers.merging import find_partner, join, place, products, table_of
+from solvers.points import POOL_USED, USED, append_point
+from solvers.projecting import project
+
+Array = np.ndarray[Any, Any]
+
+MAINTENANCE = ("merge", "project", "remove")
+MERGE, PROJECT, REMOVE = range(3)
+VISITED, MAINTAINED = range(2)  # places in Upkeep.counts
+
+
+class Upkeep(NamedTuple):
+    """What budget maintenance keeps besides the points, and how it goes about it.
+
+    maintenance  MERGE, PROJECT or REMOVE
+    table        (GRID + 1, GRID + 1) float64, or (0, 0)   h of a merge (solvers/merging.py)
+    factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (solvers/projecting.py)
+    degradation  (1,) float64                              weight degradation, summed over all maintenance
+    counts       (2,) int64                                examples visited (t of the papers), points made way
+    """
+
+    maintenance: int
+    table: Array
+    factor: Array
+    degradation: Array
+    counts: Array
+
+
+def empty_upkeep(budget: int, maintenance: str, merging: str) -> Upkeep:
+    """For an expansion of `budget` points, none yet."""
+    side = budget + 1 if maintenance == "project" else 0
+    return Upkeep(
+        MAINTENANCE.index(maintenance),
+        table_of(merging) if maintenance == "merge" else np.zeros((0, 0)),
+        np.zeros((side, side)),
+        np.zeros(1),
+        np.zeros(2, np.int64),
+    )
+
+
+@compiled
+def smallest(points, machine, n, passed):
+    """The slot of 0..n, not `passed`, with the least |alpha|^2 k(x, x) over the columns, and that; or NONE."""
+    best, least = NONE, np.inf
+    for s in range(n):
+        if machine.class_of[s] != NONE and not passed[s]:
+            size = 0.0
+            for c in range(machine.alpha.shape[0]):
+                size += machine.alpha[c, s] * machine.alpha[c, s]
+            size *= points.selves[s]
+            if size < least:
+                best, least = s, size
+    return best, least
+
+
+@compiled
+def merged_key(i, j):
+    """The key of a merged point, from those of its parts: -2 - the number of the younger example in it."""
+    return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
+
+
+@compiled
+def merge(points, machine, table, i, j, kappa):
+    """Replace points i and j by their best single one; returns the weight degradation. There must be room."""
+    aa, bb, ab = products(machine.alpha, i, j)
+    h, degradation = place(table, aa, bb, ab, kappa, False)
+    p, q = kappa ** ((1.0 - h) * (1.0 - h)), kappa ** (h * h)
+    first = points.used[POOL_USED]
+    # The new row is written where it will stand.
+    size = join(points, i, j, h, points.indices[first:], points.values[first:])
+    indices, values = points.indices[first : first + size], points.values[first : first + size]
+    norm = values.dtype.type(0.0)
+    for v in values:
+        norm += v * v
+    z = append_point(points, indices, values, norm, points.selves[j])
+    enter(machine, z, machine.class_of[j], merged_key(machine.key[i], machine.key[j]))
+    for c in range(machine.alpha.shape[0]):
+        machine.alpha[c, z] = machine.alpha[c, i] * p + machine.alpha[c, j] * q
+        machine.smooth[c, z] = machine.smooth[c, i] * p + machine.smooth[c, j] * q
+    leave(machine, i)
+    leave(machine, j)
+    return degradation
+
+
+@compiled
+def make_way(kernel, points, machine, upkeep, spread, row):
+    """Budget maintenance (algorithm 1): one point less, at the cost of some weight degradation."""
+    n = points.used[USED]
+    passed = np.zeros(n, np.bool_)
+    i, degradation = smallest(points, machine, n, passed)
+    upkeep.counts[MAINTAINED] += 1
+    if upkeep.maintenance == PROJECT:
+        degradation = project(upkeep.factor, machine, i, n)
+    elif upkeep.maintenance == MERGE and degradation > 0.0:
+        candidate = i
+        while candidate != NONE:
+            point_row(kernel, points, candidate, points, 0, n, spread, row)
+            machine.counts[VALUES] += n
+            partner = find_partner(upkeep.table, machine.alpha, machine.class_of, candidate, row, n)
+            if partner != NONE:
+                upkeep.degradation[0] += merge(points, machine, upkeep.table, candidate, partner, float(row[partner]))
+                return
+            # The only point of its side stays, if another one finds a partner.
+            passed[candidate] = True
+            candidate = smallest(points, machine, n, passed)[0]
+    upkeep.degradation[0] += degradation
+    leave(machine, i)
