@@ -104,6 +104,36 @@ class BudgetPerceptronConfiguration(BudgetConfiguration):
     beta: float = Field(0.0, ge=0, description="examples within this margin are learned")
 
 
+class MergedConfiguration(BoxConfiguration, BudgetConfiguration):
+    """Of solvers whose points merge."""
+
+    solver: Literal["bsgd"]  # type: ignore[assignment]
+    maintenance: Literal["merge", "remove", "project"] | None = Field(
+        None, description="what keeps the budget; null: merge for the rbf kernel, else project"
+    )
+    merging: Literal["table", "golden"] = Field("table", description="where a merged point lies: table or search")
+    averaging: int | None = Field(1000, gt=0, lt=2**31, description="examples that the predicting average spans")
+
+
+class BSGDConfiguration(MergedConfiguration):
+    """Stochastic gradient descent on a budget."""
+
+    examples: int = Field(10_000, gt=0, lt=2**53, description="n of lambda = 1 / (C n)")
+    regularization: float | None = Field(None, gt=0, description="lambda; null: from C and examples")
+
+
+class BSCAConfiguration(MergedConfiguration):
+    """Dual coordinate ascent on a budget."""
+
+    solver: Literal["bsca"]  # type: ignore[assignment]
+    step_max: float | None = Field(2.0, gt=0, description="bound of a step at first; null: none")
+    step_decay: float = Field(3000.0, gt=0, description="examples over which the bound shrinks")
+    step_least: float = Field(0.25, ge=0, description="what the bound shrinks to")
+    extra_steps: int = Field(0, ge=0, le=1000, description="steps an example on the reservoir of recent ones")
+    reservoir: int = Field(1000, gt=0, le=2**24, description="recent examples kept for extra steps")
+    remembered: int = Field(2**17, gt=0, le=2**30, description="examples whose coefficients are remembered")
+
+
 class ProjectronConfiguration(BudgetConfiguration):
     """Perceptrons that project what is nearly in the span of their points."""
 
@@ -158,6 +188,8 @@ KINDS: tuple[type[Configuration], ...] = (
     PerceptronConfiguration,
     BudgetConfiguration,
     BudgetPerceptronConfiguration,
+    BSGDConfiguration,
+    BSCAConfiguration,
     ProjectronConfiguration,
     BPASConfiguration,
     OGDConfiguration,

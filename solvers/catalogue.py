@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from solvers.batch import SMO
+from solvers.budget import BSCA, BSGD
 from solvers.exact import ExactSVM
 from solvers.features import FOGD
 from solvers.gap import GapSVM
@@ -52,6 +53,8 @@ SOLVERS: Mapping[str, Entry] = {
     "tracking-2": Entry(TrackingSVM, {"algorithm": 2}),
     "tracking-cached": Entry(TrackingSVM, {"algorithm": "cached"}),
     "tracking-batch": Entry(TrackingSVM, {"algorithm": "batch"}),
+    "bsca": Entry(BSCA, {}, _BUDGETED),
+    "bsgd": Entry(BSGD, {}, _BUDGETED),
     "exact": Entry(ExactSVM, {"dtype": np.float64}),
     "perceptron": Entry(Perceptron),
     "averaged-perceptron": Entry(AveragedPerceptron),
