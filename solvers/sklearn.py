@@ -51,12 +51,23 @@ except ImportError as error:
 
 Array = np.ndarray[Any, Any]
 
-BATCH = 1024  # examples that `fit` hands over at a time
 FLOATS = (np.float64, np.float32)
 
 
 ESTIMATOR_S = frozenset(
-    {"kernel", "gamma", "degree", "coef0", "class_weight", "random_state", "cache_size", "epochs", "shuffle", "finish"}
+    {
+        "kernel",
+        "gamma",
+        "degree",
+        "coef0",
+        "class_weight",
+        "random_state",
+        "cache_size",
+        "epochs",
+        "shuffle",
+        "finish",
+        "algorithm",
+    }
 )
 """Parameters that an estimator uses itself; the solver takes all others, by the same names."""
 
@@ -100,7 +111,12 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers = np.unique(y, return_inverse=True)
         random = check_random_state(self.random_state)
         learner = self._new_learner(X, y, classes, random)
-        self._fit(learner, _rows(learner, X), numbers, random)
+        if not self._fit(learner, _rows(learner, X), numbers, random):
+            warnings.warn(
+                f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         self.classes_, self._learner, self._sparse = classes, learner, sparse.issparse(X)
         return self
 
@@ -132,19 +148,11 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
             self.classes_, self._learner, self._sparse = classes, learner, sparse.issparse(X)
         return self
 
-    def _fit(self, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState) -> None:
-        """Learn a whole data set: at once, unless the solver makes epochs."""
+    def _fit(self, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState) -> bool:
+        """Learn a whole data set, all at once; returns whether it ended at the optimum, where there is one."""
         del random
         learner.learn(rows, numbers)
-        self._finish(learner)
-
-    def _finish(self, learner: Learner) -> None:
-        if not learner.solver.finish().converged:
-            warnings.warn(
-                f"{type(self).__name__} did not reach its tolerance; scale the features, or choose a smaller C",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        return learner.solver.finish().converged
 
     def _new_learner(self, X: Any, y: Array, classes: Array, random: np.random.RandomState) -> Learner:
         learner = Learner(
@@ -260,21 +268,43 @@ class SMOClassifier(DualClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineClassifier(DualClassifier):
-    """Solvers that learn one example at a time. Further parameters: DualClassifier.
+class EpochClassifier(SolverClassifier):
+    """Solvers that learn one example at a time. Further parameters: SolverClassifier.
 
-    epochs: passes of `fit` over the data. shuffle: whether each is in an order of its own. finish: whether `fit` ends
-    by optimising over the points held.
+    epochs: passes of `fit` over the data. shuffle: whether each is in a random order of its own.
     """
 
     epochs: int = 1
     shuffle: bool = True
+
+    batch: ClassVar[int] = 1024  # examples that `fit` hands over at a time
+
+    def _fit(self, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState) -> bool:
+        if not self.epochs >= 1:
+            raise ValueError(f"epochs must be an integer >= 1, got {self.epochs}")
+        for epoch in range(self.epochs):
+            order = random.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
+            learner.learn_epoch(rows, numbers, order, self._batch(len(rows)), again=epoch > 0)
+        return self._finish(learner)
+
+    def _batch(self, examples: int) -> int:
+        return min(self.batch, examples)
+
+    def _finish(self, learner: Learner) -> bool:
+        return learner.solver.finish().converged
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OnlineClassifier(EpochClassifier, DualClassifier):
+    """Online solvers that keep gradients. Further parameters: EpochClassifier, DualClassifier.
+
+    finish: whether `fit` ends by optimising over the points held.
+    """
+
     finish: bool = True
 
-    def _fit(self, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState) -> None:
-        make_epochs(self, learner, rows, numbers, random)
-        if self.finish:
-            self._finish(learner)
+    def _finish(self, learner: Learner) -> bool:
+        return super()._finish(learner) if self.finish else True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -331,15 +361,41 @@ class LASVMIClassifier(LASVMNCClassifier):
     solver = "lasvm-i"
 
 
-def make_epochs(
-    estimator: Any, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState, batch: int = BATCH
-) -> None:
-    """Learn a data set in `estimator.epochs` passes, each in an order of its own if `estimator.shuffle`."""
-    if not estimator.epochs >= 1:
-        raise ValueError(f"epochs must be an integer >= 1, got {estimator.epochs}")
-    for epoch in range(estimator.epochs):
-        order = random.permutation(len(rows)) if estimator.shuffle else np.arange(len(rows))
-        learner.learn_epoch(rows, numbers, order, batch, again=epoch > 0)
+@dataclass(kw_only=True, eq=False, repr=False)
+class TrackingSVMClassifier(OnlineClassifier):
+    """Averaged tracking SVMs (Usunier, Bordes and Bottou, AISTATS 2010). Further parameters: OnlineClassifier.
+
+    algorithm: 1 or 2 of the paper, "cached" (section 5.2) or "batch" (section 6). K: updates at each example; of
+    "batch", rounds at most at each batch. With `finish` the optimum predicts, else the average.
+    """
+
+    ALGORITHMS: ClassVar[tuple[int | str, ...]] = (1, 2, "cached", "batch")
+
+    algorithm: int | str = 2
+    K: int = 10
+
+    def _solver_name(self) -> str:
+        if self.algorithm not in self.ALGORITHMS:
+            raise ValueError(f"algorithm must be one of {', '.join(map(str, self.ALGORITHMS))}, got {self.algorithm!r}")
+        return f"tracking-{self.algorithm}"
+
+    def _batch(self, examples: int) -> int:
+        return examples if self.algorithm == "batch" else super()._batch(examples)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExactSVMClassifier(SolverClassifier):
+    """The optimum after every example, by exact increments in float64 (Diehl and Cauwenberghs, IJCNN 2003).
+
+    points_max: examples that may be held; there learning is refused. Further parameters: SolverClassifier.
+    """
+
+    solver = "exact"
+
+    points_max: int = POINTS_MAX
+
+    def _solver_parameters(self) -> dict[str, Any]:
+        return {**super()._solver_parameters(), "precision": "float64"}
 
 
 def _rows(learner: Learner, X: Any) -> Rows:
