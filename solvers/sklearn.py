@@ -110,7 +110,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
         random = check_random_state(self.random_state)
-        learner = self._new_learner(X, y, classes, random)
+        learner = self._new_learner(X, y, classes, random, X.shape[0])
         if not self._fit(learner, _rows(learner, X), numbers, random):
             warnings.warn(
                 f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
@@ -154,13 +154,15 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         learner.learn(rows, numbers)
         return learner.solver.finish().converged
 
-    def _new_learner(self, X: Any, y: Array, classes: Array, random: np.random.RandomState) -> Learner:
+    def _new_learner(
+        self, X: Any, y: Array, classes: Array, random: np.random.RandomState, examples: int | None = None
+    ) -> Learner:
         learner = Learner(
             self._solver_name(),
             self._kernel(X),
             X.shape[1],
             seed=int(random.randint(2**31 - 1)),
-            **self._solver_parameters(),
+            **self._solver_parameters(examples),
         )
         for weight in compute_class_weight(self.class_weight, classes=classes, y=y):
             learner.solver.add_class(float(weight))
@@ -169,7 +171,9 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     def _solver_name(self) -> str:
         return self.solver
 
-    def _solver_parameters(self) -> dict[str, Any]:
+    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
+        """What the solver takes; examples: how many there are in all, None for a stream."""
+        del examples
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ESTIMATOR_S}
 
     def _kernel(self, X: Any) -> Kernel:
@@ -257,8 +261,8 @@ class DualClassifier(SolverClassifier):
     when_full: str = "refuse"
     cache_size: float = 256
 
-    def _solver_parameters(self) -> dict[str, Any]:
-        return {**super()._solver_parameters(), "cache_bytes": int(self.cache_size * 2**20)}
+    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
+        return {**super()._solver_parameters(examples), "cache_bytes": int(self.cache_size * 2**20)}
 
 
 class SMOClassifier(DualClassifier):
@@ -384,6 +388,60 @@ class TrackingSVMClassifier(OnlineClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
+class BudgetClassifier(EpochClassifier):
+    """Solvers that hold at most `budget` points, without a bias. Further parameters: EpochClassifier.
+
+    maintenance: what makes way for one point more: "merge" (rbf alone), "project" or "remove"; None for "merge" with
+    rbf, else "project". merging: finds the place of a merged point by "table" or "golden" section. precision: "float32"
+    or "float64", of points and kernel values.
+    """
+
+    budget: int = 500
+    maintenance: str | None = None
+    merging: str = "table"
+    precision: str = "float32"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BSCAClassifier(BudgetClassifier):
+    """Budgeted stochastic coordinate ascent (Qaadan, Schueler and Glasmachers, ICPRAM 2019).
+
+    averaging: examples that the average spans that predicts; None: the coefficients themselves. step_max: the longest
+    step, in units of 1 / k(x, x), or None. step_decay: examples after which it has shrunk to 1 / sqrt(2). extra_steps:
+    steps at each example on the last `reservoir` ones. remembered: examples whose coefficient is known again in a
+    further epoch. Further parameters: BudgetClassifier.
+    """
+
+    solver = "bsca"
+
+    averaging: int | None = 10_000
+    step_max: float | None = 2.0
+    step_decay: float = 1000.0
+    extra_steps: int = 0
+    reservoir: int = 1000
+    remembered: int = 2**17
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BSGDClassifier(BudgetClassifier):
+    """Budgeted stochastic gradient descent (Wang, Crammer and Vucetic, JMLR 13, 2012).
+
+    Its lambda is `regularization`, or 1 / (C examples) where that is None. examples: None for the number of those that
+    `fit` is given, and 10,000 in partial_fit. averaging: examples that the average spans that predicts; None: the
+    coefficients themselves. Further parameters: BudgetClassifier.
+    """
+
+    solver = "bsgd"
+
+    regularization: float | None = None
+    examples: int | None = None
+    averaging: int | None = None
+
+    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
+        return {**super()._solver_parameters(examples), "examples": self.examples or examples or 10_000}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExactSVMClassifier(SolverClassifier):
     """The optimum after every example, by exact increments in float64 (Diehl and Cauwenberghs, IJCNN 2003).
 
@@ -394,8 +452,8 @@ class ExactSVMClassifier(SolverClassifier):
 
     points_max: int = POINTS_MAX
 
-    def _solver_parameters(self) -> dict[str, Any]:
-        return {**super()._solver_parameters(), "precision": "float64"}
+    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
+        return {**super()._solver_parameters(examples), "precision": "float64"}
 
 
 def _rows(learner: Learner, X: Any) -> Rows:

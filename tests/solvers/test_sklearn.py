@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
@@ -16,17 +17,33 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from streams import two_moons
 
+from solvers.catalogue import SOLVERS
 from solvers.sklearn import (
+    BSCAClassifier,
+    BSGDClassifier,
+    ExactSVMClassifier,
     FullSVMClassifier,
     LASVMClassifier,
     LASVMGClassifier,
     LASVMIClassifier,
     LASVMNCClassifier,
     SMOClassifier,
+    TrackingSVMClassifier,
 )
+from solvers.solver import Finish
 
-ONLINE = [LASVMClassifier, FullSVMClassifier, LASVMGClassifier, LASVMNCClassifier, LASVMIClassifier]
-ESTIMATORS = [SMOClassifier, *ONLINE]
+ONLINE = [
+    LASVMClassifier,
+    FullSVMClassifier,
+    LASVMGClassifier,
+    LASVMNCClassifier,
+    LASVMIClassifier,
+    TrackingSVMClassifier,
+    BSCAClassifier,
+    BSGDClassifier,
+]
+ONLINE = [Estimator for Estimator in ONLINE if Estimator()._solver_name() in SOLVERS]
+ESTIMATORS = [SMOClassifier, *ONLINE, *([ExactSVMClassifier] if "exact" in SOLVERS else [])]
 estimators = pytest.mark.parametrize("Estimator", ESTIMATORS)
 METRICS = {
     "linear": linear_kernel,
@@ -42,6 +59,12 @@ def blobs(n=150, classes=3, seed=0):
 
 def unpickled(model):
     return pickle.loads(pickle.dumps(model))  # noqa: S301 - it is our own
+
+
+def one_pass(Estimator, **parameters):
+    """It learns each example once, in order of coming, and does no more."""
+    finish = {"finish": False} if "finish" in Estimator().get_params() else {}
+    return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
 
 
 @parametrize_with_checks([Estimator() for Estimator in ESTIMATORS])
@@ -111,8 +134,8 @@ def test_a_stream_in_pieces_is_the_stream(Estimator):
     for k in range(0, len(X), 7):
         pieces.partial_fit(X[k : k + 7], y[k : k + 7], classes=[2, 0, 1] if k < 20 else None)
     assert np.array_equal(whole.decision_function(X), pieces.decision_function(X))
-    one_pass = Estimator(gamma=0.5, random_state=0, shuffle=False, finish=False).fit(X, y)
-    assert np.array_equal(whole.decision_function(X), one_pass.decision_function(X))
+    fitted = one_pass(Estimator, gamma=0.5, **({"examples": 10_000} if Estimator is BSGDClassifier else {})).fit(X, y)
+    assert np.array_equal(whole.decision_function(X), fitted.decision_function(X))
 
 
 @estimators
@@ -139,7 +162,10 @@ def test_a_pickle_holds_no_cached_rows():
 @pytest.mark.parametrize("Estimator", ONLINE)
 def test_random_state_decides_all_that_is_random(Estimator):
     X, y = two_moons(300, noise=0.5)
-    fits = [Estimator(finish=False, epochs=2, random_state=seed).fit(X, y).decision_function(X) for seed in (1, 1, 2)]
+    fits = [
+        one_pass(Estimator, shuffle=True, epochs=2, random_state=seed).fit(X, y).decision_function(X)
+        for seed in (1, 1, 2)
+    ]
     assert np.array_equal(fits[0], fits[1])
     assert not np.array_equal(fits[0], fits[2])
 
@@ -211,6 +237,34 @@ def test_a_bad_parameter_is_refused_and_the_fitted_estimator_stays(parameters, p
     with pytest.raises(ValueError, match=problem):
         model.fit(X, y)
     assert np.array_equal(model.decision_function(X), before)
+
+
+def test_a_tolerance_that_was_not_reached_is_told(monkeypatch):
+    X, y = blobs()
+    monkeypatch.setattr("solvers.lasvm.LASVM.finish", lambda self: Finish(0, converged=False))
+    with pytest.warns(ConvergenceWarning, match="LASVMClassifier did not reach its tolerance"):
+        LASVMClassifier().fit(X, y)
+    LASVMClassifier(finish=False).fit(X, y)
+
+
+@pytest.mark.skipif("bsgd" not in SOLVERS, reason="no BSGD")
+def test_lambda_of_BSGD_counts_the_examples_that_fit_is_given():
+    X, y = blobs()
+    counted, told = (BSGDClassifier(examples=n, random_state=0).fit(X, y) for n in (None, len(X)))
+    given = BSGDClassifier(regularization=1 / len(X), random_state=0).fit(X, y)
+    assert np.array_equal(counted.decision_function(X), told.decision_function(X))
+    assert counted.decision_function(X) == pytest.approx(given.decision_function(X))
+
+
+@pytest.mark.skipif("tracking-2" not in SOLVERS, reason="no tracking")
+@pytest.mark.parametrize("algorithm", TrackingSVMClassifier.ALGORITHMS)
+def test_each_tracking_algorithm_has_its_solver(algorithm):
+    X, y = blobs()
+    model = TrackingSVMClassifier(algorithm=algorithm, random_state=0).fit(X, y)
+    assert model.solver_.algorithm == algorithm
+    assert model.score(X, y) > 0.85
+    with pytest.raises(ValueError, match="algorithm must be one of 1, 2, cached, batch, got 3"):
+        TrackingSVMClassifier(algorithm=3).fit(X, y)
 
 
 def test_partial_fit_refuses_what_it_cannot_mean():
