@@ -9,7 +9,6 @@ import numpy as np
 from solvers.catalogue import make_solver
 from solvers.kernels import Kernel
 from solvers.rows import Rows, rows_from_csr, rows_from_dense
-from solvers.solver import State
 
 Array = np.ndarray[Any, Any]
 
@@ -25,13 +24,9 @@ class Learner:
     def __init__(self, name: str, kernel: Kernel, dim: int, *, precision: str = "float32", **parameters: Any) -> None:
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
-        self.made = (name, kernel, dim, {**parameters, "dtype": PRECISIONS[precision]})
-        self._make()
+        self.name, self.parameters = name, {**parameters, "dtype": PRECISIONS[precision]}
+        self.solver = make_solver(name, kernel, dim, **self.parameters)
         self.numbered = 0
-
-    def _make(self) -> None:
-        name, kernel, dim, parameters = self.made
-        self.solver = make_solver(name, kernel, dim, **parameters)
 
     def dense_rows(self, X: Array) -> Rows:
         """A dense batch (m, dim) as this solver takes it."""
@@ -54,10 +49,17 @@ class Learner:
         self.numbered = max(self.numbered, order.size)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"made": self.made, "numbered": self.numbered, "state": self.solver.state()}
+        solver = self.solver
+        return {
+            "name": self.name,
+            "kernel": solver.kernel,
+            "dim": solver.dim,
+            "parameters": {**self.parameters, "C": solver.C},  # a solver may have changed its kernel and its C
+            "numbered": self.numbered,
+            "state": solver.state(),
+        }
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        state: State = kept["state"]
-        self.made, self.numbered = kept["made"], kept["numbered"]
-        self._make()
-        self.solver.load(state)
+        self.name, self.parameters, self.numbered = kept["name"], kept["parameters"], kept["numbered"]
+        self.solver = make_solver(self.name, kept["kernel"], kept["dim"], **self.parameters)
+        self.solver.load(kept["state"])

@@ -445,15 +445,19 @@ class BSGDClassifier(BudgetClassifier):
 class ExactSVMClassifier(SolverClassifier):
     """The optimum after every example, by exact increments in float64 (Diehl and Cauwenberghs, IJCNN 2003).
 
-    points_max: examples that may be held; there learning is refused. Further parameters: SolverClassifier.
+    points_max, when_full, cache_size: as of DualClassifier. solver_ can also unlearn examples, by their row in X, and
+    gives exact leave-one-out errors. Further parameters: SolverClassifier.
     """
 
     solver = "exact"
 
     points_max: int = POINTS_MAX
+    when_full: str = "refuse"
+    cache_size: float = 256
 
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        return {**super()._solver_parameters(examples), "precision": "float64"}
+        cache = {"cache_bytes": int(self.cache_size * 2**20)}
+        return {**super()._solver_parameters(examples), **cache, "precision": "float64"}
 
 
 def _rows(learner: Learner, X: Any) -> Rows:

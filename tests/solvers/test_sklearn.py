@@ -72,13 +72,17 @@ def test_scikit_learn_finds_nothing_amiss(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("Estimator", [SMOClassifier, LASVMClassifier])
+@pytest.mark.parametrize(
+    "Estimator", [E for E in (SMOClassifier, LASVMClassifier, ExactSVMClassifier) if E in ESTIMATORS]
+)
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 def test_a_converged_machine_with_a_bias_is_SVC(Estimator, kernel):
     X, y = two_moons(200, seed=1)
-    shared = {"C": 2.0, "kernel": kernel, "coef0": 1.0, "degree": 2, "tol": 1e-5}
-    reference = SVC(**shared).fit(X, y)
+    shared = {"C": 2.0, "kernel": kernel, "coef0": 1.0, "degree": 2}
+    reference = SVC(**shared, tol=1e-5).fit(X, y)
     model = Estimator(**shared, random_state=0)
+    if "tol" in model.get_params():
+        model.set_params(tol=1e-5)
     if Estimator is LASVMClassifier:
         model.set_params(epochs=5, seed_max=10_000)
     model.fit(X, y)
@@ -265,6 +269,21 @@ def test_each_tracking_algorithm_has_its_solver(algorithm):
     assert model.score(X, y) > 0.85
     with pytest.raises(ValueError, match="algorithm must be one of 1, 2, cached, batch, got 3"):
         TrackingSVMClassifier(algorithm=3).fit(X, y)
+
+
+@pytest.mark.skipif("exact" not in SOLVERS, reason="no exact increments")
+def test_what_the_exact_solver_changed_itself_is_copied_too():
+    X, y = blobs(classes=2)
+    model = ExactSVMClassifier().fit(X, y)
+    model.solver_.unlearn([3, 4, 5])
+    model.solver_.change_C(3.0)
+    twin = unpickled(model)
+    assert twin.solver_.C == 3.0
+    for machine in (model, twin):
+        machine.partial_fit(X[3:6], y[3:6])
+    assert np.array_equal(model.decision_function(X), twin.decision_function(X))
+    reference = SVC(C=3.0, tol=1e-6).fit(X, y)
+    assert model.decision_function(X) == pytest.approx(reference.decision_function(X), abs=1e-4)
 
 
 def test_partial_fit_refuses_what_it_cannot_mean():
