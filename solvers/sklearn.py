@@ -392,13 +392,15 @@ class BudgetClassifier(EpochClassifier):
     """Solvers that hold at most `budget` points, without a bias. Further parameters: EpochClassifier.
 
     maintenance: what makes way for one point more: "merge" (rbf alone), "project" or "remove"; None for "merge" with
-    rbf, else "project". merging: finds the place of a merged point by "table" or "golden" section. precision: "float32"
-    or "float64", of points and kernel values.
+    rbf, else "project". merging: finds the place of a merged point by "table" or "golden" section. averaging: examples
+    that the average of the coefficients spans that predicts; None: they predict themselves. precision: "float32" or
+    "float64", of points and kernel values.
     """
 
     budget: int = 500
     maintenance: str | None = None
     merging: str = "table"
+    averaging: int | None = 1000
     precision: str = "float32"
 
 
@@ -406,17 +408,17 @@ class BudgetClassifier(EpochClassifier):
 class BSCAClassifier(BudgetClassifier):
     """Budgeted stochastic coordinate ascent (Qaadan, Schueler and Glasmachers, ICPRAM 2019).
 
-    averaging: examples that the average spans that predicts; None: the coefficients themselves. step_max: the longest
-    step, in units of 1 / k(x, x), or None. step_decay: examples after which it has shrunk to 1 / sqrt(2). extra_steps:
-    steps at each example on the last `reservoir` ones. remembered: examples whose coefficient is known again in a
-    further epoch. Further parameters: BudgetClassifier.
+    step_max: the longest step at first, in units of 1 / k(x, x), or None. step_decay: examples after which it is
+    1 / sqrt(2) of that. step_least: what it shrinks to. extra_steps: further steps at each example, on the last
+    `reservoir` ones. remembered: examples whose coefficient is known again in a further epoch. Further parameters:
+    BudgetClassifier.
     """
 
     solver = "bsca"
 
-    averaging: int | None = 10_000
     step_max: float | None = 2.0
     step_decay: float = 1000.0
+    step_least: float = 0.25
     extra_steps: int = 0
     reservoir: int = 1000
     remembered: int = 2**17
@@ -427,15 +429,13 @@ class BSGDClassifier(BudgetClassifier):
     """Budgeted stochastic gradient descent (Wang, Crammer and Vucetic, JMLR 13, 2012).
 
     Its lambda is `regularization`, or 1 / (C examples) where that is None. examples: None for the number of those that
-    `fit` is given, and 10,000 in partial_fit. averaging: examples that the average spans that predicts; None: the
-    coefficients themselves. Further parameters: BudgetClassifier.
+    `fit` is given, and 10,000 in partial_fit. Further parameters: BudgetClassifier.
     """
 
     solver = "bsgd"
 
     regularization: float | None = None
     examples: int | None = None
-    averaging: int | None = None
 
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
         return {**super()._solver_parameters(examples), "examples": self.examples or examples or 10_000}

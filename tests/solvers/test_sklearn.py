@@ -1,4 +1,5 @@
 import copy
+import inspect
 import pickle
 import subprocess
 import sys
@@ -207,6 +208,20 @@ def test_a_clone_has_every_parameter(Estimator):
     assert parameters["C"] == 3.0
     assert clone(Estimator(**parameters)).get_params() == parameters
     assert {"kernel", "gamma", "class_weight", "random_state"} < parameters.keys()
+
+
+@estimators
+def test_it_offers_what_its_solver_takes_with_the_same_defaults(Estimator):
+    name = Estimator()._solver_name()
+    entry = SOLVERS[name]
+    signatures = [inspect.signature(base.__init__).parameters.values() for base in reversed(entry.make.__mro__[:-1])]
+    taken = {p.name: p.default for parameters in signatures for p in parameters if p.kind == p.KEYWORD_ONLY}
+    offered = Estimator().get_params()
+    kept = {"seed", "dtype", "cache_bytes"} | ({"points_max", "when_full"} if "budget" in offered else set())
+    idle = {"full": {"clean_every", "ramp_s", "ramp_start"}, "lasvm-g": {"ramp_s", "ramp_start"}}.get(name, set())
+    assert taken.keys() - offered.keys() == kept | idle | entry.fixed.keys() - {"algorithm"}
+    differ = {name for name in taken.keys() & offered.keys() if taken[name] != offered[name]}
+    assert differ <= {"examples"}  # None: counted by fit
 
 
 def test_gamma_is_that_of_SVC():
