@@ -16,15 +16,19 @@ PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
 
 class Learner:
-    """A solver by name and its examples' numbers. precision: of points and kernel values. Others: make_solver.
+    """A solver by name and its examples' numbers. Other parameters: make_solver.
+
+    precision: "float32" or "float64", of points and kernel values; None for what the solver has by itself.
 
     What is pickled is `Solver.state`, without cached kernel rows; a copy goes on learning to the bit.
     """
 
-    def __init__(self, name: str, kernel: Kernel, dim: int, *, precision: str = "float32", **parameters: Any) -> None:
-        if precision not in PRECISIONS:
+    def __init__(self, name: str, kernel: Kernel, dim: int, *, precision: str | None = None, **parameters: Any) -> None:
+        if precision is not None and precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
-        self.name, self.parameters = name, {**parameters, "dtype": PRECISIONS[precision]}
+        self.name, self.parameters = name, parameters
+        if precision is not None:
+            self.parameters["dtype"] = PRECISIONS[precision]
         self.solver = make_solver(name, kernel, dim, **self.parameters)
         self.numbered = 0
 

@@ -33,8 +33,8 @@ class SVMClassifier(base.Classifier):
 
     solver: its name (solvers/catalogue.py). C: upper bound of a coefficient. kernel: "linear", "polynomial", "rbf" or
     "laplacian". class_weight: factors of C by label. features_max: features that may ever come; one more is refused.
-    precision: "float32" or "float64", of points and kernel values. seed: of the solver's draws. parameters: the
-    solver's own, such as tol, points_max or when_full.
+    precision: "float32" or "float64", of points and kernel values; None for what the solver has by itself. seed: of the
+    solver's draws. parameters: the solver's own, such as tol, points_max or when_full.
 
     Labels may come at any time. Features have no order: the same stream gives the same model, however its
     dictionaries are sorted.
@@ -50,7 +50,7 @@ class SVMClassifier(base.Classifier):
         coef0: float = 0.0,
         class_weight: dict[base.typing.ClfTarget, float] | None = None,
         features_max: int = 1024,
-        precision: str = "float32",
+        precision: str | None = None,
         seed: int = 0,
         **parameters: Any,
     ) -> None:

@@ -456,8 +456,7 @@ class ExactSVMClassifier(SolverClassifier):
     cache_size: float = 256
 
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        cache = {"cache_bytes": int(self.cache_size * 2**20)}
-        return {**super()._solver_parameters(examples), **cache, "precision": "float64"}
+        return {**super()._solver_parameters(examples), "cache_bytes": int(self.cache_size * 2**20)}
 
 
 def _rows(learner: Learner, X: Any) -> Rows:

@@ -24,7 +24,7 @@ def test_river_finds_nothing_amiss(check):
     check(SVMClassifier())
 
 
-@pytest.mark.parametrize(("name", "parameters"), [("lasvm-g", {"idle_max": 0}), ("ogd", {"eta": 0.5})])
+@pytest.mark.parametrize(("name", "parameters"), [("lasvm-g", {"idle_max": 0}), ("ogd", {"eta": 0.5}), ("exact", {})])
 def test_another_solver_learns_a_stream(name, parameters):
     model = preprocessing.StandardScaler() | SVMClassifier(name, C=10.0, gamma=0.1, **parameters)
     score = evaluate.progressive_val_score(datasets.Phishing().take(300), model, metrics.Accuracy())

@@ -44,7 +44,7 @@ ONLINE = [
     BSGDClassifier,
 ]
 ONLINE = [Estimator for Estimator in ONLINE if Estimator()._solver_name() in SOLVERS]
-ESTIMATORS = [SMOClassifier, *ONLINE, *([ExactSVMClassifier] if "exact" in SOLVERS else [])]
+ESTIMATORS = [SMOClassifier, ExactSVMClassifier, *ONLINE]
 estimators = pytest.mark.parametrize("Estimator", ESTIMATORS)
 METRICS = {
     "linear": linear_kernel,
@@ -73,9 +73,7 @@ def test_scikit_learn_finds_nothing_amiss(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(
-    "Estimator", [E for E in (SMOClassifier, LASVMClassifier, ExactSVMClassifier) if E in ESTIMATORS]
-)
+@pytest.mark.parametrize("Estimator", [SMOClassifier, LASVMClassifier, ExactSVMClassifier])
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 def test_a_converged_machine_with_a_bias_is_SVC(Estimator, kernel):
     X, y = two_moons(200, seed=1)
@@ -275,7 +273,6 @@ def test_lambda_of_BSGD_counts_the_examples_that_fit_is_given():
     assert counted.decision_function(X) == pytest.approx(given.decision_function(X))
 
 
-@pytest.mark.skipif("tracking-2" not in SOLVERS, reason="no tracking")
 @pytest.mark.parametrize("algorithm", TrackingSVMClassifier.ALGORITHMS)
 def test_each_tracking_algorithm_has_its_solver(algorithm):
     X, y = blobs()
@@ -286,7 +283,6 @@ def test_each_tracking_algorithm_has_its_solver(algorithm):
         TrackingSVMClassifier(algorithm=3).fit(X, y)
 
 
-@pytest.mark.skipif("exact" not in SOLVERS, reason="no exact increments")
 def test_what_the_exact_solver_changed_itself_is_copied_too():
     X, y = blobs(classes=2)
     model = ExactSVMClassifier().fit(X, y)
