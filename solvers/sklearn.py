@@ -53,7 +53,6 @@ Array = np.ndarray[Any, Any]
 
 FLOATS = (np.float64, np.float32)
 
-
 ESTIMATOR_S = frozenset(
     {
         "kernel",
@@ -140,9 +139,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         unknown = np.setdiff1d(y, classes)
         if unknown.size:
             raise ValueError(f"y must hold labels of classes, {classes}, got {unknown}")
-        learner = (
-            self._learner if not first else self._new_learner(X, y, classes, check_random_state(self.random_state))
-        )
+        learner = self._new_learner(X, y, classes, check_random_state(self.random_state)) if first else self._learner
         learner.learn(_rows(learner, X), np.searchsorted(classes, y))
         if first:
             self.classes_, self._learner, self._sparse = classes, learner, sparse.issparse(X)
