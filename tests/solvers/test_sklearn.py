@@ -43,7 +43,6 @@ ONLINE = [
     BSCAClassifier,
     BSGDClassifier,
 ]
-ONLINE = [Estimator for Estimator in ONLINE if Estimator()._solver_name() in SOLVERS]
 ESTIMATORS = [SMOClassifier, ExactSVMClassifier, *ONLINE]
 estimators = pytest.mark.parametrize("Estimator", ESTIMATORS)
 METRICS = {
@@ -264,7 +263,6 @@ def test_a_tolerance_that_was_not_reached_is_told(monkeypatch):
     LASVMClassifier(finish=False).fit(X, y)
 
 
-@pytest.mark.skipif("bsgd" not in SOLVERS, reason="no BSGD")
 def test_lambda_of_BSGD_counts_the_examples_that_fit_is_given():
     X, y = blobs()
     counted, told = (BSGDClassifier(examples=n, random_state=0).fit(X, y) for n in (None, len(X)))
