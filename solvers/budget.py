@@ -45,7 +45,7 @@ from solvers.points import POOL_USED, USED, append_point, has_room
 from solvers.projecting import RIDGES, factor_append
 from solvers.random import random_below
 from solvers.rows import Rows
-from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader
+from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -367,9 +367,15 @@ class BudgetExpansion(CoefficientExpansion):
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
         checked = StateReader(state)
         seen = checked.take("seen", np.int64, (None,), 0, 2**62)
-        columns = seen.size if seen.size > 2 else min(seen.size, 1)
         memory = mem.read_memory(
-            checked, self.kernel, self.dim, self.dtype, columns, seen.size, self.places_max, self.parameters.recent
+            checked,
+            self.kernel,
+            self.dim,
+            self.dtype,
+            columns_of(seen.size),
+            seen.size,
+            self.places_max,
+            self.parameters.recent,
         )
         counts = checked.take("counts", np.int64, (4,), 0, 2**62)
         if counts[LIVE] > self.budget:

@@ -15,7 +15,7 @@ from solvers.coefficients import VALUES, enter, leave
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.kernels import point_row
-from solvers.merging import find_partner, join, place, products, table_of
+from solvers.merging import KAPPA_LEAST, find_partner, join, place, products, table_of
 from solvers.points import POOL_USED, USED, append_point
 from solvers.projecting import project
 
@@ -81,7 +81,7 @@ def merge(points, machine, table, i, j, kappa):
     """Replace points i and j by their best single one; returns the weight degradation. There must be room."""
     aa, bb, ab = products(machine.alpha, i, j)
     h, degradation = place(table, aa, bb, ab, kappa, False)
-    p, q = kappa ** ((1.0 - h) * (1.0 - h)), kappa ** (h * h)
+    p, q = max(kappa, KAPPA_LEAST) ** ((1.0 - h) * (1.0 - h)), max(kappa, KAPPA_LEAST) ** (h * h)
     first = points.used[POOL_USED]
     # The new row is written where it will stand.
     size = join(points, i, j, h, points.indices[first:], points.values[first:])

@@ -226,6 +226,20 @@ def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(
     assert merges > 20
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("merging_by", ["table", "golden"])
+def test_points_without_any_likeness_are_merged_into_the_larger_one(merging_by, dtype):
+    X = np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
+    stream = Budgeted(X, [1, 1, 1], budget=2, merging=merging_by, dtype=dtype)
+    stream.learn(0, 2)
+    stream.solver.machine.alpha[0, :2] = 5.0, 3.0
+    stream.learn(2, 3)
+    points, alpha, _ = stream.points()
+    order = alpha[0].argsort()
+    np.testing.assert_allclose(alpha[0, order], [3.0, 5.0], rtol=1e-5)
+    np.testing.assert_allclose(points[order], [[100.0, 0.0], [0.0, 0.0]], atol=1e-2)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
