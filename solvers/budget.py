@@ -11,7 +11,7 @@ BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) descends lambda / 2 
 rate 1 / (lambda t): beta <- (1 - 1/t) beta, and y_i / (lambda t) more at x_i where y_i f(x_i) < 1.
 
 Both keep f on at most B points: where one more would come, two are merged into one (solvers/merging.py), or one goes
-and is projected onto the others (solvers/projecting.py) or forgotten. The coefficients beta of the points are `alpha`
+and is projected onto the others (solvers/factor.py) or forgotten. The coefficients beta of the points are `alpha`
 of solvers/coefficients.py; those of the examples, which the box bounds, stand in solvers/memory.py.
 
 Where this differs from the paper, since as printed BSCA's accuracy swings from one example to the next and falls from
@@ -36,13 +36,13 @@ from solvers import memory as mem
 from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
+from solvers.factor import RIDGES, factor_append
 from solvers.kernels import RBF, Kernel, kernel_row
 from solvers.machine import LIVE, dot
 from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way
 from solvers.memory import keep_row, place_of, take_place
 from solvers.merging import MERGING
 from solvers.points import POOL_USED, USED, append_point, has_room
-from solvers.projecting import RIDGES, factor_append
 from solvers.random import random_below
 from solvers.rows import Rows
 from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader, columns_of

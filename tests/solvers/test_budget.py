@@ -12,9 +12,9 @@ from streams import two_moons
 from solvers import merging
 from solvers.budget import BSCA, BSGD
 from solvers.direction import NONE
+from solvers.factor import RIDGES
 from solvers.kernels import KERNELS, make_kernel
 from solvers.points import rows_of
-from solvers.projecting import RIDGES
 from solvers.rows import rows_from_dense
 from solvers.solver import POINTS_MAX
 
