@@ -409,7 +409,7 @@ class BSCA(BudgetExpansion):
         dim: int,
         *,
         step_max: float | None = 2.0,
-        step_decay: float = 3000.0,
+        step_decay: float = 1000.0,
         step_least: float = 0.25,
         extra_steps: int = 0,
         reservoir: int = 1000,

@@ -90,7 +90,7 @@ def test_each_step_of_bsca_is_that_of_a_plain_loop_until_the_budget_is_full(extr
         assert score == pytest.approx((alpha if extra else smooth) @ K[i])
         step = 1.0 - y[i] * (alpha @ K[i])
         if not extra:
-            longest = max(2.0 / math.sqrt(1.0 + t / 3000.0), 0.25)
+            longest = max(2.0 / math.sqrt(1.0 + t / 1000.0), 0.25)
             step = clipped(step, -longest, longest)
         alpha[i] = y[i] * clipped(y[i] * alpha[i] + step, 0.0, C)
         smooth += max(4.0 / (t + 3.0), 1.0 / 1000.0) * (alpha - smooth)
