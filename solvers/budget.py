@@ -11,7 +11,7 @@ BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) descends lambda / 2 
 rate 1 / (lambda t): beta <- (1 - 1/t) beta, and y_i / (lambda t) more at x_i where y_i f(x_i) < 1.
 
 Both keep f on at most B points: where one more would come, two are merged into one (solvers/merging.py), or one goes
-and is projected onto the others (solvers/projecting.py) or forgotten. The coefficients beta of the points are `alpha`
+and is projected onto the others (solvers/factor.py) or forgotten. The coefficients beta of the points are `alpha`
 of solvers/coefficients.py; those of the examples, which the box bounds, stand in solvers/memory.py.
 
 Where this differs from the paper, since as printed BSCA's accuracy swings from one example to the next and falls from
@@ -36,16 +36,16 @@ from solvers import memory as mem
 from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
+from solvers.factor import RIDGES, factor_append
 from solvers.kernels import RBF, Kernel, kernel_row
 from solvers.machine import LIVE, dot
 from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way
 from solvers.memory import keep_row, place_of, take_place
 from solvers.merging import MERGING
 from solvers.points import POOL_USED, USED, append_point, has_room
-from solvers.projecting import RIDGES, factor_append
 from solvers.random import random_below
 from solvers.rows import Rows
-from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader
+from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -367,9 +367,15 @@ class BudgetExpansion(CoefficientExpansion):
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
         checked = StateReader(state)
         seen = checked.take("seen", np.int64, (None,), 0, 2**62)
-        columns = seen.size if seen.size > 2 else min(seen.size, 1)
         memory = mem.read_memory(
-            checked, self.kernel, self.dim, self.dtype, columns, seen.size, self.places_max, self.parameters.recent
+            checked,
+            self.kernel,
+            self.dim,
+            self.dtype,
+            columns_of(seen.size),
+            seen.size,
+            self.places_max,
+            self.parameters.recent,
         )
         counts = checked.take("counts", np.int64, (4,), 0, 2**62)
         if counts[LIVE] > self.budget:
@@ -403,7 +409,7 @@ class BSCA(BudgetExpansion):
         dim: int,
         *,
         step_max: float | None = 2.0,
-        step_decay: float = 3000.0,
+        step_decay: float = 1000.0,
         step_least: float = 0.25,
         extra_steps: int = 0,
         reservoir: int = 1000,

@@ -1,7 +1,7 @@
 """Budget maintenance: one point less, at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
 
 The point with the smallest coefficients goes. "merge": into one with a partner (solvers/merging.py); "project": onto
-all others (solvers/projecting.py); "remove": without a trace. What that changes the vector w of each column by,
+all others (solvers/factor.py); "remove": without a trace. What that changes the vector w of each column by,
 squared and summed, is the weight degradation.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 from solvers.coefficients import VALUES, enter, leave
 from solvers.compiled import compiled
 from solvers.direction import NONE
+from solvers.factor import project
 from solvers.kernels import point_row
-from solvers.merging import find_partner, join, place, products, table_of
+from solvers.merging import KAPPA_LEAST, find_partner, join, place, products, table_of
 from solvers.points import POOL_USED, USED, append_point
-from solvers.projecting import project
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,7 @@ class Upkeep(NamedTuple):
 
     maintenance  MERGE, PROJECT or REMOVE
     table        (GRID + 1, GRID + 1) float64, or (0, 0)   h of a merge (solvers/merging.py)
-    factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (solvers/projecting.py)
+    factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (solvers/factor.py)
     degradation  (1,) float64                              weight degradation, summed over all maintenance
     counts       (2,) int64                                examples visited (t of the papers), points made way
     """
@@ -81,7 +81,7 @@ def merge(points, machine, table, i, j, kappa):
     """Replace points i and j by their best single one; returns the weight degradation. There must be room."""
     aa, bb, ab = products(machine.alpha, i, j)
     h, degradation = place(table, aa, bb, ab, kappa, False)
-    p, q = kappa ** ((1.0 - h) * (1.0 - h)), kappa ** (h * h)
+    p, q = max(kappa, KAPPA_LEAST) ** ((1.0 - h) * (1.0 - h)), max(kappa, KAPPA_LEAST) ** (h * h)
     first = points.used[POOL_USED]
     # The new row is written where it will stand.
     size = join(points, i, j, h, points.indices[first:], points.values[first:])

@@ -29,7 +29,7 @@ from solvers.direction import NONE
 Array = np.ndarray[Any, Any]
 
 MERGING = ("table", "golden")
-GRID = 256
+GRID = 256  # steps of the table in either direction
 KAPPA_LEAST = 1e-30  # points further apart are merged as if they were this near
 GOLDEN = 0.6180339887498949
 GOLDEN_STEPS = 40  # 0.5 * GOLDEN^40 is 2e-9

@@ -12,9 +12,9 @@ from streams import two_moons
 from solvers import merging
 from solvers.budget import BSCA, BSGD
 from solvers.direction import NONE
+from solvers.factor import RIDGES
 from solvers.kernels import KERNELS, make_kernel
 from solvers.points import rows_of
-from solvers.projecting import RIDGES
 from solvers.rows import rows_from_dense
 from solvers.solver import POINTS_MAX
 
@@ -90,7 +90,7 @@ def test_each_step_of_bsca_is_that_of_a_plain_loop_until_the_budget_is_full(extr
         assert score == pytest.approx((alpha if extra else smooth) @ K[i])
         step = 1.0 - y[i] * (alpha @ K[i])
         if not extra:
-            longest = max(2.0 / math.sqrt(1.0 + t / 3000.0), 0.25)
+            longest = max(2.0 / math.sqrt(1.0 + t / 1000.0), 0.25)
             step = clipped(step, -longest, longest)
         alpha[i] = y[i] * clipped(y[i] * alpha[i] + step, 0.0, C)
         smooth += max(4.0 / (t + 3.0), 1.0 / 1000.0) * (alpha - smooth)
@@ -224,6 +224,20 @@ def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(
             np.delete(class_of, np.flatnonzero(class_of == class_after[-1])[0])
         )
     assert merges > 20
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("merging_by", ["table", "golden"])
+def test_points_without_any_likeness_are_merged_into_the_larger_one(merging_by, dtype):
+    X = np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
+    stream = Budgeted(X, [1, 1, 1], budget=2, merging=merging_by, dtype=dtype)
+    stream.learn(0, 2)
+    stream.solver.machine.alpha[0, :2] = 5.0, 3.0
+    stream.learn(2, 3)
+    points, alpha, _ = stream.points()
+    order = alpha[0].argsort()
+    np.testing.assert_allclose(alpha[0, order], [3.0, 5.0], rtol=1e-5)
+    np.testing.assert_allclose(points[order], [[100.0, 0.0], [0.0, 0.0]], atol=1e-2)
 
 
 @settings(max_examples=40, deadline=None)
