@@ -127,7 +127,7 @@ class BSCAConfiguration(MergedConfiguration):
 
     solver: Literal["bsca"]  # type: ignore[assignment]
     step_max: float | None = Field(2.0, gt=0, description="bound of a step at first; null: none")
-    step_decay: float = Field(3000.0, gt=0, description="examples over which the bound shrinks")
+    step_decay: float = Field(1000.0, gt=0, description="examples over which the bound shrinks")
     step_least: float = Field(0.25, ge=0, description="what the bound shrinks to")
     extra_steps: int = Field(0, ge=0, le=1000, description="steps an example on the reservoir of recent ones")
     reservoir: int = Field(1000, gt=0, le=2**24, description="recent examples kept for extra steps")
