@@ -383,7 +383,7 @@ def checked_eta(eta: float, lam: float = 0.0) -> float:
     return float(eta)
 
 
-class BudgetExpansion(RuledExpansion):
+class BudgetRuledExpansion(RuledExpansion):
     """A `RuledExpansion` of at most `budget` points, > 1."""
 
     def __init__(self, kernel: Kernel, dim: int, *, budget: int = 500, **shared: Any) -> None:

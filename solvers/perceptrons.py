@@ -27,7 +27,7 @@ from solvers.online import (
     RANDOM,
     REDUNDANT,
     RESCALING,
-    BudgetExpansion,
+    BudgetRuledExpansion,
     Rule,
     RuledExpansion,
     checked_eta,
@@ -67,7 +67,7 @@ class OGD(RuledExpansion):
         self.rule = Rule(margin=1.0, eta=eta, keep=1.0 - eta * lam)
 
 
-class BudgetPerceptron(BudgetExpansion):
+class BudgetPerceptron(BudgetRuledExpansion):
     """The perceptron with margin beta, >= 0, that removes the point with the largest margin without itself.
 
     `smooth` holds f(x_i) of the points held. The newest point may be the one that goes.
@@ -80,19 +80,19 @@ class BudgetPerceptron(BudgetExpansion):
         self.rule = Rule(margin=float(beta), removal=REDUNDANT)
 
 
-class RBP(BudgetExpansion):
+class RBP(BudgetRuledExpansion):
     """The perceptron that removes a point drawn uniformly."""
 
     rule = Rule(removal=RANDOM)
 
 
-class Forgetron(BudgetExpansion):
+class Forgetron(BudgetRuledExpansion):
     """The perceptron that removes its oldest point, and before shrinks all coefficients as far as its bound asks."""
 
     rule = Rule(removal=FORGETTING)
 
 
-class BPAS(BudgetExpansion):
+class BPAS(BudgetRuledExpansion):
     """Passive-aggressive learning, steps bounded by C times the weight of the class, that removes the point which
     costs least when the newest takes over its projection.
 
@@ -103,7 +103,7 @@ class BPAS(BudgetExpansion):
     rule = Rule(margin=1.0, aggressive=True, removal=PROJECTING)
 
 
-class BOGD(BudgetExpansion):
+class BOGD(BudgetRuledExpansion):
     """OGD (with its eta, lam) that removes a point drawn uniformly, whereupon the others grow by B / (B - 1).
 
     Coefficients stay within C times the weight of the class: the paper's gamma eta.
