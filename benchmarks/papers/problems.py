@@ -17,17 +17,23 @@ from sklearn.svm import SVC
 
 from solvers.catalogue import make_solver
 from solvers.kernels import make_kernel
-from solvers.rows import Rows, rows_from_csr, rows_from_dense
+from solvers.rows import Rows, joined, rows_from_csr, rows_from_dense
 
 BATCH = 256
-BANANA_TRAIN = 4000
-USPS_SCALE = 1 / 16  # of rows in [-1, 1]: with them as they are and gamma = 2 the kernel would be the identity
+TRAIN = {"banana": 4000, "usps": 7329}  # of the sets that are split at random
+# Of rows in [-1, 1], for the papers' gamma = 2: pixels in [0, 1] divided by 16. With the rows as they are the kernel
+# would be the identity. No scale gives the printed support vectors on the usual split of USPS; this one does, nearly,
+# on random splits into 7,329 and 1,969.
+USPS_SCALE = 1 / 32
 POSITIVE = {"waveform": 0, "usps": 0, "mnist": 8}  # one class against the rest
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows and classes 0, 1 of a training and a test set, with an RBF kernel's gamma and C."""
+    """Rows and classes 0, 1 of a training and a test set, with an RBF kernel's gamma and C.
+
+    A set that is split at random has `train` training examples; before `shuffled` its test set is among them.
+    """
 
     rows: Rows
     classes: Any
@@ -35,35 +41,28 @@ class Problem:
     test_classes: Any
     gamma: float
     C: float
-    whole: Any = None  # of a set without a split: all rows, their classes
+    train: int | None = None
+    noise: float = 0.0  # part of the training labels that are changed
 
     @cached_property
     def kernel(self):
+        """The RBF kernel."""
         return make_kernel("rbf", self.gamma)
 
     def shuffled(self, seed):
-        """The same with the training examples in another order; a set without a split is split anew."""
+        """The same with the training examples in another order, or split anew; with its label noise."""
         random = np.random.default_rng(seed)
-        if self.whole is None:
-            order = random.permutation(len(self.rows))
-            return replace(self, rows=self.rows.take(order), classes=self.classes[order])
-        rows, classes = self.whole
-        order = random.permutation(len(rows))
-        train, test = order[:BANANA_TRAIN], order[BANANA_TRAIN:]
-        return replace(
-            self, rows=rows.take(train), classes=classes[train], test=rows.take(test), test_classes=classes[test]
-        )
+        order = random.permutation(len(self.rows))
+        found = replace(self, rows=self.rows.take(order[: self.train]), classes=self.classes[order[: self.train]])
+        if self.train is not None:
+            rest = order[self.train :]
+            found = replace(found, test=self.rows.take(rest), test_classes=self.classes[rest])
+        found.classes[random.permutation(found.classes.size)[: round(self.noise * found.classes.size)]] ^= 1
+        return found
 
     def first(self, n):
         """The first n training examples."""
         return replace(self, rows=self.rows.part(0, min(n, len(self.rows))), classes=self.classes[:n])
-
-    def noisy(self, part=0.1, seed=0):
-        """With part of the training labels changed."""
-        random = np.random.default_rng(seed)
-        classes = self.classes.copy()
-        classes[random.permutation(classes.size)[: round(part * classes.size)]] ^= 1
-        return replace(self, classes=classes)
 
     def solver(self, name, **parameters):
         """An untaught solver that knows both classes."""
@@ -73,10 +72,10 @@ class Problem:
         return solver
 
 
-def problem(folder, name, gamma, C):
-    """The set of this name; `usps` on x / 16."""
-    X, y, X_test, y_test = load(folder, name) if name != "banana" else _unsplit(folder, name)
+def problem(folder, name, gamma, C, noise=0.0):
+    """The set of this name, scaled."""
     kernel = make_kernel("rbf", gamma)
+    X, y, X_test, y_test = load(folder, name)
 
     def rows_of(X):
         if isinstance(X, np.ndarray):
@@ -88,14 +87,11 @@ def problem(folder, name, gamma, C):
         return (y == POSITIVE[name] if name in POSITIVE else y > 0).astype(np.int64)
 
     rows, classes = rows_of(X), classes_of(y)
-    if X_test is None:
-        return Problem(rows, classes, rows, classes, gamma, C, whole=(rows, classes))
-    return Problem(rows, classes, rows_of(X_test), classes_of(y_test), gamma, C)
-
-
-def _unsplit(folder, name):
-    with np.load(folder / f"{name}.npz", allow_pickle=False) as z:
-        return z["X_train"], z["y_train"], None, None
+    if name not in TRAIN:
+        return Problem(rows, classes, rows_of(X_test), classes_of(y_test), gamma, C, noise=noise)
+    if X_test is not None:
+        rows, classes = joined([rows, rows_of(X_test)]), np.concatenate((classes, classes_of(y_test)))
+    return Problem(rows, classes, rows, classes, gamma, C, TRAIN[name], noise)
 
 
 class Measured(NamedTuple):
