@@ -10,10 +10,13 @@ from solvers.rows import rows_from_csr, rows_from_dense
 
 
 def load(folder: Path, name: str) -> list:
-    """X_train, y_train, X_test, y_test; sparse parts as scipy CSR."""
+    """X_train, y_train, X_test, y_test; sparse parts as scipy CSR, None where the set has no split."""
     with np.load(folder / f"{name}.npz", allow_pickle=False) as z:
         parts = []
         for part in ("train", "test"):
+            if f"y_{part}" not in z:
+                parts += [None, None]
+                continue
             if f"X_{part}" in z:
                 X = z[f"X_{part}"]
             else:
