@@ -44,7 +44,7 @@ class RunningServer:
             self.wait_until_ready()
         return self
 
-    def wait_until_ready(self, seconds=120):
+    def wait_until_ready(self, seconds=300):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
