@@ -414,7 +414,7 @@ class BSCAClassifier(BudgetClassifier):
     solver = "bsca"
 
     step_max: float | None = 2.0
-    step_decay: float = 3000.0
+    step_decay: float = 1000.0
     step_least: float = 0.25
     extra_steps: int = 0
     reservoir: int = 1000

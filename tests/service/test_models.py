@@ -40,15 +40,17 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
     assert answer.json()["configuration"] == {
         "solver": "lasvm",
         "kernel": {"type": "polynomial", "gamma": 1.0, "degree": 3, "coef0": 0.0},
-        "C": 1.0,
-        "tol": 0.001,
-        "delta_max": None,
         "features": {"type": "sparse", "dim": 7},
         "classes": None,
         "class_weight": None,
         "precision": "float32",
         "points_max": 100_000,
+        "when_full": "refuse",
         "seed": 0,
+        "C": 1.0,
+        "tol": 0.001,
+        "delta_max": None,
+        "second_order": False,
     }
 
 
@@ -64,7 +66,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         ({"kernel": {"type": "polynomial", "degree": 2.5}}, "degree"),
         ({"kernel": {"type": "polynomial", "coef0": -1}}, "coef0"),
         ({"kernel": None}, "kernel"),
-        ({"solver": "smo"}, "solver"),
+        ({"solver": "svm"}, "solver"),
         ({"C": 0}, "C"),
         ({"C": -1}, "C"),
         ({"C": "10"}, "C"),
