@@ -20,9 +20,10 @@ RING_MIN = 1024
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was answered when the example was learned; prediction is a class number or UNKNOWN."""
+    """What was answered when the example was learned; prediction is a class number or UNKNOWN, label the class's."""
 
     content: bytes
+    label: int
     prediction: int
     score: float
 
@@ -37,6 +38,7 @@ class Answers:
         self._ids: list[str | None] = []
         self._by_id: dict[str, int] = {}
         self._contents = np.zeros((0, 16), np.uint8)
+        self._labels = np.zeros(0, np.int32)
         self._predictions = np.zeros(0, np.int32)
         self._scores = np.zeros(0)
 
@@ -45,26 +47,31 @@ class Answers:
         """Number of the oldest example whose answer is kept."""
         return max(self._from, self.newest - self.kept + 1)
 
-    def add(self, event: Learned, predictions: Array, scores: Array) -> None:
-        """Keep the answers of a batch; forget the oldest where there are more than `kept`."""
+    def add(self, event: Learned, predictions: Array, scores: Array) -> list[tuple[int, str]]:
+        """Keep the answers of a batch; forget the oldest beyond `kept`, and return their numbers and clients' ids."""
         m = len(event.ids)
         self._grow(min(self.kept, self.newest + m))
         size = len(self._ids)
+        forgotten = []
         for index, given in enumerate(event.ids):
             number = event.first + index
             place = number % size
             former = self._ids[place]
-            if former is not None and self._by_id.get(former) == number - size:
-                del self._by_id[former]
+            if former is not None:
+                forgotten.append((number - size, former))
+                if self._by_id.get(former) == number - size:
+                    del self._by_id[former]
             self._ids[place] = given
             if given is not None:
                 self._by_id[given] = number
         tail = min(m, size)  # of a batch longer than the ring, the end
         places = (event.first + np.arange(m - tail, m)) % size
         self._contents[places] = np.frombuffer(b"".join(event.contents[m - tail :]), np.uint8).reshape(-1, 16)
+        self._labels[places] = event.classes[m - tail :]
         self._predictions[places] = predictions[m - tail :]
         self._scores[places] = scores[m - tail :]
         self.newest += m
+        return forgotten
 
     def find(self, given: str) -> Answer | None:
         """The first answer of an id, None if it is unknown or no longer kept."""
@@ -72,7 +79,16 @@ class Answers:
         if number is None or not self.oldest <= number <= self.newest:
             return None
         place = number % len(self._ids)
-        return Answer(self._contents[place].tobytes(), int(self._predictions[place]), float(self._scores[place]))
+        return Answer(
+            self._contents[place].tobytes(),
+            int(self._labels[place]),
+            int(self._predictions[place]),
+            float(self._scores[place]),
+        )
+
+    def id_of(self, number: int) -> str | None:
+        """The id that a client gave to the example of this number, None if it gave none or it is no longer kept."""
+        return self._ids[number % len(self._ids)] if self.oldest <= number <= self.newest else None
 
     def number_of(self, given: str) -> int | None:
         """The number of the example with this id; for a server's id whether or not it is kept."""
@@ -100,6 +116,7 @@ class Answers:
         self._ids = ids
         for name, empty in (
             ("_contents", np.zeros((larger, 16), np.uint8)),
+            ("_labels", np.zeros(larger, np.int32)),
             ("_predictions", np.zeros(larger, np.int32)),
             ("_scores", np.zeros(larger)),
         ):
@@ -115,6 +132,7 @@ class Answers:
             {"newest": self.newest, "ids": [self._ids[p] for p in places]},
             {
                 "contents": self._contents[places],
+                "labels": self._labels[places],
                 "predictions": self._predictions[places],
                 "scores": self._scores[places],
             },
@@ -135,5 +153,6 @@ class Answers:
                 self._by_id[given] = number
         if ids:
             self._contents[places] = arrays["contents"][-len(ids) :]
+            self._labels[places] = arrays["labels"][-len(ids) :]
             self._predictions[places] = arrays["predictions"][-len(ids) :]
             self._scores[places] = arrays["scores"][-len(ids) :]

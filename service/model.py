@@ -14,18 +14,36 @@ import numpy as np
 
 from service.answers import Answers
 from service.configuration import read_configuration
-from service.events import ClassAdded, Created, Finished, Learned, ModelEvent
+from service.events import (
+    ClassAdded,
+    Created,
+    Finished,
+    Learned,
+    Leased,
+    ModelEvent,
+    Offered,
+    Predicted,
+    Released,
+    Renewed,
+    Skipped,
+    Voted,
+)
 from service.frames import decode, encode
+from service.inputs import Inputs, Records, content_of
 from service.labels import Label, Labels
-from service.metrics import UNKNOWN, Prequential
+from service.metrics import UNKNOWN, Calibration, Prequential
 from service.parts import Configuration
-from solvers.rows import Rows
+from service.pending import Pending, Prediction
+from service.pool import Asked, Candidate, Lease, Pool
+from service.vocabulary import Reader, Vocabulary
+from solvers.rows import Rows, rows_from_csr
+from solvers.selection import distances, is_wanted
 from solvers.solver import Finish, View
 
 Array = np.ndarray[Any, Any]
 
 SNAPSHOT = "model"
-FORMAT = 1  # of snapshots; CHANGELOG.md tells what changed
+FORMAT = 2  # of snapshots; CHANGELOG.md tells what changed
 
 
 def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
@@ -56,53 +74,123 @@ class Outcome:
 NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
+Epoch = Callable[[], Iterator[Learned]]
+"""All learned batches of the log before an event, in order: what a further epoch learns again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Decision values (m, K) of a batch, predicted class numbers (m,) and their probabilities (m,), NaN if unknown."""
+
+    columns: Array
+    numbers: Array
+    probabilities: Array
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """What predictions read. It never changes; learning publishes another."""
 
     view: View
+    reader: Reader | None
+    kernel: Kernel
+    configuration: Configuration
     labels: tuple[Label, ...]
     names: tuple[str, ...]
+    majority: int
+    calibration: Calibration
     position: int
     examples: int
 
-    def predict(self, rows: Rows) -> list[tuple[Label | None, dict[str, float]]]:
-        """For each row the predicted label (None while no class is known) and the score of each class by name."""
+    def rows(self, inputs: Inputs) -> Rows:
+        """A batch as the view takes it."""
+        if not isinstance(inputs, Records):
+            return inputs
+        assert self.reader is not None  # noqa: S101  records are those of named features
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        return rows_from_csr(*self.reader.encode(inputs.records), self.kernel, dim, dtype)
+
+    def decide(self, inputs: Inputs) -> Decided:
+        """Decide on a batch. Before the first example no class is known, in a warm-up perhaps only the majority's."""
+        m = len(inputs)
         if not self.labels:
-            return [(None, {})] * len(rows)
-        columns = self.view.decision(rows)
+            return Decided(np.zeros((m, 0)), np.full(m, UNKNOWN, np.int32), np.full(m, np.nan))
+        if self.majority != UNKNOWN:
+            return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
+        columns = self.view.decision(self.rows(inputs))
         numbers, _ = predicted(columns, len(self.labels))
+        return Decided(columns, numbers, self.calibration.probability(columns, numbers))
+
+    def scores(self, decided: Decided) -> list[dict[str, float]]:
+        """The score of each class by name, for each row."""
+        columns = decided.columns
         if columns.shape[1] == 1:
             columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
-        return [
-            (self.labels[number], dict(zip(self.names, scores, strict=True)))
-            for number, scores in zip(numbers.tolist(), columns.tolist(), strict=True)
-        ]
+        return [dict(zip(self.names, scores, strict=False)) for scores in columns.tolist()]
+
+    def distances(self, columns: Array) -> Array:
+        """(m,) |f(x)|, NaN where fewer than two classes are known."""
+        return distances(columns) if self.discerns else np.full(columns.shape[0], np.nan)
+
+    def doubtful(self, columns: Array) -> Array:
+        """(m,) whether |f(x)| < 1 + delta / 2; true where fewer than two classes are known."""
+        return is_wanted(columns, self.view.delta) if self.discerns else np.ones(columns.shape[0], bool)
+
+    @property
+    def discerns(self) -> bool:
+        """Whether decision values tell classes apart."""
+        return len(self.labels) > 1 and self.majority == UNKNOWN
+
+    def predict(self, inputs: Inputs) -> list[tuple[Label | None, dict[str, float]]]:
+        """For each row the predicted label (None while no class is known) and the score of each class by name."""
+        decided = self.decide(inputs)
+        labels = [None if number == UNKNOWN else self.labels[number] for number in decided.numbers.tolist()]
+        return list(zip(labels, self.scores(decided), strict=True))
 
 
 class Model:
-    """The state of one model: solver, labels, metrics, first answers."""
+    """The state of one model: vocabulary, solver, labels, metrics, first answers, pool, pending predictions."""
 
     def __init__(self, name: str, configuration: Configuration, *, cache_bytes: int, answers_kept: int) -> None:
         self.name = name
         self.configuration = configuration
+        self.cache_bytes = cache_bytes
         self.position = 0
         self.learned = 0
+        self.at_ms = 0
+        features = configuration.features
+        named = features.type == "named"
+        self.vocabulary = Vocabulary(features.warmup, features.columns_max) if named else None
+        self.warm_classes = np.zeros(0, np.int32)  # of the examples of the warm-up, while it lasts
+        self.gamma = 1.0  # what "auto" came to
         self.solver = configuration.build_solver(cache_bytes)
         self.labels = Labels()
         self.metrics = Prequential()
         self.answers = Answers(answers_kept)
+        self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
+        self.pool = Pool(configuration.pool_max)
+        self.pending = Pending(configuration.pending_max, round(1000 * configuration.pending_s))
         for label in configuration.classes or ():
             self._add_class(label)
 
     def _add_class(self, label: Label) -> None:
         self.labels.add(label)
         self.solver.add_class(self.configuration.weight_of(label))
+        self.metrics.add_class()
+
+    @property
+    def room(self) -> int:
+        """Examples that may come before points_max is reached."""
+        # What is learned anew in a warm-up is there already.
+        return self.solver.room
 
     # -- the fold -------------------------------------------------------------------------------------------------
 
-    def apply(self, position: int, event: ModelEvent) -> Outcome:
-        """Take in the event at this position of the log. It was validated before it was logged."""
+    def apply(self, position: int, event: ModelEvent, epoch: Epoch | None = None) -> Outcome:
+        """Take in the event at this position of the log. It was validated before it was logged.
+
+        epoch: the learned batches before it, for a finishing step that goes over them again.
+        """
         if position != self.position + 1:
             raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
         outcome = NOTHING
@@ -114,22 +202,189 @@ class Model:
             case Learned():
                 outcome = self._learn(event)
             case Finished():
-                outcome = Outcome(NOTHING.predictions, NOTHING.scores, self.solver.finish())
+                outcome = Outcome(NOTHING.predictions, NOTHING.scores, self._finish(event.epochs, epoch))
+            case Predicted():
+                self.pending.keep(event.predictions)
+            case _:
+                self._label(event)
+        if not isinstance(event, ClassAdded):
+            self.at_ms = max(self.at_ms, event.at_ms)
+            self.pending.expire(self.at_ms)
         self.position = position
         return outcome
 
+    def _label(self, event: Offered | Leased | Renewed | Released | Skipped | Voted) -> None:
+        match event:
+            case Offered():
+                parts = zip(event.ids, event.digests, event.labels, strict=True)
+                candidates = [
+                    Candidate(given, event.inputs.take(np.array([r])), digest, label)
+                    for r, (given, digest, label) in enumerate(parts)
+                ]
+                self.pool.offer(candidates, event.at_ms)
+            case Leased():
+                for lease in event.leases:
+                    rest = {key: value for key, value in lease.items() if key != "id"}
+                    self.pool.lend(lease["id"], Lease(annotator=event.annotator, **rest))
+                if event.request_id is not None:
+                    tokens = event.again + [lease["token"] for lease in event.leases]
+                    self.pool.remember(event.annotator, event.request_id, Asked(event.fingerprint, tokens))
+            case Renewed():
+                self.pool.renew(event.token, event.expires_ms)
+            case Released():
+                self.pool.release(event.token)
+            case Skipped():
+                self.pool.skip(event.token, for_all=event.for_all)
+            case Voted():
+                self.pool.vote(event.token, event.label)
+
     def _learn(self, event: Learned) -> Outcome:
         m = len(event.ids)
-        keys = np.arange(event.first, event.first + m)
-        columns = self.solver.learn(event.rows, event.classes, keys)
-        # Before the first example of all nothing is known, whatever classes were declared.
-        numbers, scores = predicted(columns, len(self.labels))
-        if self.learned == 0 and m:
-            numbers[0], scores[0] = UNKNOWN, 0.0
-        self.metrics.add(numbers, event.classes)
-        self.answers.add(event, numbers, scores)
+        numbers, scores = np.full(m, UNKNOWN, np.int32), np.zeros(m)
+        ids = [given for given in event.ids if given is not None]
+        late = self._late(event) if self.pending else {}
+        begin = 0
+        for columns, found in self._learn_parts(event):
+            end = begin + found.size
+            numbers[begin:end] = found
+            if columns.shape[1]:
+                scores[begin:end] = _score_of(columns, found)
+            self._count(event, begin, columns, found, late)
+            begin = end
+        for r, prediction in late.items():
+            numbers[r], scores[r] = prediction.number, 0.0
+            if prediction.columns.size:
+                scores[r] = _score_of(prediction.columns[None], numbers[r : r + 1])[0]
+        forgotten = self.answers.add(event, numbers, scores)
+        self._remember(forgotten)
+        for given in ids:
+            self.pool.answer(given)
+            self.pending.pop(given)
         self.learned += m
         return Outcome(numbers, scores)
+
+    def _late(self, event: Learned) -> dict[int, Prediction]:
+        """By row the predictions that have waited for these very examples' labels."""
+        found = {}
+        for r, given in enumerate(event.ids):
+            prediction = self.pending.find(given) if given is not None else None
+            if prediction is not None:
+                label = self.labels.labels[event.classes[r]]
+                if content_of(prediction.digest, label) == event.contents[r]:
+                    found[r] = prediction
+        return found
+
+    def _count(
+        self, event: Learned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]
+    ) -> None:
+        """Feed the metrics with a part of a batch, in order; what was predicted before counts as it was then."""
+        end, at = begin + numbers.size, begin
+        for r in [r for r in late if begin <= r < end] + [end]:
+            part = slice(at - begin, r - begin)
+            self.metrics.add(columns[part], numbers[part], event.classes[at:r], event.sources[at:r])
+            if r < end:
+                then = late[r]
+                self.metrics.add(
+                    then.columns[None],
+                    np.array([then.number], np.int32),
+                    event.classes[r : r + 1],
+                    event.sources[r : r + 1],
+                )
+            at = r + 1
+
+    def _learn_parts(self, event: Learned) -> Iterator[tuple[Array, Array]]:
+        """Learn a batch; decision values and predicted class numbers of one part of it after another."""
+        keys = np.arange(event.first, event.first + len(event.ids))
+        if not isinstance(event.inputs, Records):
+            columns = self.solver.learn(event.inputs, event.classes, keys)
+            numbers, _ = predicted(columns, len(self.labels))
+            if self.learned == 0 and numbers.size:
+                # Before the first example of all nothing is known, whatever classes were declared.
+                numbers[0] = UNKNOWN
+                yield np.zeros((1, 0)), numbers[:1]
+                columns, numbers = columns[1:], numbers[1:]
+            yield columns, numbers
+            return
+        assert self.vocabulary is not None  # noqa: S101  records are those of named features
+        begin = 0
+        while begin < len(keys):
+            wanted = self.vocabulary.until_freeze or len(keys)
+            end = min(begin + wanted, len(keys))
+            records, classes = event.inputs.records[begin:end], event.classes[begin:end]
+            if self.majority == UNKNOWN and self.learned + begin:
+                columns = self.solver.learn(self._encoded(records), classes, keys[begin:end])
+                yield columns, predicted(columns, len(self.labels))[0]
+            else:
+                yield np.zeros((end - begin, 0)), self._majorities(classes)
+            if self.vocabulary.warming:
+                self.vocabulary.observe(records)
+                self.warm_classes = np.concatenate((self.warm_classes, classes))
+                if self.vocabulary.until_freeze == 0:
+                    self._freeze()
+            begin = end
+
+    @property
+    def majority(self) -> int:
+        """The most frequent class while nothing better is known of named features, else UNKNOWN."""
+        if self.vocabulary is None or len(self.vocabulary) or not self.vocabulary.warming:
+            return UNKNOWN
+        return int(np.bincount(self.warm_classes).argmax()) if self.warm_classes.size else UNKNOWN
+
+    def _majorities(self, classes: Array) -> Array:
+        """The most frequent class right before each of these examples."""
+        counts = np.bincount(self.warm_classes, minlength=len(self.labels))
+        found = np.full(classes.size, UNKNOWN, np.int32)
+        for r, number in enumerate(classes):
+            if counts.any():
+                found[r] = counts.argmax()
+            counts[number] += 1
+        return found
+
+    def _encoded(self, records: Sequence[Record]) -> Rows:
+        assert self.vocabulary is not None  # noqa: S101
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        return rows_from_csr(*self.vocabulary.encode(records), self.solver.kernel, dim, dtype)
+
+    def _freeze(self) -> None:
+        """Fix the columns by what the warm-up has shown so far, and learn it anew."""
+        vocabulary = self.vocabulary
+        assert vocabulary is not None  # noqa: S101
+        csr = vocabulary.freeze()
+        self.gamma = vocabulary.gamma(self.configuration.kernel.type)
+        self.solver = self._new_solver()
+        rows = rows_from_csr(*csr, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
+        self.solver.learn(rows, self.warm_classes, np.arange(1, self.warm_classes.size + 1))
+        if not vocabulary.warming:
+            self.warm_classes = np.zeros(0, np.int32)
+
+    def _new_solver(self) -> Solver:
+        solver = self.configuration.build_solver(self.cache_bytes, self.gamma)
+        for label in self.labels.labels:
+            solver.add_class(self.configuration.weight_of(label))
+        return solver
+
+    def _finish(self, epochs: int, epoch: Epoch | None) -> Finish:
+        if self.vocabulary is not None and self.vocabulary.warming and self.warm_classes.size:
+            self._freeze()
+        for _ in range(epochs):
+            assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
+            for event in epoch():
+                keys = np.arange(event.first, event.first + len(event.ids))
+                inputs = event.inputs
+                rows = self._encoded(inputs.records) if isinstance(inputs, Records) else inputs
+                self.solver.learn(rows, event.classes, keys, again=True)
+        return self.solver.finish()
+
+    def _remember(self, forgotten: Sequence[tuple[int, str]]) -> None:
+        """Keep the ids of what may still be a point."""
+        self.old_ids.update(forgotten)
+        if len(self.old_ids) > 2 * self.solver.live + OLD_IDS_MIN:
+            live = set(self.solver.keys().tolist())
+            self.old_ids = {number: given for number, given in self.old_ids.items() if number in live}
+
+    def id_of(self, number: int) -> str:
+        """The id of an example: the client's, where it is known, else the server's."""
+        return self.answers.id_of(number) or self.old_ids.get(number) or f"{SERVER_ID}{number}"
 
     # -- reading --------------------------------------------------------------------------------------------------
 

@@ -1,23 +1,26 @@
 """What a micro-batch of learn requests comes to, worked out before anything is written.
 
 Each request is taken or refused whole. Of the examples of the requests taken, some are new, some repeat what the model
-has learned or what stands earlier in the same micro-batch.
+has learned or what stands earlier in the same micro-batch, and some are one of several labels that a candidate of the
+pool needs. An example without x takes that of the pool or of the prediction that waits for its label.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from service.answers import Answer
-from service.errors import Conflict, Invalid, ModelFull, ServiceError
-from service.events import ClassAdded, Learned, ModelEvent
+from service.errors import Conflict, Invalid, ModelFull, NotFound, ServiceError
+from service.events import ClassAdded, Learned, ModelEvent, Voted
 from service.examples import SERVER_ID
+from service.inputs import Inputs, content_of, join_inputs
 from service.labels import Label, label_key
 from service.model import Model
-from solvers.rows import Rows, joined
+from service.pool import Candidate
 
 Lookup = Callable[[Sequence[str]], Mapping[str, Answer]]
 """First answers of those ids that the log holds but the model has forgotten."""
@@ -25,102 +28,250 @@ Lookup = Callable[[Sequence[str]], Mapping[str, Answer]]
 
 @dataclass(frozen=True, slots=True)
 class LearnRequest:
-    """Checked examples of one request, in order; `ids` holds None where the server is to give one."""
+    """Checked examples of one request, in order.
+
+    ids: None where the server is to give one. inputs: the x of those that bring one, in order (None where none does).
+    contents: 16 bytes of x and y, None where there is no x. leases: tokens, None where there is none; empty: none.
+    """
 
     ids: list[str | None]
     labels: list[Label]
-    rows: Rows
-    contents: list[bytes]
+    inputs: Inputs | None
+    contents: list[bytes] | list[bytes | None]
+    leases: Sequence[str | None] = ()
+
+    def lease(self, index: int) -> str | None:
+        """The lease that an example answers."""
+        return self.leases[index] if self.leases else None
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """One of several labels was taken: so many there are now, so many it needs; `tally` once it has them."""
+
+    collected: int
+    needed: int
+    tally: list[tuple[Label, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one example: it is new number `new` of the micro-batch (or repeats that), or repeats `answer`."""
+    """What becomes of one example.
+
+    It is number `new` of the micro-batch's new ones (or repeats that), or repeats `answer`, or is one of `votes`.
+    """
 
     given: str | None
     new: int | None
     answer: Answer | None
     duplicate: bool
+    votes: Votes | None = None
 
 
 @dataclass(slots=True)
 class Plan:
-    """Fates by request (or the error that refuses it), and the events that the new examples make."""
+    """Fates by request (or the error that refuses it), and the events that they make."""
 
     fates: list[list[Fate] | ServiceError] = field(default_factory=list)
     events: list[ModelEvent] = field(default_factory=list)
     new: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """A new example; its x is row `row` of `batch`."""
+
+    given: str | None
+    batch: Inputs
+    row: int
+    label: Label
+    content: bytes
+    source: int
+
+
 @dataclass(slots=True)
 class _New:
-    """New examples so far: by id their content and number; per request the rows that are new."""
+    """What the requests so far add. by_id: content, label and place in `examples` of each id; votes by candidate."""
 
-    by_id: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    examples: list[_Example] = field(default_factory=list)
+    by_id: dict[str, tuple[bytes, Label, int]] = field(default_factory=dict)
     classes: dict[str, Label] = field(default_factory=dict)
-    ids: list[str | None] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
-    contents: list[bytes] = field(default_factory=list)
-    batches: list[Rows] = field(default_factory=list)
+    votes: dict[str, list[tuple[str, Label]]] = field(default_factory=dict)
+    events: list[ModelEvent] = field(default_factory=list)
 
 
 def make_plan(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, classes_max: int, at_ms: int) -> Plan:
     """Decide each example's fate against the model as it stands. Changes nothing."""
     plan, new = Plan(), _New()
     for request in requests:
-        try:
-            plan.fates.append(_take(model, request, lookup, classes_max, new))
-        except ServiceError as error:
-            plan.fates.append(error)
-    plan.new = len(new.ids)
-    plan.events = _events(model, new, at_ms)
+        plan.fates.append(_take(model, request, lookup, classes_max, at_ms, new))
+    plan.new = len(new.examples)
+    plan.events = [*new.events, *_learned(model, new.examples, at_ms)]
     return plan
 
 
-def _take(model: Model, request: LearnRequest, lookup: Lookup, classes_max: int, new: _New) -> list[Fate]:
-    fates: list[Fate] = []
-    additions: dict[str, tuple[bytes, int]] = {}
-    rows: list[int] = []
+def _take(
+    model: Model, request: LearnRequest, lookup: Lookup, classes_max: int, at_ms: int, new: _New
+) -> list[Fate] | ServiceError:
+    """The fates of a request's examples, which join the new ones; or the error that refuses it, and nothing is added."""
     asked = [given for given in request.ids if given is not None and model.answers.find(given) is None]
-    forgotten = lookup(asked) if asked else {}
-    for index, (given, content) in enumerate(zip(request.ids, request.contents, strict=True)):
-        if given is None:
-            fates.append(Fate(None, len(new.ids) + len(rows), None, duplicate=False))
-            rows.append(index)
-            continue
-        repeated = additions.get(given) or new.by_id.get(given)
-        answer = None if repeated else model.answers.find(given) or forgotten.get(given)
-        if repeated:
-            _check_same(content, repeated[0], given, index)
-            fates.append(Fate(given, repeated[1], None, duplicate=True))
-        elif answer:
-            _check_same(content, answer.content, given, index)
-            fates.append(Fate(given, None, answer, duplicate=True))
-        else:
-            _check_free(model, given, index)
-            additions[given] = (content, len(new.ids) + len(rows))
-            fates.append(Fate(given, len(new.ids) + len(rows), None, duplicate=False))
-            rows.append(index)
-    labels = [request.labels[r] for r in rows]
-    classes = _new_classes(model, new, labels, rows, classes_max)
-    _check_room(model, len(new.ids) + len(rows))
-    new.by_id |= additions
-    new.classes |= classes
-    if rows:
-        new.ids += [request.ids[r] for r in rows]
-        new.labels += labels
-        new.contents += [request.contents[r] for r in rows]
-        new.batches.append(request.rows if len(rows) == len(request.ids) else request.rows.take(np.array(rows)))
+    taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, new)
+    fates, row = [], 0
+    try:
+        for index, content in enumerate(request.contents):
+            fates.append(taking.fate(index, None if content is None else row, content))
+            row += content is not None
+        _check_room(model, len(new.examples))
+    except ServiceError as error:
+        taking.undo()
+        return error
     return fates
 
 
-def _check_same(content: bytes, learned: bytes, given: str, index: int) -> None:
-    if content != learned:
-        raise Conflict(
-            f"examples[{index}]: the example with id {given!r} was learned with another x or y",
-            index=index,
-            id=given,
-        )
+class _Taking:
+    """One request against the model and the requests before it, whose additions it can take back."""
+
+    def __init__(
+        self,
+        model: Model,
+        request: LearnRequest,
+        forgotten: Mapping[str, Answer],
+        classes_max: int,
+        at_ms: int,
+        new: _New,
+    ) -> None:
+        self.model = model
+        self.request = request
+        self.forgotten = forgotten
+        self.classes_max = classes_max
+        self.at_ms = at_ms
+        self.new = new
+        self.begin = len(new.examples)
+        self.events = len(new.events)
+        self.classes: list[str] = []
+        self.voted: list[str] = []
+
+    def undo(self) -> None:
+        """Take back what the request has added."""
+        for example in self.new.examples[self.begin :]:
+            if example.given is not None:
+                del self.new.by_id[example.given]
+        for key in self.classes:
+            del self.new.classes[key]
+        for given in self.voted:
+            self.new.votes[given].pop()
+        del self.new.examples[self.begin :], self.new.events[self.events :]
+
+    def fate(self, index: int, row: int | None, content: bytes | None) -> Fate:
+        """What becomes of one example; `row` of the request's x and `content` are None where it brings none."""
+        batch = self.request.inputs
+        given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
+        if given is None:
+            if row is None or content is None or token is not None:
+                raise Invalid(f"examples[{index}]: an example without x, or with a lease, needs an id", index=index)
+            return self._add(index, _Example(None, batch, row, label, content, 0))
+        repeated = self.new.by_id.get(given)
+        if repeated is not None:
+            if token is None:
+                self._check_same(index, content, label, repeated[0], repeated[1])
+            return Fate(given, repeated[2], None, duplicate=True)
+        answer = self.model.answers.find(given) or self.forgotten.get(given)
+        if answer is not None:
+            if token is None:
+                self._check_same(index, content, label, answer.content, self.model.labels.labels[answer.label])
+            return Fate(given, None, answer, duplicate=True)
+        candidate = self.model.pool.find(given)
+        if token is not None:
+            return self._label_of_lease(index, given, token, candidate, content)
+        prediction = self.model.pending.find(given)
+        known = candidate or prediction
+        if content is None:
+            if known is None:
+                raise NotFound(
+                    f"examples[{index}]: no x is known for the id {given!r}: it is neither in the pool nor pending",
+                    index=index,
+                    id=given,
+                )
+            batch, row, content = known.x, 0, content_of(known.digest, label)
+        elif candidate is not None and content != content_of(candidate.digest, label):
+            raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+        _check_free(self.model, given, index)
+        source = candidate.source if candidate else prediction.source if prediction else 0
+        return self._add(index, _Example(given, batch, row or 0, label, content, source))
+
+    def _label_of_lease(
+        self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None
+    ) -> Fate:
+        """The label of an annotator who has, or had, a lease: the first one wins, or the majority of several."""
+        found = self.model.pool.find_lease(token)
+        if found is None or candidate is None or found[0] is not candidate:
+            raise NotFound(
+                f"examples[{index}].lease: there is no such lease on {given!r}; ask for labels again",
+                index=index,
+                id=given,
+            )
+        label, needed, annotator = self.request.labels[index], self.model.configuration.overlap, found[1].annotator
+        if content is not None and content != content_of(candidate.digest, label):
+            raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+        votes = [*candidate.votes, *self.new.votes.get(given, [])]
+        if any(voter == annotator for voter, _ in votes):
+            return Fate(given, None, None, duplicate=True, votes=Votes(len(votes), needed))
+        self._check_class(index, label)
+        if needed > 1:
+            self.new.votes.setdefault(given, []).append((annotator, label))
+            self.voted.append(given)
+            self.new.events.append(Voted(token, label, self.at_ms))
+            votes.append((annotator, label))
+            if len(votes) < needed:
+                return Fate(given, None, None, duplicate=False, votes=Votes(len(votes), needed))
+        tally = _tally([voted for _, voted in votes])
+        if tally:
+            label = tally[0][0]  # the most frequent; of several, the one that came first
+        content = content_of(candidate.digest, label)
+        fate = self._add(index, _Example(given, candidate.x, 0, label, content, found[1].source))
+        return replace(fate, votes=Votes(len(votes), needed, tally)) if tally else fate
+
+    def _add(self, index: int, example: _Example) -> Fate:
+        self._check_class(index, example.label)
+        place = len(self.new.examples)
+        key = label_key(example.label)
+        if self.model.labels.number(example.label) is None and key not in self.new.classes:
+            self.new.classes[key] = example.label
+            self.classes.append(key)
+        if example.given is not None:
+            self.new.by_id[example.given] = (example.content, example.label, place)
+        self.new.examples.append(example)
+        return Fate(example.given, place, None, duplicate=False)
+
+    def _check_same(
+        self, index: int, content: bytes | None, label: Label, learned: bytes, learned_label: Label
+    ) -> None:
+        same = label_key(label) == label_key(learned_label) if content is None else content == learned
+        if not same:
+            given = self.request.ids[index]
+            raise Conflict(
+                f"examples[{index}]: the example with id {given!r} was learned with another x or y",
+                index=index,
+                id=given,
+            )
+
+    def _check_class(self, index: int, label: Label) -> None:
+        model, key = self.model, label_key(label)
+        if model.labels.number(label) is not None or key in self.new.classes:
+            return
+        if model.configuration.classes is not None:
+            allowed = ", ".join(label_key(known) for known in model.labels.labels)
+            raise Invalid(f"examples[{index}].y: the classes are declared as {allowed}, got {key}", index=index)
+        if len(model.labels) + len(self.new.classes) >= self.classes_max:
+            raise Invalid(
+                f"examples[{index}].y: a model has at most {self.classes_max} classes, {key} is one more", index=index
+            )
+
+
+def _tally(labels: Sequence[Label]) -> list[tuple[Label, int]]:
+    """How often each label was given, the most frequent first, of those the earliest."""
+    by_key = {label_key(label): label for label in reversed(labels)}
+    return [(by_key[key], count) for key, count in Counter(map(label_key, labels)).most_common()]
 
 
 def _check_free(model: Model, given: str, index: int) -> None:
@@ -135,37 +286,20 @@ def _check_free(model: Model, given: str, index: int) -> None:
     raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
 
 
-def _new_classes(
-    model: Model, new: _New, labels: Sequence[Label], rows: Sequence[int], classes_max: int
-) -> dict[str, Label]:
-    found: dict[str, Label] = {}
-    for row, label in zip(rows, labels, strict=True):
-        key = label_key(label)
-        if model.labels.number(label) is not None or key in new.classes or key in found:
-            continue
-        if model.configuration.classes is not None:
-            allowed = ", ".join(label_key(known) for known in model.labels.labels)
-            raise Invalid(f"examples[{row}].y: the classes are declared as {allowed}, got {key}", index=row)
-        if len(model.labels) + len(new.classes) + len(found) >= classes_max:
-            raise Invalid(f"examples[{row}].y: a model has at most {classes_max} classes, {key} is one more", index=row)
-        found[key] = label
-    return found
-
-
 def _check_room(model: Model, examples: int) -> None:
     solver = model.solver
-    if examples > solver.room:
+    if examples > model.room:
         raise ModelFull(
             f"the model holds {solver.live} points of at most points_max = {solver.points_max}; finish it to drop what "
             "is no support vector, or use another model"
         )
 
 
-def _events(model: Model, new: _New, at_ms: int) -> list[ModelEvent]:
+def _learned(model: Model, new: Sequence[_Example], at_ms: int) -> list[ModelEvent]:
     """The new examples as events; a class is added right before its first example."""
-    if not new.ids:
+    if not new:
         return []
-    rows = joined(new.batches)
+    inputs = join_inputs(_runs(new))
     numbers = {label_key(label): number for number, label in enumerate(model.labels.labels)}
     events: list[ModelEvent] = []
     classes: list[int] = []
@@ -176,21 +310,33 @@ def _events(model: Model, new: _New, at_ms: int) -> list[ModelEvent]:
             events.append(
                 Learned(
                     first=model.learned + begin + 1,
-                    ids=new.ids[begin:end],
+                    ids=[example.given for example in new[begin:end]],
                     classes=np.array(classes[begin:end], np.int32),
-                    rows=rows.part(begin, end),
-                    contents=new.contents[begin:end],
+                    inputs=inputs.part(begin, end),
+                    contents=[example.content for example in new[begin:end]],
                     at_ms=at_ms,
+                    sources=np.array([example.source for example in new[begin:end]], np.uint8),
                 )
             )
 
-    for index, label in enumerate(new.labels):
-        key = label_key(label)
+    for index, example in enumerate(new):
+        key = label_key(example.label)
         if key not in numbers:
             learned(index)
             begin = index
             numbers[key] = len(numbers)
-            events.append(ClassAdded(label))
+            events.append(ClassAdded(example.label))
         classes.append(numbers[key])
-    learned(len(new.ids))
+    learned(len(new))
     return events
+
+
+def _runs(new: Sequence[_Example]) -> list[Inputs]:
+    """The examples' x in order; neighbours in a batch stay together."""
+    runs: list[tuple[Inputs, int, int]] = []
+    for example in new:
+        if runs and runs[-1][0] is example.batch and runs[-1][2] == example.row:
+            runs[-1] = (example.batch, runs[-1][1], example.row + 1)
+        else:
+            runs.append((example.batch, example.row, example.row + 1))
+    return [batch.part(begin, end) for batch, begin, end in runs]

@@ -26,7 +26,7 @@ from solvers.machine import (
 )
 from solvers.points import USED
 from solvers.rowcache import HITS, MISSES, VALUES, RowCache, cached_row, clear, drop_row, new_cache
-from solvers.solver import Certificate, Finish, State, StateReader, certificate_of
+from solvers.solver import Certificate, Finish, PointScores, State, StateReader, certificate_of
 
 Array = np.ndarray[Any, Any]
 
@@ -112,6 +112,17 @@ class DualExpansion(Expansion):
             clear(self.cache)  # its memory is warm
         else:
             self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
+
+    def point_scores(self) -> PointScores | None:
+        """Decision values at the points held, from their gradients: f = y - g + b."""
+        slots, machine = self._live_slots(), self.machine
+        scores = machine.sign[:, slots] - machine.g[:, slots] + machine.b[:, None]
+        # The ramp loss gives an outlier the box of the other label.
+        wrong = np.where(machine.sign > 0, machine.upper <= 0.0, machine.lower >= 0.0)[:, slots]
+        own = np.arange(slots.size)
+        classes = machine.class_of[slots]
+        aside = wrong[0] if self.columns == 1 else wrong[np.maximum(classes, 0), own]
+        return PointScores(self.keys(), classes, scores.T, aside)
 
     # -- optimising -----------------------------------------------------------------------------------------------
 

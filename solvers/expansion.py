@@ -15,7 +15,7 @@ from solvers.kernels import Kernel, kernel_row
 from solvers.machine import LIVE, dot
 from solvers.points import POOL_USED, USED, Points
 from solvers.rows import Rows, rows_from_csr
-from solvers.solver import Solver, State, StateReader, columns_of
+from solvers.solver import Contributions, PointScores, Solver, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +30,10 @@ class Arrays(Protocol):
     @property
     def class_of(self) -> Array:
         """(cap,) int32 class of the point, NONE for a hole."""
+
+    @property
+    def key(self) -> Array:
+        """(cap,) int64 number of the example; of a merged point -2 - that of its younger part."""
 
     @property
     def b(self) -> Array:
@@ -131,8 +135,7 @@ class Expansion(Solver):
 
     def compact(self) -> None:
         """Move the live points together, in order."""
-        slots = np.flatnonzero(self.machine.class_of[: self.slots] != NONE)
-        self._move(slots, self.points.start.size, self.points.indices.size)
+        self._move(self._live_slots(), self.points.start.size, self.points.indices.size)
 
     def make_room(self, nnz: int) -> None:
         """Grow the arrays so that a row of nnz non-zeros fits. Slots stay what they are."""
@@ -163,6 +166,30 @@ class Expansion(Solver):
         """(K, cap) the coefficients that predict."""
         alpha: Array = self.machine.alpha
         return alpha
+
+    def keys(self) -> Array:
+        """Numbers of the examples whose points are held, in slots' order; of a merged point its younger part's."""
+        keys = self.machine.key[self._live_slots()]
+        return np.where(keys < NONE, -2 - keys, keys)
+
+    def contributions(self, rows: Rows) -> Contributions | None:
+        """What each point adds to the decision values of a batch of one."""
+        n, slots = self.slots, self._live_slots()
+        row = np.empty(n, self.dtype)
+        spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
+        kernel_row(self.kernel, rows.indices, rows.values, rows.norms[0], self.points, 0, n, spread, row)
+        parts = self._predicting()[:, slots] * row[slots].astype(np.float64)
+        return Contributions(self.keys(), self.machine.key[slots] < NONE, self.machine.class_of[slots], parts)
+
+    def point_scores(self) -> PointScores | None:
+        """Decision values at the points held."""
+        slots = self._live_slots()
+        csr = pts.rows_of(self.points, slots)
+        scores = self.decision(rows_from_csr(*csr, self.kernel, self.dim, self.dtype))
+        return PointScores(self.keys(), self.machine.class_of[slots], scores, np.zeros(slots.size, bool))
+
+    def _live_slots(self) -> Array:
+        return np.flatnonzero(self.machine.class_of[: self.slots] != NONE)
 
     def _delta(self) -> Array:
         """(K,) a copy of the largest violation of each column."""

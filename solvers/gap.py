@@ -316,9 +316,9 @@ class GapSVM(DualExpansion):
         )
 
     @property
-    def discarded(self) -> Array:
-        """(classes, 2) examples that fell left and right of the ramp, by class; zeros without a ramp."""
-        return self.pace.discarded.copy()
+    def discarded(self) -> Array | None:
+        """(classes, 2) examples that fell left and right of the ramp, by class; None without a ramp."""
+        return None if self.parameters.loss == NO_RAMP else self.pace.discarded.copy()
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Online iterations over a batch (Solver.learn); with `again`, points that are held are processed again."""

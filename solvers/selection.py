@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers.compiled import compiled
+from solvers.kernels import Kernel, point_row
+from solvers.points import points_from_rows
 from solvers.random import random_below
 from solvers.rows import Rows
 from solvers.solver import Solver, View
@@ -34,6 +36,7 @@ AUTO_SEARCHED = 100  # and autoactive, unless AUTO_WANTED of them lie inside the
 AUTO_WANTED = 5
 SEEDS = 5  # random examples of each class that a solver begins with
 AUTO_CHUNK = 10
+TINY = 1e-30  # a point at the origin of a linear kernel is like no other
 
 
 def distances(scores: Array) -> Array:
@@ -112,6 +115,29 @@ def pick(
     scores = view.decision(rows.take(looked_at))
     wish = informativeness(strategy, scores, None if classes is None else classes[looked_at])
     return looked_at[np.argsort(-wish, kind="stable")[:n]]
+
+
+def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0.5) -> Array:
+    """The numbers of n rows that are informative and unlike each other, in the order in which they were chosen.
+
+    K. Brinker, Incorporating Diversity in Active Learning with Support Vector Machines, ICML 2003, section 4: one after
+    another the row with the smallest -trade wish + (1 - trade) max |cos|, the cosine in feature space to the rows chosen
+    before, k(x, z) / sqrt(k(x, x) k(z, z)). wish (m,): `informativeness`; of equal rows the first one is taken.
+    """
+    points = points_from_rows(rows, rows.dim)
+    lengths = np.sqrt(np.maximum(rows.selves.astype(np.float64), TINY))
+    spread = np.zeros(rows.dim if points.columns.shape[0] == 0 else 1, rows.values.dtype)
+    row = np.empty(len(rows), rows.values.dtype)
+    likest = np.zeros(len(rows))
+    cost = -trade * wish
+    chosen: list[int] = []
+    for _ in range(min(n, len(rows))):
+        total = cost + (1.0 - trade) * likest
+        total[chosen] = np.inf
+        chosen.append(int(total.argmin()))
+        point_row(kernel, points, chosen[-1], points, 0, len(rows), spread, row)
+        likest = np.maximum(likest, np.abs(row) / (lengths * lengths[chosen[-1]]))
+    return np.array(chosen, np.int64)
 
 
 @compiled

@@ -42,6 +42,28 @@ class Finish(NamedTuple):
     converged: bool
 
 
+class Contributions(NamedTuple):
+    """What each point adds to the decision values of one row.
+
+    keys (n,): numbers of the points' examples, of a merged point that of its younger part. merged (n,) bool. classes
+    (n,). parts (K, n): sum over the points plus the bias gives the decision values.
+    """
+
+    keys: Array
+    merged: Array
+    classes: Array
+    parts: Array
+
+
+class PointScores(NamedTuple):
+    """Decision values at the points held: keys (n,), classes (n,), scores (n, K), and what the ramp set aside (n,)."""
+
+    keys: Array
+    classes: Array
+    scores: Array
+    aside: Array
+
+
 class View(Protocol):
     """What predictions read while learning goes on. It never changes."""
 
@@ -191,6 +213,23 @@ class Solver(ABC):
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, K) of a batch, with the present state."""
         return self.view().decision(rows)
+
+    def keys(self) -> Array:
+        """Numbers of the examples whose points are held, for solvers that hold points."""
+        return np.zeros(0, np.int64)
+
+    def contributions(self, rows: Rows) -> Contributions | None:  # noqa: ARG002  a solver with points reads them
+        """What each point adds to the decision values of a batch of one; None for a solver without points."""
+        return None
+
+    def point_scores(self) -> PointScores | None:
+        """Decision values at the points held; None for a solver without points."""
+        return None
+
+    @property
+    def discarded(self) -> Array | None:
+        """(classes, 2) examples that a ramp set aside: on the wrong side, and already right; None without a ramp."""
+        return None
 
     @abstractmethod
     def certificate(self) -> Certificate:

@@ -223,3 +223,34 @@ def test_a_certificate_names_what_there_is(name):
     if certificate["gap"] is not None:
         assert certificate["gap"] >= 0
         assert certificate["primal"] >= certificate["dual"]
+
+
+@names
+def test_what_the_points_contribute_adds_up_to_the_decision(name):
+    X, classes = three_classes(120)
+    solver = stream_of(name, X, classes).learn().solver
+    rows = rows_from_csr([0, 2], [0, 1], [0.3, 0.4], RBF, 2, solver.dtype)
+    found = solver.contributions(rows)
+    if found is None:
+        assert solver.keys().size == 0
+        return
+    bias = solver.view().b
+    assert np.allclose(found.parts.sum(axis=1) + bias, solver.decision(rows)[0], atol=1e-4)
+    assert np.array_equal(found.classes, classes[found.keys])
+    assert found.keys.size == solver.live
+    if not found.merged.any():
+        assert np.unique(found.keys).size == found.keys.size
+
+
+@names
+def test_the_scores_of_its_own_points_are_its_decision_values(name):
+    X, classes = three_classes(120)
+    stream = stream_of(name, X, classes).learn()
+    found = stream.solver.point_scores()
+    if found is None:
+        return
+    assert np.array_equal(found.keys, stream.solver.keys())
+    assert found.scores.shape == (stream.solver.live, 3)
+    averages = name.startswith("tracking") or name == "averaged-perceptron"
+    if not averages and not stream.solver.contributions(stream.rows(X[:1])).merged.any():
+        assert np.allclose(found.scores, stream.decision(X[found.keys]), atol=1e-4)

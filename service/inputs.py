@@ -1,0 +1,99 @@
+"""Batches of x: rows of numbers, or records of named values that a model's vocabulary turns into rows.
+
+Either form is what is logged, compared and offered again: rows for dense and sparse features, records for named ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from service.frames import BadFrame
+from service.labels import Label, label_key
+from solvers.rows import Rows, joined
+
+Array = np.ndarray[Any, Any]
+Record: TypeAlias = dict[str, float | int | str | bool]
+
+ROWS = ("indptr", "indices", "values", "norms", "selves")
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A batch of named values, in canonical form: names in order, nulls left out."""
+
+    records: tuple[Record, ...]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def part(self, begin: int, end: int) -> Records:
+        """Records begin..end as a batch of their own."""
+        return Records(self.records[begin:end])
+
+    def take(self, wanted: Sequence[int] | Array) -> Records:
+        """The records of these numbers as a batch of their own."""
+        return Records(tuple(self.records[r] for r in wanted))
+
+
+Inputs: TypeAlias = Rows | Records
+
+
+def join_inputs(batches: Sequence[Inputs]) -> Inputs:
+    """Several batches of one form as one, in order. There must be at least one."""
+    if isinstance(batches[0], Records):
+        return Records(tuple(record for batch in batches for record in batch.records))  # type: ignore[union-attr]
+    return joined(list(batches))  # type: ignore[arg-type]
+
+
+def inputs_state(inputs: Inputs) -> tuple[dict[str, Any], dict[str, Array]]:
+    """A batch as facts and arrays of a frame."""
+    if isinstance(inputs, Records):
+        return {"records": list(inputs.records)}, {}
+    return {"dim": inputs.dim}, {name: getattr(inputs, name) for name in ROWS}
+
+
+def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
+    """The batch of `inputs_state`."""
+    if "records" in facts:
+        return Records(tuple(facts["records"]))
+    if any(name not in arrays for name in ROWS) or "dim" not in facts:
+        raise BadFrame(f"a batch of rows has dim and {', '.join(ROWS)}")
+    return Rows(*(arrays[name] for name in ROWS), facts["dim"])
+
+
+def x_digests(inputs: Inputs) -> list[bytes]:
+    """16 bytes for each x that tell it from any other's."""
+    if isinstance(inputs, Records):
+        texts = (json.dumps(r, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for r in inputs.records)
+        return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
+    found = []
+    for first, last in zip(inputs.indptr[:-1], inputs.indptr[1:], strict=True):
+        bits = inputs.indices[first:last].tobytes() + inputs.values[first:last].tobytes()
+        found.append(hashlib.blake2b(bits, digest_size=16).digest())
+    return found
+
+
+def content_of(x_digest: bytes, label: Label) -> bytes:
+    """16 bytes that tell an example, x and y, from any other."""
+    return hashlib.blake2b(x_digest + label_key(label).encode(), digest_size=16).digest()
+
+
+def shown_x(inputs: Inputs, r: int, *, dense: bool) -> Any:
+    """The x of row r as it goes over the wire."""
+    if isinstance(inputs, Records):
+        return inputs.records[r]
+    first, last = inputs.indptr[r], inputs.indptr[r + 1]
+    # The shortest decimal that is this number in the model's precision: 0.1, not 0.10000000149011612.
+    values = [float(str(value)) for value in inputs.values[first:last]]
+    if not dense:
+        return {"indices": inputs.indices[first:last].tolist(), "values": values}
+    x = [0.0] * inputs.dim
+    for index, value in zip(inputs.indices[first:last].tolist(), values, strict=True):
+        x[index] = value
+    return x

@@ -1,0 +1,118 @@
+"""Pending predictions: examples that were predicted with an id and whose label has not come yet.
+
+Bounded in number and in age; the oldest go first. A prediction is kept as it was made, for the metrics count that one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from service.inputs import Inputs, inputs_state, join_inputs, read_inputs
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One example as it was predicted.
+
+    x: a batch of one; digest: of x. columns (K,): decision values; number: the predicted class's, or UNKNOWN. source:
+    why its label was wanted, if it was (service/metrics.py). at_ms: milliseconds since 1970.
+    """
+
+    id: str
+    x: Inputs
+    digest: bytes
+    columns: Array
+    number: int
+    source: int
+    at_ms: int
+
+
+class Pending:
+    """At most `most` predictions by id, none older than `age_ms`."""
+
+    def __init__(self, most: int, age_ms: int) -> None:
+        self.most = most
+        self.age_ms = age_ms
+        self._by_id: OrderedDict[str, Prediction] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def keep(self, predictions: Sequence[Prediction]) -> None:
+        """Take in predictions, oldest first. An id that is there with the same x keeps its first one."""
+        for prediction in predictions:
+            former = self._by_id.get(prediction.id)
+            if former is not None and former.digest == prediction.digest:
+                continue
+            self._by_id.pop(prediction.id, None)
+            self._by_id[prediction.id] = prediction
+        while len(self._by_id) > self.most:
+            self._by_id.popitem(last=False)
+
+    def find(self, given: str) -> Prediction | None:
+        """The prediction of an id."""
+        return self._by_id.get(given)
+
+    def pop(self, given: str) -> Prediction | None:
+        """The same; it is no longer pending."""
+        return self._by_id.pop(given, None)
+
+    def expire(self, now_ms: int) -> None:
+        """Drop what is older than age_ms."""
+        while self._by_id:
+            oldest = next(iter(self._by_id.values()))
+            if oldest.at_ms >= now_ms - self.age_ms:
+                break
+            self._by_id.popitem(last=False)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as facts and arrays."""
+        return predictions_state(list(self._by_id.values()))
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over a state of `state`."""
+        self._by_id = OrderedDict((p.id, p) for p in read_predictions(facts, arrays))
+
+
+def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Predictions as facts and arrays of a frame; decision values of different widths stand behind one another."""
+    facts: dict[str, Any] = {"ids": [p.id for p in predictions]}
+    if not predictions:
+        return facts, {}
+    inputs, arrays = inputs_state(join_inputs([p.x for p in predictions]))
+    return facts | inputs, arrays | {
+        "digests": np.frombuffer(b"".join(p.digest for p in predictions), np.uint8),
+        "columns": np.concatenate([p.columns for p in predictions]).astype(np.float64),
+        "widths": np.array([p.columns.size for p in predictions], np.int32),
+        "numbers": np.array([p.number for p in predictions], np.int32),
+        "sources": np.array([p.source for p in predictions], np.uint8),
+        "at_ms": np.array([p.at_ms for p in predictions], np.int64),
+    }
+
+
+def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Prediction]:
+    """The predictions of `predictions_state`."""
+    if not facts["ids"]:
+        return []
+    inputs = read_inputs(facts, arrays)
+    ends = np.concatenate(([0], np.cumsum(arrays["widths"])))
+    digests = arrays["digests"].tobytes()
+    return [
+        Prediction(
+            id=given,
+            x=inputs.part(r, r + 1),
+            digest=digests[16 * r : 16 * (r + 1)],
+            columns=arrays["columns"][ends[r] : ends[r + 1]],
+            number=int(arrays["numbers"][r]),
+            source=int(arrays["sources"][r]),
+            at_ms=int(arrays["at_ms"][r]),
+        )
+        for r, given in enumerate(facts["ids"])
+    ]
