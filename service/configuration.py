@@ -11,7 +11,7 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 
 from service.errors import Invalid
 from service.labels import check_label, label_key
-from service.parts import Configuration, Positive, first_problem, shown
+from service.parts import AUTO, Configuration, NamedFeatures, Positive, first_problem, shown
 from service.settings import Settings
 from solvers.solver import BOUND_MAX
 
@@ -232,6 +232,9 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         raise Invalid(f"configuration: {_problem(error)}") from None
     if configuration.features.dim > settings.dim_max:
         raise Invalid(f"features.dim must be at most {settings.dim_max}, got {configuration.features.dim}")
+    warmup = configuration.features.warmup if isinstance(configuration.features, NamedFeatures) else 0
+    if getattr(configuration.kernel, "gamma", None) == AUTO and warmup == 0:
+        raise Invalid('kernel.gamma: "auto" comes from the warm-up of named features, and there is none here')
     points_max = configuration.points_max or settings.points_max
     if points_max > settings.points_max:
         raise Invalid(f"points_max must be at most {settings.points_max}, got {points_max}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Generic, NotRequired
 
 import numpy as np
 from pydantic import (
@@ -23,12 +23,13 @@ from pydantic import (
     with_config,
 )
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
+# pydantic needs typing_extensions' TypedDict below Python 3.12; type variables have defaults from 3.13 on
+from typing_extensions import TypedDict, TypeVar
 
 from service.errors import Invalid
 from service.labels import Label, label_key
 from service.parts import Configuration, place, shown
+from service.records import RecordX
 from solvers.rows import BadRow, Rows, rows_from_csr, rows_from_dense
 
 SERVER_ID = "@"
@@ -50,64 +51,71 @@ class SparseX(TypedDict):
 
 
 X = Numbers | SparseX
+XT = TypeVar("XT", default=X)
+"""The form of x that the model's features ask for: X, or RecordX where they are named."""
+
 Y = StrictBool | StrictInt | StrictStr
 
 
 @with_config(_STRICT)
-class LabelledExample(TypedDict):
+class LabelledExample(TypedDict, Generic[XT]):
     """One example to learn."""
 
-    x: X
+    x: XT
     y: Y
     id: NotRequired[str | None]
 
 
 @with_config(_STRICT)
-class UnlabelledExample(TypedDict):
+class UnlabelledExample(TypedDict, Generic[XT]):
     """One example to predict."""
 
-    x: X
+    x: XT
     id: NotRequired[str | None]
 
 
 @with_config(_STRICT)
-class LearnBody(TypedDict):
+class LearnBody(TypedDict, Generic[XT]):
     """Several examples under `examples`, or the parts of one."""
 
-    examples: NotRequired[Annotated[list[LabelledExample], Field(fail_fast=True)]]
-    x: NotRequired[X]
+    examples: NotRequired[Annotated[list[LabelledExample[XT]], Field(fail_fast=True)]]
+    x: NotRequired[XT]
     y: NotRequired[Y]
     id: NotRequired[str | None]
 
 
 @with_config(_STRICT)
-class PredictBody(TypedDict):
+class PredictBody(TypedDict, Generic[XT]):
     """Several examples under `examples`, or the parts of one."""
 
-    examples: NotRequired[Annotated[list[UnlabelledExample], Field(fail_fast=True)]]
-    x: NotRequired[X]
+    examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
+    x: NotRequired[XT]
     id: NotRequired[str | None]
 
 
-_LEARN: TypeAdapter[LearnBody] = TypeAdapter(LearnBody)
-_PREDICT: TypeAdapter[PredictBody] = TypeAdapter(PredictBody)
-_X: TypeAdapter[Any] = TypeAdapter(X, config=ConfigDict(strict=True))
+# By whether features are named.
+_LEARN: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(LearnBody), True: TypeAdapter(LearnBody[RecordX])}
+_PREDICT: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(PredictBody), True: TypeAdapter(PredictBody[RecordX])}
+_X: dict[bool, TypeAdapter[Any]] = {
+    False: TypeAdapter(X, config=ConfigDict(strict=True)),
+    True: TypeAdapter(RecordX),
+}
 
 
-def parse_learn(body: bytes, examples_max: int) -> list[LabelledExample]:
-    """The labelled examples of a body. Invalid says which one is wrong and why."""
-    return _examples(_LEARN, body, ("x", "y"), examples_max)
+def parse_learn(body: bytes, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
+    """The labelled examples of a body; named: x is a record. Invalid says which one is wrong and why."""
+    return _examples(_LEARN[named], body, ("x", "y"), examples_max)
 
 
-def parse_predict(body: bytes, examples_max: int) -> list[UnlabelledExample]:
-    """The examples of a body. Invalid says which one is wrong and why."""
-    return _examples(_PREDICT, body, ("x",), examples_max)
+def parse_predict(body: bytes, examples_max: int, *, named: bool = False) -> list[UnlabelledExample]:
+    """The examples of a body; named: x is a record. Invalid says which one is wrong and why."""
+    return _examples(_PREDICT[named], body, ("x",), examples_max)
 
 
-def parse_x(text: str) -> Any:
+def parse_x(text: str, *, named: bool = False) -> Any:
     """One x as JSON, for a query string."""
     try:
-        return _X.validate_json(text)
+        return _X[named].validate_json(text)
     except ValidationError as error:
         raise Invalid(f"x: {_problem(error)}") from None
 
@@ -138,6 +146,8 @@ def _problem(error: ValidationError) -> str:
     problems = error.errors(include_url=False)
     problem = max(problems, key=lambda p: len(p["loc"]))
     loc = tuple(p for p in problem["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str"))
+    if problem["type"] == "record":
+        return f"{place(loc)}: {problem['msg']}".removeprefix(": ")
     if loc and loc[-1] == "y" and problem["type"] != "missing":
         return f"{place(loc)}: a label is a string, an integer or a boolean, got {shown(problem['input'])}"
     if loc and loc[-1] == "x" and problem["type"] != "missing":

@@ -14,8 +14,10 @@ from pydantic import (
     StrictInt,
     StrictStr,
     ValidationError,
+    WrapValidator,
     field_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from service.labels import Label, label_key, score_name
 from solvers.catalogue import make_solver
@@ -26,6 +28,21 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DIM_SPARSE = 2**20
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
+AUTO = "auto"
+
+
+def _one_reason(value: Any, check: Any) -> Any:
+    try:
+        return check(value)
+    except ValidationError:  # one for each form that it may have
+        raise PydanticCustomError("gamma", 'Input should be a number > 0 and < 1e15, or "auto"') from None
+
+
+Gamma = Annotated[
+    Positive | Literal["auto"],
+    WrapValidator(_one_reason),
+    Field(description='"auto": the scale of what the warm-up of named features shows'),
+]
 
 
 class Part(BaseModel):
@@ -39,7 +56,7 @@ class LinearKernel(Part):
 
     type: Literal["linear"]
 
-    def build(self) -> Kernel:
+    def build(self, auto: float = 1.0) -> Kernel:  # noqa: ARG002 (it has no gamma)
         """The kernel for the solvers."""
         return make_kernel("linear")
 
@@ -48,24 +65,24 @@ class PolynomialKernel(Part):
     """k(x, z) = (gamma x.z + coef0)^degree."""
 
     type: Literal["polynomial"]
-    gamma: Positive = 1.0
+    gamma: Gamma = 1.0
     degree: int = Field(3, ge=1, le=16)
     coef0: float = Field(0.0, ge=0, lt=1e15)
 
-    def build(self) -> Kernel:
-        """The kernel for the solvers."""
-        return make_kernel("polynomial", self.gamma, self.degree, self.coef0)
+    def build(self, auto: float = 1.0) -> Kernel:
+        """The kernel for the solvers; `auto` is what gamma "auto" came to."""
+        return make_kernel("polynomial", auto if isinstance(self.gamma, str) else self.gamma, self.degree, self.coef0)
 
 
 class RadialKernel(Part):
     """rbf: k(x, z) = exp(-gamma |x - z|^2). laplacian: k(x, z) = exp(-gamma |x - z|_1)."""
 
     type: Literal["rbf", "laplacian"]
-    gamma: Positive
+    gamma: Gamma
 
-    def build(self) -> Kernel:
-        """The kernel for the solvers."""
-        return make_kernel(self.type, self.gamma)
+    def build(self, auto: float = 1.0) -> Kernel:
+        """The kernel for the solvers; `auto` is what gamma "auto" came to."""
+        return make_kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
 
 
 class Features(Part):
@@ -75,6 +92,20 @@ class Features(Part):
     dim: int = Field(gt=0)
 
 
+class NamedFeatures(Part):
+    """x is an object of names and values; columns are found in the first `warmup` examples (service/vocabulary.py)."""
+
+    type: Literal["named"]
+    warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
+    columns_max: int = Field(4096, ge=1, lt=2**31, description="columns, at most; values beyond are ignored")
+
+    @property
+    def dim(self) -> int:
+        """The width of the rows."""
+        return self.columns_max
+
+
+FeaturesPart = Annotated[Features | NamedFeatures, Field(discriminator="type")]
 KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
 
 
@@ -85,7 +116,7 @@ class Configuration(Part):
 
     solver: str
     kernel: KernelPart
-    features: Features
+    features: FeaturesPart
     classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
         None, description="the labels that may come; null: they are discovered"
     )
@@ -123,11 +154,11 @@ class Configuration(Part):
         mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
         return self == other and mine == theirs
 
-    def build_solver(self, cache_bytes: int) -> Solver:
-        """An untaught solver. ValueError where its parameters do not go together."""
+    def build_solver(self, cache_bytes: int, gamma: float = 1.0) -> Solver:
+        """An untaught solver; `gamma` is what "auto" came to. ValueError where its parameters do not go together."""
         return make_solver(
             self.solver,
-            self.kernel.build(),
+            self.kernel.build(gamma),
             self.features.dim,
             points_max=self.points_max or 2,
             when_full=self.when_full,
