@@ -236,6 +236,8 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
     if getattr(configuration.kernel, "gamma", None) == AUTO and warmup == 0:
         raise Invalid('kernel.gamma: "auto" comes from the warm-up of named features, and there is none here')
     points_max = configuration.points_max or settings.points_max
+    if warmup > points_max:
+        raise Invalid(f"features.warmup must be at most points_max = {points_max}, got {warmup}")
     if points_max > settings.points_max:
         raise Invalid(f"points_max must be at most {settings.points_max}, got {points_max}")
     configuration = configuration.model_copy(update={"points_max": points_max})

@@ -203,9 +203,7 @@ class Learned:
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The event of a payload."""
         inputs, contents = read_inputs(facts, arrays), _sixteens(arrays["contents"])
-        return cls(
-            facts["first"], facts["ids"], arrays["classes"], inputs, contents, facts["at_ms"], arrays["sources"]
-        )
+        return cls(facts["first"], facts["ids"], arrays["classes"], inputs, contents, facts["at_ms"], arrays["sources"])
 
     @property
     def given_ids(self) -> tuple[str, ...]:

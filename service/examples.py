@@ -7,9 +7,8 @@ precision. So the same point spelled in two ways is the same content.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Any, Generic, NotRequired
+from typing import Annotated, Any, Generic, Literal, NotRequired
 
 import numpy as np
 from pydantic import (
@@ -27,7 +26,8 @@ from pydantic import (
 from typing_extensions import TypedDict, TypeVar
 
 from service.errors import Invalid
-from service.labels import Label, label_key
+from service.inputs import Inputs, Records, content_of, x_digests
+from service.labels import Label
 from service.parts import Configuration, place, shown
 from service.records import RecordX
 from solvers.rows import BadRow, Rows, rows_from_csr, rows_from_dense
@@ -35,14 +35,14 @@ from solvers.rows import BadRow, Rows, rows_from_csr, rows_from_dense
 SERVER_ID = "@"
 """Ids that the server gives begin with this; the number of the example follows."""
 
-_STRICT = ConfigDict(extra="forbid", strict=True)
+STRICT = ConfigDict(extra="forbid", strict=True)
 
 # The first wrong element refuses a body; a list of millions of complaints would fill the memory.
 Numbers = Annotated[list[float], Field(fail_fast=True)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 class SparseX(TypedDict):
     """A sparse row."""
 
@@ -55,18 +55,20 @@ XT = TypeVar("XT", default=X)
 """The form of x that the model's features ask for: X, or RecordX where they are named."""
 
 Y = StrictBool | StrictInt | StrictStr
+Strategy = Literal["random", "gradient", "active", "autoactive"]
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 class LabelledExample(TypedDict, Generic[XT]):
-    """One example to learn."""
+    """One example to learn; without x it is that of the pool or of the pending prediction with this id."""
 
-    x: XT
+    x: NotRequired[XT]
     y: Y
     id: NotRequired[str | None]
+    lease: NotRequired[str | None]
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 class UnlabelledExample(TypedDict, Generic[XT]):
     """One example to predict."""
 
@@ -74,7 +76,7 @@ class UnlabelledExample(TypedDict, Generic[XT]):
     id: NotRequired[str | None]
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 class LearnBody(TypedDict, Generic[XT]):
     """Several examples under `examples`, or the parts of one."""
 
@@ -82,20 +84,58 @@ class LearnBody(TypedDict, Generic[XT]):
     x: NotRequired[XT]
     y: NotRequired[Y]
     id: NotRequired[str | None]
+    lease: NotRequired[str | None]
 
 
-@with_config(_STRICT)
+@with_config(STRICT)
 class PredictBody(TypedDict, Generic[XT]):
     """Several examples under `examples`, or the parts of one."""
 
     examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
     x: NotRequired[XT]
     id: NotRequired[str | None]
+    explain: NotRequired[Annotated[int, Field(ge=0)] | None]
+
+
+@with_config(STRICT)
+class CandidateExample(TypedDict, Generic[XT]):
+    """One example for the pool; y: its label, if it is known, for the strategy gradient alone."""
+
+    id: str
+    x: XT
+    y: NotRequired[Y | None]
+
+
+@with_config(STRICT)
+class PoolBody(TypedDict, Generic[XT]):
+    """Candidates for the pool."""
+
+    examples: Annotated[list[CandidateExample[XT]], Field(fail_fast=True)]
+
+
+@with_config(STRICT)
+class RankedExample(TypedDict, Generic[XT]):
+    """One example to rank; y: its label, if it is known, for the strategy gradient alone."""
+
+    x: XT
+    id: NotRequired[str | None]
+    y: NotRequired[Y | None]
+
+
+@with_config(STRICT)
+class RankBody(TypedDict, Generic[XT]):
+    """Examples to rank, and how many of them are wanted (null: all)."""
+
+    examples: Annotated[list[RankedExample[XT]], Field(fail_fast=True)]
+    n: NotRequired[Annotated[int, Field(gt=0)] | None]
+    strategy: NotRequired[Strategy]
 
 
 # By whether features are named.
 _LEARN: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(LearnBody), True: TypeAdapter(LearnBody[RecordX])}
 _PREDICT: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(PredictBody), True: TypeAdapter(PredictBody[RecordX])}
+_POOL: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(PoolBody), True: TypeAdapter(PoolBody[RecordX])}
+_RANK: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(RankBody), True: TypeAdapter(RankBody[RecordX])}
 _X: dict[bool, TypeAdapter[Any]] = {
     False: TypeAdapter(X, config=ConfigDict(strict=True)),
     True: TypeAdapter(RecordX),
@@ -104,12 +144,29 @@ _X: dict[bool, TypeAdapter[Any]] = {
 
 def parse_learn(body: bytes, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
     """The labelled examples of a body; named: x is a record. Invalid says which one is wrong and why."""
-    return _examples(_LEARN[named], body, ("x", "y"), examples_max)
+    parsed = _parsed(_LEARN[named], body)
+    if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
+        raise Invalid("send either examples, or one example with x and y; x is missing")
+    return _examples(parsed, ("y",), examples_max)
 
 
-def parse_predict(body: bytes, examples_max: int, *, named: bool = False) -> list[UnlabelledExample]:
-    """The examples of a body; named: x is a record. Invalid says which one is wrong and why."""
-    return _examples(_PREDICT[named], body, ("x",), examples_max)
+def parse_predict(body: bytes, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], int]:
+    """The examples of a body and how many support vectors are to explain each; named: x is a record."""
+    parsed = _parsed(_PREDICT[named], body)
+    explain = parsed.pop("explain", None) or 0
+    return _examples(parsed, ("x",), examples_max), explain
+
+
+def parse_pool(body: bytes, examples_max: int, *, named: bool = False) -> list[CandidateExample]:
+    """The candidates of a body."""
+    return _examples(_parsed(_POOL[named], body), ("x",), examples_max)
+
+
+def parse_rank(body: bytes, examples_max: int, *, named: bool = False) -> RankBody:
+    """The examples to rank of a body."""
+    parsed: RankBody = _parsed(_RANK[named], body)
+    _examples({"examples": parsed["examples"]}, ("x",), examples_max)
+    return parsed
 
 
 def parse_x(text: str, *, named: bool = False) -> Any:
@@ -120,14 +177,17 @@ def parse_x(text: str, *, named: bool = False) -> Any:
         raise Invalid(f"x: {_problem(error)}") from None
 
 
-def _examples(adapter: TypeAdapter[Any], body: bytes, parts: tuple[str, ...], examples_max: int) -> list[Any]:
+def _parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
     try:
-        parsed = adapter.validate_json(body)
+        return adapter.validate_json(body)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = problem["loc"]
         details = {"index": place[1]} if len(place) > 1 and place[0] == "examples" else {}
         raise Invalid(_problem(error), **details) from None
+
+
+def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[Any]:
     if "examples" not in parsed:
         missing = [part for part in parts if part not in parsed]
         if missing:
@@ -168,8 +228,13 @@ def check_ids(ids: Sequence[str | None], chars_max: int) -> None:
             )
 
 
-def to_rows(xs: Sequence[Any], configuration: Configuration) -> Rows:
-    """The canonical rows of a batch. Invalid says which example is wrong and why."""
+def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:
+    """The canonical form of a batch. Invalid says which example is wrong and why; places: where each x stands."""
+    return Records(tuple(xs)) if configuration.features.type == "named" else to_rows(xs, configuration, places)
+
+
+def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Rows:
+    """The canonical rows of a batch. Invalid says which example is wrong and why; places: where each x stands."""
     dim, dtype, kernel = configuration.features.dim, configuration.dtype, configuration.kernel.build()
     try:
         if all(isinstance(x, list) and len(x) == dim for x in xs):
@@ -192,18 +257,13 @@ def to_rows(xs: Sequence[Any], configuration: Configuration) -> Rows:
         indptr = np.concatenate(([0], np.cumsum(lengths)))
         return rows_from_csr(indptr, np.concatenate(indices), np.concatenate(values), kernel, dim, dtype)
     except BadRow as error:
-        raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
+        index = places[error.row] if places else error.row
+        raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
 
 
-def digests(rows: Rows, labels: Sequence[Label]) -> list[bytes]:
+def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
     """16 bytes for each example that tell its content (x in canonical form, and y) from any other's."""
-    found = []
-    for r, label in enumerate(labels):
-        first, last = rows.indptr[r], rows.indptr[r + 1]
-        content = hashlib.blake2b(label_key(label).encode(), digest_size=16)
-        content.update(b"\0" + rows.indices[first:last].tobytes() + rows.values[first:last].tobytes())
-        found.append(content.digest())
-    return found
+    return [content_of(digest, label) for digest, label in zip(x_digests(inputs), labels, strict=True)]
 
 
 def mean_scale(xs: Sequence[Any]) -> float:

@@ -15,17 +15,17 @@ import numpy as np
 
 from service.frames import BadFrame
 from service.labels import Label, label_key
+from service.records import Record, pack_records, unpack_records
 from solvers.rows import Rows, joined
 
 Array = np.ndarray[Any, Any]
-Record: TypeAlias = dict[str, float | int | str | bool]
 
 ROWS = ("indptr", "indices", "values", "norms", "selves")
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """A batch of named values, in canonical form: names in order, nulls left out."""
+    """A batch of named values, in canonical form (service/records.py)."""
 
     records: tuple[Record, ...]
 
@@ -54,14 +54,14 @@ def join_inputs(batches: Sequence[Inputs]) -> Inputs:
 def inputs_state(inputs: Inputs) -> tuple[dict[str, Any], dict[str, Array]]:
     """A batch as facts and arrays of a frame."""
     if isinstance(inputs, Records):
-        return {"records": list(inputs.records)}, {}
+        return {"records": pack_records(inputs.records)}, {}
     return {"dim": inputs.dim}, {name: getattr(inputs, name) for name in ROWS}
 
 
 def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
     """The batch of `inputs_state`."""
     if "records" in facts:
-        return Records(tuple(facts["records"]))
+        return Records(tuple(unpack_records(facts["records"])))
     if any(name not in arrays for name in ROWS) or "dim" not in facts:
         raise BadFrame(f"a batch of rows has dim and {', '.join(ROWS)}")
     return Rows(*(arrays[name] for name in ROWS), facts["dim"])

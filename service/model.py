@@ -7,6 +7,7 @@ events give the same state to the bit, whether they came one by one, in batches,
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from service.answers import Answers
 from service.configuration import read_configuration
+from service.errors import Invalid
 from service.events import (
     ClassAdded,
     Created,
@@ -28,22 +30,26 @@ from service.events import (
     Skipped,
     Voted,
 )
+from service.examples import SERVER_ID
 from service.frames import decode, encode
 from service.inputs import Inputs, Records, content_of
 from service.labels import Label, Labels
 from service.metrics import UNKNOWN, Calibration, Prequential
-from service.parts import Configuration
+from service.parts import Configuration, NamedFeatures
 from service.pending import Pending, Prediction
 from service.pool import Asked, Candidate, Lease, Pool
+from service.records import Record
 from service.vocabulary import Reader, Vocabulary
+from solvers.kernels import Kernel
 from solvers.rows import Rows, rows_from_csr
-from solvers.selection import distances, is_wanted
-from solvers.solver import Finish, View
+from solvers.selection import distances, is_wanted, margins
+from solvers.solver import Finish, Solver, View
 
 Array = np.ndarray[Any, Any]
 
 SNAPSHOT = "model"
 FORMAT = 2  # of snapshots; CHANGELOG.md tells what changed
+OLD_IDS_MIN = 10_000
 
 
 def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
@@ -55,11 +61,17 @@ def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
     if classes == 0:
         return np.full(m, UNKNOWN, np.int32), np.zeros(m)
     if columns.shape[1] == 1:
-        f = columns[:, 0]
-        second = (f > 0) & (classes > 1)
-        return second.astype(np.int32), np.where(second, f, 0.0 - f)
-    numbers = columns.argmax(axis=1)
-    return numbers.astype(np.int32), columns[np.arange(m), numbers]
+        numbers = ((columns[:, 0] > 0) & (classes > 1)).astype(np.int32)
+    else:
+        numbers = columns.argmax(axis=1).astype(np.int32)
+    return numbers, score_of(columns, numbers)
+
+
+def score_of(columns: Array, numbers: Array) -> Array:
+    """(m,) the scores of the classes `numbers` (m,), from decision values (m, K), K >= 1."""
+    if columns.shape[1] == 1:
+        return np.where(numbers == 1, columns[:, 0], 0.0 - columns[:, 0])
+    return np.asarray(columns[np.arange(numbers.size), numbers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +171,7 @@ class Model:
         self.learned = 0
         self.at_ms = 0
         features = configuration.features
-        named = features.type == "named"
+        named = isinstance(features, NamedFeatures)
         self.vocabulary = Vocabulary(features.warmup, features.columns_max) if named else None
         self.warm_classes = np.zeros(0, np.int32)  # of the examples of the warm-up, while it lasts
         self.gamma = 1.0  # what "auto" came to
@@ -168,8 +180,8 @@ class Model:
         self.metrics = Prequential()
         self.answers = Answers(answers_kept)
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
-        self.pool = Pool(configuration.pool_max)
-        self.pending = Pending(configuration.pending_max, round(1000 * configuration.pending_s))
+        self.pool = Pool(configuration.labels.pool_max)
+        self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
         for label in configuration.classes or ():
             self._add_class(label)
 
@@ -248,13 +260,13 @@ class Model:
             end = begin + found.size
             numbers[begin:end] = found
             if columns.shape[1]:
-                scores[begin:end] = _score_of(columns, found)
+                scores[begin:end] = score_of(columns, found)
             self._count(event, begin, columns, found, late)
             begin = end
         for r, prediction in late.items():
             numbers[r], scores[r] = prediction.number, 0.0
             if prediction.columns.size:
-                scores[r] = _score_of(prediction.columns[None], numbers[r : r + 1])[0]
+                scores[r] = score_of(prediction.columns[None], numbers[r : r + 1])[0]
         forgotten = self.answers.add(event, numbers, scores)
         self._remember(forgotten)
         for given in ids:
@@ -274,9 +286,7 @@ class Model:
                     found[r] = prediction
         return found
 
-    def _count(
-        self, event: Learned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]
-    ) -> None:
+    def _count(self, event: Learned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]) -> None:
         """Feed the metrics with a part of a batch, in order; what was predicted before counts as it was then."""
         end, at = begin + numbers.size, begin
         for r in [r for r in late if begin <= r < end] + [end]:
@@ -390,13 +400,23 @@ class Model:
 
     def published(self) -> Published:
         """The present state for predictions."""
-        seen = tuple(self.labels.labels) if self.learned else ()
-        return Published(self.solver.view(), seen, tuple(self.labels.names), self.position, self.learned)
+        return Published(
+            view=self.solver.view(),
+            reader=self.vocabulary.reader() if self.vocabulary is not None else None,
+            kernel=self.solver.kernel,
+            configuration=self.configuration,
+            labels=tuple(self.labels.labels) if self.learned else (),
+            names=tuple(self.labels.names),
+            majority=self.majority,
+            calibration=self.metrics.calibration(),
+            position=self.position,
+            examples=self.learned,
+        )
 
     def describe(self) -> dict[str, Any]:
         """The model in figures."""
         certificate = self.solver.certificate()
-        return {
+        figures = {
             "model": self.name,
             "configuration": self.configuration.model_dump(mode="json"),
             "position": self.position,
@@ -406,27 +426,108 @@ class Model:
             "points": certificate["points"],
             "duality_gap": certificate["gap"],
             "certificate": certificate,
-            "metrics": self.metrics.figures(),
+            "metrics": self.metrics.figures(self.labels.names),
+            "pool": self.pool.figures(self.at_ms),
+            "pending": len(self.pending),
             "memory_bytes": self.solver.memory_bytes(),
         }
+        if self.vocabulary is not None:
+            figures["features"] = {**self.vocabulary.figures(), "gamma": self.gamma_used}
+        discarded = self.solver.discarded
+        if discarded is not None:
+            figures["discards"] = {
+                name: {"wrong": wrong, "sure": sure}
+                for name, (wrong, sure) in zip(self.labels.names, discarded.tolist(), strict=True)
+            }
+        return figures
+
+    @property
+    def gamma_used(self) -> float | None:
+        """The kernel's gamma, whether it was given or found; None for a linear kernel."""
+        return None if self.configuration.kernel.type == "linear" else float(self.solver.kernel.gamma)
+
+    def explain(self, inputs: Inputs, most: int) -> list[list[dict[str, Any]]]:
+        """For each row the support vectors that carry the predicted class's score, by size of what they add to it.
+
+        Invalid for a solver without support vectors.
+        """
+        published = self.published()
+        decided = published.decide(inputs)
+        found: list[list[dict[str, Any]]] = []
+        for r, number in enumerate(decided.numbers.tolist()):
+            if decided.columns.shape[1] == 0:
+                found.append([])
+                continue
+            rows = published.rows(inputs).take(np.array([r]))
+            contributions = self.solver.contributions(rows)
+            if contributions is None:
+                raise Invalid(f"solver {self.configuration.solver} keeps no support vectors to explain a score with")
+            if decided.columns.shape[1] == 1:
+                parts = contributions.parts[0] if number == 1 else 0.0 - contributions.parts[0]
+            else:
+                parts = contributions.parts[number]
+            largest = np.argsort(-np.abs(parts), kind="stable")[:most]
+            found.append(
+                [
+                    {
+                        "id": self.id_of(int(contributions.keys[s])),
+                        "label": self.labels.labels[contributions.classes[s]],
+                        "contribution": float(parts[s]),
+                    }
+                    for s in largest[parts[largest] != 0]
+                ]
+            )
+        return found
+
+    def suspects(self, most: int) -> list[dict[str, Any]]:
+        """The points that contradict their label most, or that the ramp set aside, as likely errors of the label.
+
+        margin: y f(x), negative where the prediction is another label. Invalid for a solver without points.
+        """
+        held = self.solver.point_scores()
+        if held is None:
+            raise Invalid(f"solver {self.configuration.solver} keeps no examples")
+        numbers, _ = predicted(held.scores, len(self.labels))
+        found = margins(held.scores, held.classes)
+        wanted = np.flatnonzero((found < 0) | held.aside)
+        wanted = wanted[np.argsort(found[wanted], kind="stable")][:most]
+        return [
+            {
+                "id": self.id_of(int(held.keys[s])),
+                "label": self.labels.labels[held.classes[s]],
+                "prediction": self.labels.labels[numbers[s]],
+                "margin": float(found[s]),
+                "reason": "set aside" if held.aside[s] else "contradicts",
+            }
+            for s in wanted.tolist()
+        ]
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """The whole state as one frame."""
-        answer_facts, answer_arrays = self.answers.state()
-        facts = {
+        facts: dict[str, Any] = {
             "format": FORMAT,
             "configuration": self.configuration.model_dump(mode="json"),
             "position": self.position,
             "learned": self.learned,
+            "at_ms": self.at_ms,
+            "gamma": self.gamma,
             "labels": self.labels.labels,
-            "answers": answer_facts,
+            "old_ids": sorted(self.old_ids.items()),
         }
-        arrays = {f"solver.{name}": array for name, array in self.solver.state().items()}
+        arrays: dict[str, Array] = {"warm_classes": self.warm_classes}
+        for name, part in self._parts().items():
+            facts[name], part_arrays = part.state()
+            arrays |= {f"{name}.{key}": array for key, array in part_arrays.items()}
+        arrays |= {f"solver.{name}": array for name, array in self.solver.state().items()}
         arrays |= {f"metrics.{name}": array for name, array in self.metrics.state().items()}
-        arrays |= {f"answers.{name}": array for name, array in answer_arrays.items()}
         return encode(SNAPSHOT, facts, arrays)
+
+    def _parts(self) -> dict[str, Any]:
+        """What has facts and arrays of its own."""
+        parts = {"answers": self.answers, "pool": self.pool, "pending": self.pending}
+        return parts if self.vocabulary is None else {**parts, "vocabulary": self.vocabulary}
 
     @classmethod
     def restore(cls, name: str, snapshot: bytes, *, cache_bytes: int, answers_kept: int) -> Model:
@@ -443,18 +544,24 @@ class Model:
         model.labels = Labels()
         for label in facts["labels"]:
             model.labels.add(label)
+        model.gamma = facts["gamma"]
+        model.solver = configuration.build_solver(cache_bytes, model.gamma)
         model.solver.load(part("solver."))
         if model.solver.classes != len(model.labels):
             raise ValueError(f"the snapshot has {len(model.labels)} labels for {model.solver.classes} classes")
         model.metrics.load(part("metrics."))
-        model.answers.load(facts["answers"], part("answers."))
-        model.position, model.learned = facts["position"], facts["learned"]
+        for key, own in model._parts().items():
+            own.load(facts[key], part(f"{key}."))
+        model.warm_classes = arrays["warm_classes"]
+        model.old_ids = dict(facts["old_ids"])
+        model.position, model.learned, model.at_ms = facts["position"], facts["learned"], facts["at_ms"]
         return model
 
     def digest(self) -> str:
-        """A hash of the whole state but the position: equal for equal folds, however they were batched."""
-        position, self.position = self.position, 0
+        """A hash of the whole state but position and time: equal for equal folds, however they were batched."""
+        stood = self.position, self.at_ms
+        self.position, self.at_ms = 0, 0
         try:
             return hashlib.sha256(self.snapshot()).hexdigest()
         finally:
-            self.position = position
+            self.position, self.at_ms = stood

@@ -105,6 +105,20 @@ class NamedFeatures(Part):
         return self.columns_max
 
 
+class Labelling(Part):
+    """How labels are asked for, and how long predictions wait for theirs."""
+
+    pool_max: int = Field(10_000, ge=1, le=1_000_000, description="candidates in the pool; the oldest idle ones leave")
+    overlap: int = Field(1, ge=1, le=99, description="labels by different annotators that a candidate needs")
+    explore: float = Field(0.05, ge=0, le=1, description="share of the questions that are drawn at random")
+    budget: float | None = Field(
+        None, gt=0, le=1, description="share of the predictions whose label may be wanted; null: no limit"
+    )
+    pending_max: int = Field(10_000, ge=0, le=10_000_000, description="predictions that wait for their labels")
+    pending_s: float = Field(86_400.0, gt=0, le=1e9, description="how long they do, seconds")
+    pending_durable: bool = Field(False, description="whether such a prediction is on disk before it is answered")
+
+
 FeaturesPart = Annotated[Features | NamedFeatures, Field(discriminator="type")]
 KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
 
@@ -128,6 +142,7 @@ class Configuration(Part):
     when_full: Literal["refuse", "remove"] = Field(
         "refuse", description='at points_max: "refuse" to learn, or "remove" the least useful point'
     )
+    labels: Labelling = Labelling()
     seed: int = Field(0, ge=0, lt=2**63)
 
     @field_validator("classes", mode="before")

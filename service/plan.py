@@ -20,6 +20,7 @@ from service.examples import SERVER_ID
 from service.inputs import Inputs, content_of, join_inputs
 from service.labels import Label, label_key
 from service.model import Model
+from service.pending import Prediction
 from service.pool import Candidate
 
 Lookup = Callable[[Sequence[str]], Mapping[str, Answer]]
@@ -100,22 +101,38 @@ class _New:
     events: list[ModelEvent] = field(default_factory=list)
 
 
-def make_plan(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, classes_max: int, at_ms: int) -> Plan:
-    """Decide each example's fate against the model as it stands. Changes nothing."""
+def make_plan(
+    model: Model,
+    requests: Sequence[LearnRequest],
+    lookup: Lookup,
+    classes_max: int,
+    at_ms: int,
+    waiting: Mapping[str, Prediction] | None = None,
+) -> Plan:
+    """Decide each example's fate against the model as it stands. Changes nothing.
+
+    waiting: predictions that are about to be logged.
+    """
     plan, new = Plan(), _New()
     for request in requests:
-        plan.fates.append(_take(model, request, lookup, classes_max, at_ms, new))
+        plan.fates.append(_take(model, request, lookup, classes_max, at_ms, waiting or {}, new))
     plan.new = len(new.examples)
     plan.events = [*new.events, *_learned(model, new.examples, at_ms)]
     return plan
 
 
 def _take(
-    model: Model, request: LearnRequest, lookup: Lookup, classes_max: int, at_ms: int, new: _New
+    model: Model,
+    request: LearnRequest,
+    lookup: Lookup,
+    classes_max: int,
+    at_ms: int,
+    waiting: Mapping[str, Prediction],
+    new: _New,
 ) -> list[Fate] | ServiceError:
-    """The fates of a request's examples, which join the new ones; or the error that refuses it, and nothing is added."""
+    """The fates of a request's examples, which join the new ones; or the error that refuses it whole."""
     asked = [given for given in request.ids if given is not None and model.answers.find(given) is None]
-    taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, new)
+    taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, waiting, new)
     fates, row = [], 0
     try:
         for index, content in enumerate(request.contents):
@@ -138,6 +155,7 @@ class _Taking:
         forgotten: Mapping[str, Answer],
         classes_max: int,
         at_ms: int,
+        waiting: Mapping[str, Prediction],
         new: _New,
     ) -> None:
         self.model = model
@@ -145,6 +163,7 @@ class _Taking:
         self.forgotten = forgotten
         self.classes_max = classes_max
         self.at_ms = at_ms
+        self.waiting = waiting
         self.new = new
         self.begin = len(new.examples)
         self.events = len(new.events)
@@ -183,7 +202,7 @@ class _Taking:
         candidate = self.model.pool.find(given)
         if token is not None:
             return self._label_of_lease(index, given, token, candidate, content)
-        prediction = self.model.pending.find(given)
+        prediction = self.model.pending.find(given) or self.waiting.get(given)
         known = candidate or prediction
         if content is None:
             if known is None:
@@ -210,7 +229,11 @@ class _Taking:
                 index=index,
                 id=given,
             )
-        label, needed, annotator = self.request.labels[index], self.model.configuration.overlap, found[1].annotator
+        label, needed, annotator = (
+            self.request.labels[index],
+            self.model.configuration.labels.overlap,
+            found[1].annotator,
+        )
         if content is not None and content != content_of(candidate.digest, label):
             raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
         votes = [*candidate.votes, *self.new.votes.get(given, [])]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from service.answers import Answer
@@ -19,7 +20,7 @@ from service.parts import MODEL_NAME, Configuration
 from service.plan import LearnRequest, make_plan
 from service.settings import Settings
 from service.store.base import Damaged, Event, Store
-from service.worker import Worker
+from service.worker import Worker, learned_before
 from solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
@@ -179,7 +180,7 @@ def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) 
         if model is None:
             model = Model(name, configuration_of(event), **sizes)
             warm_up(model.configuration.solver, model.configuration.dtype)
-        model.apply(position, event)
+        model.apply(position, event, partial(learned_before, store, name, position))
     if model is None:
         raise BadFrame(f"model {name} has neither a readable snapshot nor the beginning of its log")
     return model

@@ -46,6 +46,10 @@ class Settings(BaseSettings):
     id_chars_max: int = Field(256, gt=0, description="length of an example's id")
     answers_kept: int = Field(100_000, gt=0, description="first answers that a model keeps for retries, examples")
     points_max: int = Field(100_000, gt=0, description="largest and default points_max of a model")
+    pending_flush_s: float = Field(
+        1.0, gt=0, description="interval at which predictions that wait for labels are written, seconds"
+    )
+    queries_max: int = Field(1_000, gt=0, description="questions in one request for labels")
     cache_mb: int = Field(256, gt=0, description="kernel-row cache of one model, MiB")
     snapshot_examples: int = Field(50_000, gt=0, description="examples learned between two snapshots")
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")

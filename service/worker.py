@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from service.answers import Answer
-from service.errors import QueueFull, ServiceError, StoreUnavailable, Unavailable
-from service.events import Finished, Learned, ModelEvent, decode_event
+from service.asking import Command, LabelBudget, Wish
+from service.errors import Conflict, QueueFull, ServiceError, StoreUnavailable, Unavailable
+from service.events import Finished, Learned, ModelEvent, Predicted, decode_event
 from service.labels import Label
 from service.metrics import UNKNOWN
 from service.model import Model, Outcome, Published
-from service.plan import Fate, LearnRequest, make_plan
+from service.pending import Prediction
+from service.plan import Fate, LearnRequest, Votes, make_plan
 from service.settings import Settings
 from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
 from solvers.solver import Finish
@@ -37,12 +39,16 @@ NOT_KEPT = (ServiceError, Damaged, KeyError)
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """The answer to one learned example; prediction and score are None where no class was known, or no longer are."""
+    """The answer to one learned example; prediction and score are None where no class was known, or no longer are.
+
+    votes: what has been collected, where a candidate needs several labels.
+    """
 
     id: str
     prediction: Label | None
     score: float | None
     duplicate: bool
+    votes: Votes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +59,30 @@ class LearnAnswer:
     results: list[Learnt]
 
 
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """The finishing step, after so many further epochs over the log."""
+
+    epochs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Predictions to be written now."""
+
+    predictions: list[Prediction]
+
+
 @dataclass(slots=True)
 class _Job:
-    """Work that waits: a LearnRequest, or None for the finishing step."""
+    """Work that waits."""
 
-    work: LearnRequest | None
+    work: LearnRequest | Finishing | Keeping | Command
     future: asyncio.Future[Any]
 
     @property
     def examples(self) -> int:
-        return len(self.work.ids) if self.work else 0
+        return len(self.work.ids) if isinstance(self.work, LearnRequest) else 0
 
 
 class Worker:
@@ -76,7 +96,10 @@ class Worker:
         self._executor = executor
         self._jobs: deque[_Job] = deque()
         self._waiting_examples = 0
-        self._questions: list[asyncio.Future[Any]] = []  # who waits for figures
+        self._questions: list[tuple[Callable[[Model], Any], asyncio.Future[Any]]] = []  # who reads the model itself
+        self._predicted: deque[Prediction] = deque(maxlen=model.configuration.labels.pending_max)  # not yet logged
+        self._write_at = 0.0  # when they are to be, on the event loop's clock
+        self._budget = LabelBudget(model.configuration.seed, model.configuration.labels)
         self._wake = asyncio.Event()
         self._stopping = False
         self._keep_snapshot = True
@@ -99,19 +122,48 @@ class Worker:
         answer: LearnAnswer = await self._enqueue(request)
         return answer
 
-    async def finish(self) -> dict[str, Any]:
-        """Run the finishing step; returns its figures."""
-        figures: dict[str, Any] = await self._enqueue(None)
+    async def finish(self, epochs: int = 0) -> dict[str, Any]:
+        """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; its figures."""
+        figures: dict[str, Any] = await self._enqueue(Finishing(epochs))
         return figures
+
+    async def command(self, command: Command) -> dict[str, Any]:
+        """What a command answers once its events are durable and applied, with the model's position."""
+        answer: dict[str, Any] = await self._enqueue(command)
+        return answer
+
+    async def keep(self, predictions: list[Prediction]) -> None:
+        """Let predictions wait for their labels; where the model asks for it, they are durable on return."""
+        self._check_running()
+        if self.model.configuration.labels.pending_durable:
+            await self._enqueue(Keeping(predictions))
+        else:
+            if not self._predicted:
+                self._write_at = asyncio.get_running_loop().time() + self._settings.pending_flush_s
+                self._wake.set()
+            self._predicted.extend(predictions)
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether `wishes` reads its keys."""
+        return self.model.configuration.labels.budget is not None
+
+    def wishes(self, keys: Sequence[bytes], doubtful: Sequence[bool]) -> list[Wish]:
+        """Whose labels are wanted of these predictions."""
+        return self._budget.wishes(keys, doubtful)
 
     async def describe(self) -> dict[str, Any]:
         """The model in figures, as of after what is under way."""
-        self._check_running()
-        question = asyncio.get_running_loop().create_future()
-        self._questions.append(question)
-        self._wake.set()
-        figures: dict[str, Any] = await question
+        figures: dict[str, Any] = await self.read(Model.describe)
         return figures
+
+    async def read(self, question: Callable[[Model], Any]) -> Any:
+        """What a question to the model itself finds, between two changes."""
+        self._check_running()
+        future = asyncio.get_running_loop().create_future()
+        self._questions.append((question, future))
+        self._wake.set()
+        return await future
 
     async def stop(self, *, keep_snapshot: bool = True) -> None:
         """Refuse new work, do what has queued up, keep a snapshot."""
@@ -126,7 +178,7 @@ class Worker:
         if self._stopping:
             raise Unavailable("the server is stopping")
 
-    def _enqueue(self, work: LearnRequest | None) -> asyncio.Future[Any]:
+    def _enqueue(self, work: LearnRequest | Finishing | Keeping | Command) -> asyncio.Future[Any]:
         self._check_running()
         if len(self._jobs) >= self._settings.queue_examples_max:
             raise QueueFull(f"{len(self._jobs)} requests wait for model {self.model.name}")
@@ -142,27 +194,50 @@ class Worker:
         loop = asyncio.get_running_loop()
         while True:
             if not self._jobs and not self._questions:
-                if self._stopping:
+                if self._stopping and (not self._predicted or self._failed):
                     break
-                self._wake.clear()
-                await self._wake.wait()
-                continue
+                if not self._stopping and not await self._woken():
+                    continue
             questions, self._questions = self._questions, []
             jobs = self._take() if self._jobs else []
+            waiting = list(self._predicted)
+            self._predicted.clear()
+            answers: list[Any] = []
             try:
                 if questions:
-                    figures = await loop.run_in_executor(self._executor, self.model.describe)
-                    _settle_all(questions, [figures] * len(questions))
-                outcomes = await loop.run_in_executor(self._executor, self._do, jobs) if jobs else []
+                    answers = await loop.run_in_executor(self._executor, self._look, [q for q, _ in questions])
+                outcomes: Sequence[Any] = []
+                if jobs or waiting:
+                    outcomes = await loop.run_in_executor(self._executor, self._do, jobs, waiting)
             except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
-                self._fail([*questions, *(job.future for job in jobs)], error)
+                self._fail([*(future for _, future in questions), *(job.future for job in jobs)], error)
                 continue
+            _settle_all([future for _, future in questions], answers)
             _settle_all([job.future for job in jobs], outcomes)
         # None may outlive the worker: the name could belong to another model by the time it is kept.
         if self._snapshot is not None:
             await asyncio.wait([asyncio.wrap_future(self._snapshot)])
         if self._keep_snapshot and not self._failed:
             await loop.run_in_executor(self._executor, self._snapshot_at_end)
+
+    async def _woken(self) -> bool:
+        """Wait for work, or until predictions have waited long enough to be written; false where there is nothing."""
+        self._wake.clear()
+        left_s = self._write_at - asyncio.get_running_loop().time() if self._predicted else None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), left_s)
+            return bool(self._jobs or self._questions)
+        return bool(self._predicted) and not self._failed
+
+    def _look(self, questions: Sequence[Callable[[Model], Any]]) -> list[Any]:
+        """What each question finds; a refusal is an answer as well."""
+        found: list[Any] = []
+        for question in questions:
+            try:
+                found.append(question(self.model))
+            except ServiceError as error:
+                found.append(error)
+        return found
 
     def _take(self) -> list[_Job]:
         """The next job, and with a learn request all those right behind it that one micro-batch may hold."""
@@ -182,7 +257,7 @@ class Worker:
     def _fail(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
         log.error("model %s stops", self.model.name, exc_info=error)
         self._failed = f"{type(error).__name__}, see the server's log"
-        futures += [*self._questions, *(job.future for job in self._jobs)]
+        futures += [*(future for _, future in self._questions), *(job.future for job in self._jobs)]
         stopped = Unavailable(f"model {self.model.name} has stopped: {self._failed}")
         _settle_all(futures, [stopped] * len(futures))
         self._jobs.clear()
@@ -191,24 +266,51 @@ class Worker:
 
     # -- the work, on a thread of the executor --------------------------------------------------------------------
 
-    def _do(self, jobs: list[_Job]) -> Sequence[Any]:
+    def _do(self, jobs: list[_Job], waiting: list[Prediction]) -> Sequence[Any]:
         try:
             self._resolve()
-            requests = [job.work for job in jobs if job.work]
-            return self._learn(requests) if requests else [self._finish()]
+            work = jobs[0].work if jobs else Keeping([])
+            kept: list[ModelEvent] = [Predicted(waiting, self._now_ms())] if waiting else []
+            match work:
+                case LearnRequest():
+                    return self._learn([job.work for job in jobs if isinstance(job.work, LearnRequest)], kept)
+                case Finishing():
+                    return [self._finish(work.epochs, kept)]
+                case Keeping():
+                    now = self._now_ms()
+                    self._commit([*kept, *([Predicted(work.predictions, now)] if work.predictions else [])])
+                    return [None] * len(jobs)
+                case _:
+                    return [self._execute(work, kept)]
         except ServiceError as error:
+            self._wait_again(waiting)
             return [error] * len(jobs)
         except Damaged as error:
             return [StoreUnavailable(f"the log of model {self.model.name} is damaged: {error}")] * len(jobs)
 
-    def _learn(self, requests: list[LearnRequest]) -> list[LearnAnswer | ServiceError]:
-        plan = make_plan(self.model, requests, self._find_forgotten, self._settings.classes_max, _now_ms())
+    def _wait_again(self, waiting: list[Prediction]) -> None:
+        """Keep what the store did not take for the next time; at the end there is none."""
+        if not self._stopping:
+            self._predicted.extendleft(p for p in reversed(waiting) if self.model.pending.find(p.id) is not p)
+
+    def _learn(self, requests: list[LearnRequest], kept: list[ModelEvent]) -> list[LearnAnswer | ServiceError]:
+        waiting = {p.id: p for event in kept if isinstance(event, Predicted) for p in event.predictions}
+        classes_max = self._settings.classes_max
+        plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting)
         first_new = self.model.learned + 1
-        outcomes = self._commit(plan.events)
+        outcomes = self._commit([*kept, *plan.events])
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
         scores = np.concatenate([o.scores for o in outcomes] or [np.zeros(0)]).tolist()
         self._snapshot_when_due()
         return [self._answer(fates, first_new, predictions, scores) for fates in plan.fates]
+
+    def _execute(self, command: Command, kept: list[ModelEvent]) -> dict[str, Any]:
+        # Predictions come first, for they came first; a command that is refused leaves them in the log.
+        if kept:
+            self._commit(kept)
+        planned = command.plan(self.model, self._now_ms())
+        self._commit(planned.events)
+        return {"model": self.model.name, "position": self.model.position, **planned.answer(self.model)}
 
     def _answer(
         self, fates: list[Fate] | ServiceError, first_new: int, predictions: list[int], scores: list[float]
@@ -220,8 +322,10 @@ class Worker:
         for fate in fates:
             if fate.answer is not None:
                 number, score = fate.answer.prediction, fate.answer.score
+            elif fate.new is not None:
+                number, score = predictions[fate.new], scores[fate.new]
             else:
-                number, score = predictions[fate.new or 0], scores[fate.new or 0]
+                number, score = UNKNOWN, 0.0
             known = number != UNKNOWN
             results.append(
                 Learnt(
@@ -229,12 +333,15 @@ class Worker:
                     labels[number] if known else None,
                     score if known else None,
                     fate.duplicate,
+                    fate.votes,
                 )
             )
         return LearnAnswer(self.model.position, results)
 
-    def _finish(self) -> dict[str, Any]:
-        finish = self._commit([Finished(_now_ms())])[0].finish or Finish(0, converged=True)
+    def _finish(self, epochs: int, kept: list[ModelEvent]) -> dict[str, Any]:
+        if epochs and next(self._store.read(self.model.name, 0))[0] != 1:
+            raise Conflict(f"the log of model {self.model.name} is trimmed: there is no whole epoch to learn again")
+        finish = self._commit([*kept, Finished(self._now_ms(), epochs)])[-1].finish or Finish(0, converged=True)
         self._snapshot_when_due(at_once=True)  # a recovery need not run the finishing step again
         figures = self.model.describe()
         wanted = ("model", "position", "support_vectors", "points", "duality_gap")
@@ -257,16 +364,23 @@ class Worker:
             if self._store.end(model.name) != model.position + len(events):
                 raise
             self._unresolved = False
-        outcomes = [model.apply(model.position + 1, event) for event in events]
+        outcomes = [self._apply(model.position + 1, event) for event in events]
         self.published = model.published()
         return outcomes
+
+    def _apply(self, position: int, event: ModelEvent) -> Outcome:
+        return self.model.apply(position, event, lambda: learned_before(self._store, self.model.name, position))
+
+    def _now_ms(self) -> int:
+        """The time, milliseconds since 1970; in a log it never falls, whatever the clock does."""
+        return max(time.time_ns() // 1_000_000, self.model.at_ms)
 
     def _resolve(self) -> None:
         """After an append of unknown outcome: apply what stands in the log behind the model."""
         if not self._unresolved:
             return
         for position, record in self._store.read(self.model.name, self.model.position):
-            self.model.apply(position, decode_event(record.kind, record.payload))
+            self._apply(position, decode_event(record.kind, record.payload))
         self.published = self.model.published()
         self._unresolved = False
 
@@ -282,8 +396,12 @@ class Worker:
             _, record = next(self._store.read(self.model.name, position - 1))
             event = decode_event(record.kind, record.payload)
             if isinstance(event, Learned):
-                contents = dict(zip(event.ids, event.contents, strict=True))
-                found |= {given: Answer(contents[given], UNKNOWN, 0.0) for given in given_ids}
+                places = {given: r for r, given in enumerate(event.ids)}
+                found |= {
+                    given: Answer(event.contents[r], int(event.classes[r]), UNKNOWN, 0.0)
+                    for given in given_ids
+                    for r in [places[given]]
+                }
         return found
 
     def _snapshot_when_due(self, *, at_once: bool = False) -> None:
@@ -319,5 +437,12 @@ def _settle_all(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any])
             future.set_result(outcome)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def learned_before(store: Store, name: str, position: int) -> Iterator[Learned]:
+    """The learned batches of a model's log before this position, in order."""
+    for at, record in store.read(name, 0):
+        if at >= position:
+            return
+        if record.kind == Learned.KIND:
+            event = decode_event(record.kind, record.payload)
+            assert isinstance(event, Learned)  # noqa: S101  decode_event checks the kind
+            yield event
