@@ -95,7 +95,8 @@ class HeartbeatBody(TypedDict):
     lease_s: NotRequired[LeaseTime]
 
 
-SkipBody = with_config(STRICT)(TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]}))
+SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
+with_config(STRICT)(SkipBody)
 
 
 @with_config(STRICT)
@@ -455,7 +456,7 @@ async def peek(
     model: str,
     request: Request,
     n: Annotated[int, Query(ge=1, le=1000)] = 1,
-    strategy: Annotated[Strategy, Query()] = ACTIVE,
+    strategy: Annotated[Strategy, Query()] = "active",
 ) -> Response:
     """What would be asked next, and what is leased. Changes nothing."""
     return JSON(await _registry(request).get(model).command(Peek(n, strategy, SEARCHED)))

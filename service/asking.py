@@ -230,7 +230,8 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     if n <= 0:
         return []
     random = np.array([hashed(model.configuration.seed, str(model.position).encode())], np.uint64)
-    explored = sum(random_below(random, 2**53) < model.configuration.labels.explore * 2**53 for _ in range(n))
+    share = model.configuration.labels.explore * 2**53
+    explored = sum(random_below(random, 2**53) < share for _ in range(n))  # type: ignore[no-untyped-call]
     published = model.published()
     if not published.discerns:
         strategy = RANDOM  # nothing tells candidates apart

@@ -64,7 +64,7 @@ def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
         return Records(tuple(unpack_records(facts["records"])))
     if any(name not in arrays for name in ROWS) or "dim" not in facts:
         raise BadFrame(f"a batch of rows has dim and {', '.join(ROWS)}")
-    return Rows(*(arrays[name] for name in ROWS), facts["dim"])
+    return Rows(**{name: arrays[name] for name in ROWS}, dim=facts["dim"])
 
 
 def x_digests(inputs: Inputs) -> list[bytes]:

@@ -34,7 +34,7 @@ from service.examples import SERVER_ID
 from service.frames import decode, encode
 from service.inputs import Inputs, Records, content_of
 from service.labels import Label, Labels
-from service.metrics import UNKNOWN, Calibration, Prequential
+from service.metrics import UNKNOWN, Prequential
 from service.parts import Configuration, NamedFeatures
 from service.pending import Pending, Prediction
 from service.pool import Asked, Candidate, Lease, Pool
@@ -43,6 +43,7 @@ from service.vocabulary import Reader, Vocabulary
 from solvers.kernels import Kernel
 from solvers.rows import Rows, rows_from_csr
 from solvers.selection import distances, is_wanted, margins
+from solvers.sigmoid import Calibration
 from solvers.solver import Finish, Solver, View
 
 Array = np.ndarray[Any, Any]
@@ -131,7 +132,7 @@ class Published:
             return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
         columns = self.view.decision(self.rows(inputs))
         numbers, _ = predicted(columns, len(self.labels))
-        return Decided(columns, numbers, self.calibration.probability(columns, numbers))
+        return Decided(columns, numbers, self.calibration(columns, numbers))
 
     def scores(self, decided: Decided) -> list[dict[str, float]]:
         """The score of each class by name, for each row."""
@@ -171,8 +172,9 @@ class Model:
         self.learned = 0
         self.at_ms = 0
         features = configuration.features
-        named = isinstance(features, NamedFeatures)
-        self.vocabulary = Vocabulary(features.warmup, features.columns_max) if named else None
+        self.vocabulary: Vocabulary | None = None
+        if isinstance(features, NamedFeatures):
+            self.vocabulary = Vocabulary(features.warmup, features.columns_max)
         self.warm_classes = np.zeros(0, np.int32)  # of the examples of the warm-up, while it lasts
         self.gamma = 1.0  # what "auto" came to
         self.solver = configuration.build_solver(cache_bytes)
@@ -261,7 +263,9 @@ class Model:
             numbers[begin:end] = found
             if columns.shape[1]:
                 scores[begin:end] = score_of(columns, found)
-            self._count(event, begin, columns, found, late)
+            # What nothing but the most frequent class said does not count.
+            counted = found if columns.shape[1] else np.full(found.size, UNKNOWN, np.int32)
+            self._count(event, begin, columns, counted, late)
             begin = end
         for r, prediction in late.items():
             numbers[r], scores[r] = prediction.number, 0.0
@@ -294,9 +298,10 @@ class Model:
             self.metrics.add(columns[part], numbers[part], event.classes[at:r], event.sources[at:r])
             if r < end:
                 then = late[r]
+                number = then.number if then.columns.size else UNKNOWN
                 self.metrics.add(
                     then.columns[None],
-                    np.array([then.number], np.int32),
+                    np.array([number], np.int32),
                     event.classes[r : r + 1],
                     event.sources[r : r + 1],
                 )
@@ -426,7 +431,7 @@ class Model:
             "points": certificate["points"],
             "duality_gap": certificate["gap"],
             "certificate": certificate,
-            "metrics": self.metrics.figures(self.labels.names),
+            "metrics": self.metrics.figures(self.labels.labels),
             "pool": self.pool.figures(self.at_ms),
             "pending": len(self.pending),
             "memory_bytes": self.solver.memory_bytes(),
@@ -550,6 +555,8 @@ class Model:
         if model.solver.classes != len(model.labels):
             raise ValueError(f"the snapshot has {len(model.labels)} labels for {model.solver.classes} classes")
         model.metrics.load(part("metrics."))
+        if model.metrics.classes != len(model.labels):
+            raise ValueError(f"the snapshot has {len(model.labels)} labels for metrics of {model.metrics.classes}")
         for key, own in model._parts().items():
             own.load(facts[key], part(f"{key}."))
         model.warm_classes = arrays["warm_classes"]

@@ -38,7 +38,7 @@ class LearnRequest:
     ids: list[str | None]
     labels: list[Label]
     inputs: Inputs | None
-    contents: list[bytes] | list[bytes | None]
+    contents: Sequence[bytes | None]
     leases: Sequence[str | None] = ()
 
     def lease(self, index: int) -> str | None:
@@ -186,7 +186,7 @@ class _Taking:
         batch = self.request.inputs
         given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
         if given is None:
-            if row is None or content is None or token is not None:
+            if batch is None or row is None or content is None or token is not None:
                 raise Invalid(f"examples[{index}]: an example without x, or with a lease, needs an id", index=index)
             return self._add(index, _Example(None, batch, row, label, content, 0))
         repeated = self.new.by_id.get(given)
@@ -214,6 +214,7 @@ class _Taking:
             batch, row, content = known.x, 0, content_of(known.digest, label)
         elif candidate is not None and content != content_of(candidate.digest, label):
             raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+        assert batch is not None  # noqa: S101  a content is that of an x
         _check_free(self.model, given, index)
         source = candidate.source if candidate else prediction.source if prediction else 0
         return self._add(index, _Example(given, batch, row or 0, label, content, source))

@@ -169,7 +169,7 @@ class Expansion(Solver):
 
     def keys(self) -> Array:
         """Numbers of the examples whose points are held, in slots' order; of a merged point its younger part's."""
-        keys = self.machine.key[self._live_slots()]
+        keys: Array = self.machine.key[self._live_slots()]
         return np.where(keys < NONE, -2 - keys, keys)
 
     def contributions(self, rows: Rows) -> Contributions | None:

@@ -122,7 +122,7 @@ def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0
 
     K. Brinker, Incorporating Diversity in Active Learning with Support Vector Machines, ICML 2003, section 4: one after
     another the row with the smallest -trade wish + (1 - trade) max |cos|, the cosine in feature space to the rows that
-    were chosen before, k(x, z) / sqrt(k(x, x) k(z, z)). wish (m,): `informativeness`; of equal rows the first one is taken.
+    were chosen before, k(x, z) / sqrt(k(x, x) k(z, z)). wish (m,): `informativeness`; of equal rows the first is taken.
     """
     points = points_from_rows(rows, rows.dim)
     lengths = np.sqrt(np.maximum(rows.selves.astype(np.float64), TINY))
