@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -267,7 +268,9 @@ def _problem(error: ValidationError) -> str:
     if problem["type"] == "solver":
         given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
         return f"solver: {problem['msg']}, got {shown(given)}"
-    return first_problem(error, skip=1)
+    # The path names each choice by its tag: configuration class, kernel and form of the features.
+    told = first_problem(error, skip=1)
+    return re.sub(r"^(kernel|features)\.(linear|polynomial|rbf|laplacian|dense|sparse|named)\b", r"\1", told)
 
 
 def default_configuration(template: str, dense: bool, dim: int, gamma: float, settings: Settings) -> Configuration:

@@ -186,8 +186,10 @@ class _Taking:
         batch = self.request.inputs
         given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
         if given is None:
-            if batch is None or row is None or content is None or token is not None:
-                raise Invalid(f"examples[{index}]: an example without x, or with a lease, needs an id", index=index)
+            if token is not None:
+                raise Invalid(f"examples[{index}].id: an example with a lease needs its id", index=index)
+            if batch is None or row is None or content is None:
+                raise Invalid(f"examples[{index}].x: x is missing, and there is no id to know it by", index=index)
             return self._add(index, _Example(None, batch, row, label, content, 0))
         repeated = self.new.by_id.get(given)
         if repeated is not None:

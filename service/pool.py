@@ -123,9 +123,9 @@ class Pool:
         return candidate, next(lease for lease in candidate.leases if lease.token == token)
 
     def held_by(self, annotator: str, now_ms: int) -> list[tuple[Candidate, Lease]]:
-        """An annotator's open leases, the earliest to expire first."""
-        held = [(c, x) for c in self for x in c.open_leases(now_ms) if x.annotator == annotator]
-        return sorted(held, key=lambda pair: pair[1].expires_ms)
+        """An annotator's open leases, in the order in which they were given."""
+        found = [self._leased(token) for token in self._by_token]
+        return [(c, lease) for c, lease in found if lease.annotator == annotator and lease.open_at(now_ms)]
 
     def asked(self, annotator: str, request_id: str) -> Asked | None:
         """What a request was answered."""
@@ -226,6 +226,7 @@ class Pool:
             "answered": self.answered,
             "disagreed": self.disagreed,
             "asked": [[key, asked.fingerprint, asked.tokens] for key, asked in self._asked.items()],
+            "tokens": list(self._by_token),
             "candidates": [
                 {
                     "id": c.id,
@@ -261,7 +262,8 @@ class Pool:
                     skipped_by=c["skipped_by"],
                     skipped_by_all=c["skipped_by_all"],
                 )
-        self._by_token = {lease.token: c.id for c in self for lease in c.leases}
+        candidate_of = {lease.token: c.id for c in self for lease in c.leases}
+        self._by_token = {token: candidate_of[token] for token in facts["tokens"]}
 
 
 def _request_key(annotator: str, request_id: str) -> str:

@@ -19,12 +19,13 @@ def content_of(number):
 def batch(first, ids):
     """Examples first.. with these ids (or None); everything about an example follows from its number."""
     numbers = range(first, first + len(ids))
-    event = Learned(first, list(ids), np.zeros(len(ids), np.int32), None, [content_of(n) for n in numbers], 0)
+    classes = np.array([n % 5 for n in numbers], np.int32)
+    event = Learned(first, list(ids), classes, None, [content_of(n) for n in numbers], 0)
     return event, np.array([n % 7 - 1 for n in numbers], np.int32), np.array([n / 3 for n in numbers])
 
 
 def answer_of(number):
-    return Answer(content_of(number), number % 7 - 1, number / 3)
+    return Answer(content_of(number), number % 5, number % 7 - 1, number / 3)
 
 
 @dataclass
@@ -55,8 +56,12 @@ class RingIsADict(RuleBasedStateMachine):
 
     def learn(self, ids):
         first = len(self.plain.ids) + 1
-        self.ring.add(*batch(first, ids))
+        known = [number for number in range(self.ring.oldest, first) if self.plain.ids[number - 1] is not None]
+        forgotten = self.ring.add(*batch(first, ids))
         self.plain.ids += ids
+        gone = [(number, self.plain.ids[number - 1]) for number in known if number < self.ring.oldest]
+        assert [pair for pair in forgotten if pair[0] < first] == gone
+        assert all(self.ring.id_of(n) == self.plain.ids[n - 1] for n in range(self.ring.oldest, len(self.plain.ids)))
 
     @rule(size=st.integers(1, 30), step=st.integers(1, 4))
     def learn_a_few(self, size, step):

@@ -210,7 +210,8 @@ BAD = [
     ({"x": {"indices": [1, 1], "values": [1, 1]}, "y": 1}, "examples[1].x: index 1 is given twice"),
     ({"x": {"indices": [0], "values": ["nan"]}, "y": 1}, "examples[1].x: feature 0 is nan; numbers must be finite"),
     ({"x": [1, 2]}, "examples[1].y: Field required"),
-    ({"y": 1}, "examples[1].x: Field required"),
+    ({"y": 1}, "examples[1].x: x is missing, and there is no id to know it by"),
+    ({"x": [1, 2], "y": 1, "lease": "l"}, "examples[1].id: an example with a lease needs its id"),
     ({"x": [1, 2], "y": 1.5}, "examples[1].y: a label is a string, an integer or a boolean, got 1.5"),
     ({"x": [1, 2], "y": 1.0}, "examples[1].y: a label is a string, an integer or a boolean, got 1.0"),
     ({"x": [1, 2], "y": None}, "examples[1].y: a label is a string, an integer or a boolean, got None"),
@@ -297,7 +298,8 @@ def test_true_1_and_the_string_1_are_three_labels_with_three_names(ask):
 def test_two_classes_are_one_column_and_the_third_makes_three(ask):
     model = ask.new_model(kernel=KERNEL | {"gamma": 0.05}, C=100)
     model.learn(example([0, 0], "a"))
-    assert model.predict([0, 0]) == [{"id": None, "prediction": "a", "scores": {"a": 1.0}}]
+    (one,) = model.predict([0, 0])
+    assert (one["prediction"], one["scores"]) == ("a", {"a": 1.0})
     model.learn(example([9, 0], "b"), example([1, 0], "a"))
     (two,) = model.predict([8, 1])
     assert two["scores"]["a"] == -two["scores"]["b"] < 0
@@ -319,7 +321,8 @@ def test_each_new_class_is_an_event_of_its_own(ask):
 
 def test_declared_classes_are_there_from_the_first_example_and_no_other_may_come(ask):
     model = ask.new_model(classes=["no", "yes", 3])
-    assert model.predict([0, 0]) == [{"id": None, "prediction": None, "scores": {}}]
+    (unknown,) = model.predict([0, 0])
+    assert (unknown["prediction"], unknown["probability"], unknown["scores"]) == (None, None, {})
     (first,) = model.learn(example([0, 0], "yes"))
     assert (first["prediction"], first["score"]) == (None, None)
     assert list(model.predict([0, 0])[0]["scores"]) == ["no", "yes", "3"]
@@ -339,7 +342,8 @@ def test_one_class_for_long_stays_small_and_the_other_is_learned_when_it_comes(a
     figures = model.figures()
     assert figures["examples"] == 3000
     assert figures["points"] == 1000  # a sample
-    assert model.predict([50, 50])[0] == {"id": None, "prediction": "ham", "scores": {"ham": 1.0}}
+    (far,) = model.predict([50, 50])
+    assert (far["prediction"], far["scores"]) == ("ham", {"ham": 1.0})
     model.learn(*(example([10 + rng.gauss(0, 1), rng.gauss(0, 1)], "spam") for _ in range(50)))
     model.finish()
     assert [r["prediction"] for r in model.predict([10, 0], [0, 0])] == ["spam", "ham"]

@@ -46,6 +46,15 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         "precision": "float32",
         "points_max": 100_000,
         "when_full": "refuse",
+        "labels": {
+            "pool_max": 10_000,
+            "overlap": 1,
+            "explore": 0.05,
+            "budget": None,
+            "pending_max": 10_000,
+            "pending_s": 86_400.0,
+            "pending_durable": False,
+        },
         "seed": 0,
         "C": 1.0,
         "tol": 0.001,
@@ -77,7 +86,12 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         ({"features": {"type": "dense"}}, "features.dim"),
         ({"features": {"type": "dense", "dim": 0}}, "features.dim"),
         ({"features": {"type": "dense", "dim": 2**20 + 1}}, "at most 1048576"),
-        ({"features": {"type": "named", "dim": 2}}, "features.type"),
+        ({"features": {"type": "named", "dim": 2}}, "features.dim"),
+        ({"features": {"type": "text"}}, "features"),
+        ({"kernel": {"type": "rbf", "gamma": "auto"}}, "warm-up"),
+        ({"labels": {"explore": 1.5}}, "labels.explore"),
+        ({"labels": {"pool": 5}}, "labels.pool"),
+        ({"features": {"type": "named", "warmup": 50}, "points_max": 40}, "features.warmup"),
         ({"classes": []}, "classes"),
         ({"classes": ["a"]}, "classes"),
         ({"classes": ["a", "a"]}, "twice"),
@@ -179,7 +193,11 @@ def test_a_model_tells_its_figures(ask):
     right = [r["prediction"] == e["y"] for r, e in zip(results, examples, strict=True) if r["prediction"] is not None]
     assert len(right) == 39
     accuracy = pytest.approx(sum(right) / len(right))
-    assert figures["metrics"] == {"predicted": 39, "accuracy": accuracy, "accuracy_window": accuracy}
+    metrics = figures["metrics"]
+    assert (metrics["predicted"], metrics["accuracy"], metrics["accuracy_window"]) == (39, accuracy, accuracy)
+    assert metrics["sources"]["streamed"]["confusion"] == metrics["confusion"]
+    assert sum(map(sum, metrics["confusion"]["all"])) == 39
+    assert (figures["pool"]["size"], figures["pending"]) == (0, 0)
 
 
 def test_a_model_that_has_learned_nothing_tells_nothing_it_does_not_know(ask):
@@ -187,7 +205,8 @@ def test_a_model_that_has_learned_nothing_tells_nothing_it_does_not_know(ask):
     assert figures["position"] == 1
     assert figures["examples"] == figures["support_vectors"] == figures["points"] == 0
     assert figures["classes"] == []
-    assert figures["metrics"] == {"predicted": 0, "accuracy": None, "accuracy_window": None}
+    metrics = figures["metrics"]
+    assert (metrics["predicted"], metrics["accuracy"], metrics["window"]["auc"]) == (0, None, None)
 
 
 def test_finishing_closes_the_gap(ask):

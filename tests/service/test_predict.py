@@ -18,7 +18,7 @@ def test_predictions_come_in_order_with_their_ids(ask, model):
     assert list(answer) == ["model", "position", "results"]
     assert answer["model"] == model.name
     assert answer["position"] == model.figures()["position"]
-    assert all(list(r) == ["id", "prediction", "scores"] for r in answer["results"])
+    assert all(list(r) == ["id", "prediction", "probability", "scores", "label"] for r in answer["results"])
     assert [(r["id"], r["prediction"]) for r in answer["results"]] == [("p1", "left"), (None, "right"), ("p1", "right")]
 
 
@@ -38,7 +38,9 @@ def test_one_example_may_come_bare_or_in_the_query(ask, model):
     assert named == [listed["results"][0] | {"id": "p"}]
 
 
-def test_predicting_changes_nothing(model):
+def test_predicting_without_an_id_changes_nothing(ask):
+    model = ask.new_model()
+    model.learn(example([0, 1], "up"), example([0, -1], "down"))
     before = model.figures()
     first = model.predict([0.5, 0.5], [-0.5, 0.5])
     assert model.predict([0.5, 0.5], [-0.5, 0.5]) == first
@@ -46,7 +48,15 @@ def test_predicting_changes_nothing(model):
 
 
 def test_a_model_that_has_learned_nothing_predicts_nothing(ask):
-    assert ask.new_model().predict([0, 1]) == [{"id": None, "prediction": None, "scores": {}}]
+    assert ask.new_model().predict([0, 1]) == [
+        {
+            "id": None,
+            "prediction": None,
+            "probability": None,
+            "scores": {},
+            "label": {"wanted": True, "probability": 1.0, "reason": "active"},
+        }
+    ]
 
 
 def test_a_prediction_has_the_same_bits_in_any_company(ask):
