@@ -190,7 +190,10 @@ Configuration.SHARED = frozenset(Configuration.model_fields)
 def first_problem(error: ValidationError, skip: int = 0) -> str:
     """The first thing that is wrong, in one sentence: where (without `skip` parts), what is allowed, what was got."""
     problem = error.errors(include_url=False)[0]
-    return f"{place(problem['loc'][skip:]) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+    loc = problem["loc"][skip:]
+    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which nobody wrote there
+        loc = loc[:1] + loc[2:]
+    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
 
 
 def place(loc: tuple[int | str, ...]) -> str:

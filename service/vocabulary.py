@@ -35,7 +35,7 @@ CSR: TypeAlias = tuple[Array, Array, Array]
 CLIP = 5.0
 STAGE_MIN = 16
 NAMES_SHOWN = 100
-FLAT = 1e-12  # a deviation below this part of the values is rounding
+FLAT = 1e-15  # a deviation below this part of the values is rounding
 
 Value: TypeAlias = str | bool | None
 """What a column of a name stands for: a string, a boolean, or (None) the name's numbers."""
