@@ -31,7 +31,7 @@ def streamed(vocabulary, records, sizes):
         first, rest = batch[: vocabulary.left], batch[vocabulary.left :]
         if first:
             vocabulary.observe(first)
-            if vocabulary.left == 0:
+            if not vocabulary.left:
                 rows.append(vocabulary.freeze())
         if rest:
             rows.append(vocabulary.encode(rest))
@@ -152,14 +152,18 @@ def test_provisional_columns_leave_no_trace(records, data):
     assert whole(staged) == whole(plain)
 
 
-def test_provisional_columns_are_due_whenever_the_warm_up_has_doubled():
-    vocabulary, due = Vocabulary(100, 10), []
+@pytest.mark.parametrize(("warmup", "moments"), [(100, [16, 32, 64, 100]), (64, [16, 32, 64]), (3, [3])])
+def test_it_is_time_to_freeze_whenever_the_warm_up_has_doubled_and_at_its_end(warmup, moments):
+    vocabulary, due = Vocabulary(warmup, 10), []
     while vocabulary.warming:
-        vocabulary.observe([{"a": 1}] * vocabulary.until_freeze)
+        until = vocabulary.until_freeze
+        assert not vocabulary.observe([{"a": 1}] * (until - 1))
+        assert vocabulary.observe([{"a": 1}])
         due.append(len(vocabulary.observed))
         vocabulary.freeze()
-    assert due == [16, 32, 64, 100]
+    assert due == moments
     assert vocabulary.until_freeze == vocabulary.left == 0
+    assert not vocabulary.observe([])
 
 
 def test_a_warm_up_takes_no_more_than_was_declared():
