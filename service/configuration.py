@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -231,9 +230,10 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         configuration = CONFIGURATIONS.validate_json(body)
     except ValidationError as error:
         raise Invalid(f"configuration: {_problem(error)}") from None
-    if configuration.features.dim > settings.dim_max:
-        raise Invalid(f"features.dim must be at most {settings.dim_max}, got {configuration.features.dim}")
-    warmup = configuration.features.warmup if isinstance(configuration.features, NamedFeatures) else 0
+    features = configuration.features
+    width, warmup = ("columns_max", features.warmup) if isinstance(features, NamedFeatures) else ("dim", 0)
+    if features.dim > settings.dim_max:
+        raise Invalid(f"features.{width} must be at most {settings.dim_max}, got {features.dim}")
     if getattr(configuration.kernel, "gamma", None) == AUTO and warmup == 0:
         raise Invalid('kernel.gamma: "auto" comes from the warm-up of named features, and there is none here')
     points_max = configuration.points_max or settings.points_max
@@ -268,9 +268,7 @@ def _problem(error: ValidationError) -> str:
     if problem["type"] == "solver":
         given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
         return f"solver: {problem['msg']}, got {shown(given)}"
-    # The path names each choice by its tag: configuration class, kernel and form of the features.
-    told = first_problem(error, skip=1)
-    return re.sub(r"^(kernel|features)\.(linear|polynomial|rbf|laplacian|dense|sparse|named)\b", r"\1", told)
+    return first_problem(error, skip=1)
 
 
 def default_configuration(template: str, dense: bool, dim: int, gamma: float, settings: Settings) -> Configuration:

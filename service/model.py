@@ -332,9 +332,8 @@ class Model:
             else:
                 yield np.zeros((end - begin, 0)), self._majorities(classes)
             if self.vocabulary.warming:
-                self.vocabulary.observe(records)
                 self.warm_classes = np.concatenate((self.warm_classes, classes))
-                if self.vocabulary.until_freeze == 0:
+                if self.vocabulary.observe(records):
                     self._freeze()
             begin = end
 

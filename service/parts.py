@@ -97,7 +97,7 @@ class NamedFeatures(Part):
 
     type: Literal["named"]
     warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
-    columns_max: int = Field(4096, ge=1, lt=2**31, description="columns, at most; values beyond are ignored")
+    columns_max: int = Field(1024, ge=1, lt=2**31, description="columns, at most; values beyond are ignored")
 
     @property
     def dim(self) -> int:
@@ -190,7 +190,10 @@ Configuration.SHARED = frozenset(Configuration.model_fields)
 def first_problem(error: ValidationError, skip: int = 0) -> str:
     """The first thing that is wrong, in one sentence: where (without `skip` parts), what is allowed, what was got."""
     problem = error.errors(include_url=False)[0]
-    return f"{place(problem['loc'][skip:]) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+    loc = problem["loc"][skip:]
+    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which nobody wrote there
+        loc = loc[:1] + loc[2:]
+    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
 
 
 def place(loc: tuple[int | str, ...]) -> str:

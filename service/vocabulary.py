@@ -35,7 +35,7 @@ CSR: TypeAlias = tuple[Array, Array, Array]
 CLIP = 5.0
 STAGE_MIN = 16
 NAMES_SHOWN = 100
-FLAT = 1e-12  # a deviation below this part of the values is rounding
+FLAT = 1e-15  # a deviation below this part of the values is rounding
 
 Value: TypeAlias = str | bool | None
 """What a column of a name stands for: a string, a boolean, or (None) the name's numbers."""
@@ -96,7 +96,7 @@ class Vocabulary:
 
     @property
     def until_freeze(self) -> int:
-        """Records until the next `freeze` is worth while: at 16, 32, 64 ... of the warm-up, and at its end.
+        """Records until it is time to `freeze`: when 16, 32, 64 ... of the warm-up are there, and at its end.
 
         A model that learns the warm-up anew at these moments learns less than three times as many records.
         """
@@ -105,11 +105,13 @@ class Vocabulary:
         stage = max(STAGE_MIN, 1 << len(self.observed).bit_length())
         return min(stage, self.warmup) - len(self.observed)
 
-    def observe(self, records: Sequence[Record]) -> None:
-        """Take the next records of the warm-up, `left` at most."""
+    def observe(self, records: Sequence[Record]) -> bool:
+        """Take the next records of the warm-up, `left` at most; whether it is time to `freeze`."""
         if len(records) > self.left:
             raise ValueError(f"the warm-up takes {self.left} more records, got {len(records)}")
+        due = self.warming and len(records) >= self.until_freeze
         self.observed += records
+        return due
 
     def freeze(self) -> CSR:
         """Fix the columns by what was observed, and return that as rows.

@@ -36,7 +36,7 @@ AUTO_SEARCHED = 100  # and autoactive, unless AUTO_WANTED of them lie inside the
 AUTO_WANTED = 5
 SEEDS = 5  # random examples of each class that a solver begins with
 AUTO_CHUNK = 10
-TINY = 1e-30  # a point at the origin of a linear kernel is like no other
+TINY = 1e-30  # a point at the origin of a linear kernel is like itself and like no other
 
 
 def distances(scores: Array) -> Array:
@@ -125,7 +125,7 @@ def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0
     were chosen before, k(x, z) / sqrt(k(x, x) k(z, z)). wish (m,): `informativeness`; of equal rows the first is taken.
     """
     points = points_from_rows(rows, rows.dim)
-    lengths = np.sqrt(np.maximum(rows.selves.astype(np.float64), TINY))
+    lengths = np.sqrt(rows.selves.astype(np.float64) + TINY)
     spread = np.zeros(rows.dim if points.columns.shape[0] == 0 else 1, rows.values.dtype)
     row = np.empty(len(rows), rows.values.dtype)
     likest = np.zeros(len(rows))
@@ -136,7 +136,7 @@ def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0
         total[chosen] = np.inf
         chosen.append(int(total.argmin()))
         point_row(kernel, points, chosen[-1], points, 0, len(rows), spread, row)
-        likest = np.maximum(likest, np.abs(row) / (lengths * lengths[chosen[-1]]))
+        likest = np.maximum(likest, (np.abs(row) + TINY) / (lengths * lengths[chosen[-1]]))
     return np.array(chosen, np.int64)
 
 

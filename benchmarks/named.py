@@ -1,0 +1,205 @@
+"""Raw Adult through named features beside the prepared file: LASVM, one pass and finishing.
+
+    PYTHONPATH=.:benchmarks python benchmarks/named.py --data FOLDER
+
+The raw table is adult_census.csv.gz, "?" a null. The first run takes the order of the file, the others shuffle the
+training part. Its first 1,000 examples are the warm-up; while it lasts the machine begins anew, with the columns and
+the gamma of what has been seen, whenever that has doubled.
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import csv
+import gzip
+import json
+import time
+
+import numpy as np
+from datasets import arguments, load
+from datasets import rows_of as prepared_rows
+
+from service.records import canonical, pack_records, unpack_records
+from service.vocabulary import Vocabulary
+from solvers.kernels import make_kernel
+from solvers.lasvm import LASVM
+from solvers.rows import rows_from_csr
+from solvers.warm import warm_up
+
+BATCH = 256
+ANSWERS = ("income", "split")
+WARMUP = 1000
+
+
+def census(folder):
+    """Records and classes of the training and of the test part."""
+    parts = {"train": ([], []), "test": ([], [])}
+    with gzip.open(folder / "adult_census.csv.gz", "rt", newline="") as file:
+        for line in csv.DictReader(file):
+            records, classes = parts[line["split"]]
+            records.append(canonical({name: value_of(text) for name, text in line.items() if name not in ANSWERS}))
+            classes.append(line["income"].startswith(">50K"))
+    return *parts["train"], *parts["test"]
+
+
+def value_of(text):
+    if text == "?":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def machine(kernel, dim, C):
+    solver = LASVM(kernel, dim, C=C)
+    solver.add_class()
+    solver.add_class()
+    return solver
+
+
+class Named:
+    """LASVM over a vocabulary, as a model folds it."""
+
+    def __init__(self, kernel, C, warmup, columns_max):
+        self.name, self.C = kernel, C
+        self.vocabulary = Vocabulary(warmup, columns_max)
+        self.learned, self.hits = [], 0
+        self.begin()
+
+    def begin(self):
+        """Start the machine anew with the gamma of the columns."""
+        coef0 = 1.0 if self.name == "polynomial" else 0.0
+        self.kernel = make_kernel(self.name, self.vocabulary.gamma(self.name), coef0=coef0)
+        self.solver = machine(self.kernel, self.vocabulary.columns_max, self.C)
+
+    def rows(self, csr):
+        """Encoded records as the solver takes them."""
+        return rows_from_csr(*csr, self.kernel, self.vocabulary.columns_max)
+
+    def learn(self, records, classes):
+        """Predict, then learn, each record in order."""
+        at = 0
+        while at < len(records):
+            end = min(at + (self.vocabulary.until_freeze or BATCH), at + BATCH, len(records))
+            part, own = records[at:end], classes[at:end]
+            rows = self.rows(self.vocabulary.encode(part))
+            scores = self.solver.learn(rows, own, np.arange(at, end))
+            self.hits += int(((scores[:, 0] > 0) == (own > 0)).sum())
+            if self.vocabulary.warming and self.vocabulary.observe(part):
+                csr = self.vocabulary.freeze()
+                self.begin()
+                self.solver.learn(self.rows(csr), classes[:end], np.arange(end))
+            at = end
+            if at == WARMUP:
+                self.warm_accuracy = 100 * self.hits / at
+
+
+def accuracy(scores, classes):
+    return 100 * float(((scores[:, 0] > 0) == (classes > 0)).mean())
+
+
+def run_named(data, order, kernel, C, columns_max):
+    records, classes, test, test_classes = data
+    named = Named(kernel, C, WARMUP, columns_max)
+    start = time.process_time()
+    named.learn([records[i] for i in order], np.array(classes, np.int64)[order])
+    seconds = time.process_time() - start
+    rows = named.rows(named.vocabulary.reader().encode(test))
+    return figures(named.solver, rows, np.array(test_classes), seconds) | {
+        "warm": named.warm_accuracy,
+        "gamma": named.kernel.gamma,
+        "columns": len(named.vocabulary),
+    }
+
+
+def figures(solver, test, classes, seconds):
+    before = accuracy(solver.decision(test), classes)
+    start = time.process_time()
+    solver.finish()
+    seconds += time.process_time() - start
+    return {
+        "before": before,
+        "after": accuracy(solver.decision(test), classes),
+        "seconds": seconds,
+        "vectors": solver.certificate()["support_vectors"],
+    }
+
+
+def run_prepared(data, order):
+    X, y, X_test, y_test = data
+    kernel = make_kernel("rbf", 0.005)
+    solver = machine(kernel, X.shape[1], 100.0)
+    rows, classes = prepared_rows(X[order], kernel), (y[order] > 0).astype(np.int64)
+    start = time.process_time()
+    for begin in range(0, len(rows), BATCH):
+        end = min(begin + BATCH, len(rows))
+        solver.learn(rows.part(begin, end), classes[begin:end], np.arange(begin, end))
+    return figures(solver, prepared_rows(X_test, kernel), y_test, time.process_time() - start)
+
+
+def row(name, runs):
+    def spread(part, digits=2):
+        values = [run[part] for run in runs]
+        return f"{np.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f}) %"
+
+    warm = spread("warm", 1) if "warm" in runs[0] else ""
+    gamma = f"{np.median([run['gamma'] for run in runs]):.4f}" if "gamma" in runs[0] else "0.005"
+    print(
+        f"| {name} | {gamma} | {warm} | {spread('before')} | {spread('after')} "
+        f"| {np.median([run['vectors'] for run in runs]):,.0f} | {np.median([run['seconds'] for run in runs]):.2f} |",
+        flush=True,
+    )
+
+
+def costs(records):
+    """Microseconds an example of each step."""
+
+    def each(what, work):
+        start = time.process_time()
+        got = work()
+        print(f"{what}: {1e6 * (time.process_time() - start) / len(records):.1f} us an example", flush=True)
+        return got
+
+    vocabulary = Vocabulary(WARMUP, 4096)
+    vocabulary.observe(records[:WARMUP])
+    start = time.process_time()
+    vocabulary.freeze()
+    print(f"freezing: {1e3 * (time.process_time() - start):.1f} ms")
+    each("canonical form", lambda: [canonical(record) for record in records])
+    for size in (1, 16, BATCH):
+        batches = [records[at : at + size] for at in range(0, len(records), size)]
+        each(f"encoding in batches of {size}", lambda batches=batches: [vocabulary.encode(batch) for batch in batches])
+    packed = each("packing as JSON", lambda: json.dumps(pack_records(records)))
+    each("unpacking", lambda: unpack_records(json.loads(packed)))
+    sizes = [len(text) / len(records) for text in (packed, json.dumps(records))]
+    print("packed: {:.0f} bytes an example, as plain JSON {:.0f}".format(*sizes))
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    warm_up("lasvm")
+    raw, prepared = census(options.data), load(options.data, "adult")
+    if not np.array_equal(np.array(raw[1]), prepared[1] > 0):
+        raise SystemExit("the two files do not hold the same people in the same order")
+    costs(raw[0])
+    n = len(raw[0])
+    orders = [np.arange(n)] + [np.random.default_rng(seed).permutation(n) for seed in range(1, options.runs)]
+    print("\n| features, kernel, C | gamma | warm-up | one pass | finished | support vectors | CPU seconds |")
+    print("|---|---|---|---|---|---|---|")
+    row("prepared, rbf, C = 100", [run_prepared(prepared, order) for order in orders])
+    for kernel, C, columns_max in (
+        ("rbf", 1.0, 4096),
+        ("rbf", 1.0, 1024),
+        ("rbf", 0.3, 1024),
+        ("rbf", 10.0, 1024),
+        ("laplacian", 1.0, 1024),
+        ("polynomial", 0.1, 1024),
+    ):
+        runs = [run_named(raw, order, kernel, C, columns_max) for order in orders]
+        row(f"named, {columns_max:,} columns, {kernel}, C = {C:g}", runs)
+
+
+if __name__ == "__main__":
+    main()
