@@ -17,7 +17,7 @@ from service.configuration import read_configuration
 from service.events import ClassAdded, Created, Finished, Learned, ModelEvent
 from service.frames import decode, encode
 from service.labels import Label, Labels
-from service.metrics import UNKNOWN, Prequential
+from service.metrics import STREAMED, UNKNOWN, Prequential
 from service.parts import Configuration
 from solvers.rows import Rows
 from solvers.solver import Finish, View
@@ -25,7 +25,7 @@ from solvers.solver import Finish, View
 Array = np.ndarray[Any, Any]
 
 SNAPSHOT = "model"
-FORMAT = 1  # of snapshots; CHANGELOG.md tells what changed
+FORMAT = 2  # of snapshots; CHANGELOG.md tells what changed
 
 
 def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
@@ -98,6 +98,7 @@ class Model:
     def _add_class(self, label: Label) -> None:
         self.labels.add(label)
         self.solver.add_class(self.configuration.weight_of(label))
+        self.metrics.add_class()
 
     # -- the fold -------------------------------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class Model:
         numbers, scores = predicted(columns, len(self.labels))
         if self.learned == 0 and m:
             numbers[0], scores[0] = UNKNOWN, 0.0
-        self.metrics.add(numbers, event.classes)
+        self.metrics.add(columns, numbers, event.classes, np.full(m, STREAMED, np.uint8))
         self.answers.add(event, numbers, scores)
         self.learned += m
         return Outcome(numbers, scores)
@@ -151,7 +152,7 @@ class Model:
             "points": certificate["points"],
             "duality_gap": certificate["gap"],
             "certificate": certificate,
-            "metrics": self.metrics.figures(),
+            "metrics": self.metrics.figures(self.labels.labels),
             "memory_bytes": self.solver.memory_bytes(),
         }
 
@@ -192,6 +193,8 @@ class Model:
         if model.solver.classes != len(model.labels):
             raise ValueError(f"the snapshot has {len(model.labels)} labels for {model.solver.classes} classes")
         model.metrics.load(part("metrics."))
+        if model.metrics.classes != len(model.labels):
+            raise ValueError(f"the snapshot has {len(model.labels)} labels for metrics of {model.metrics.classes}")
         model.answers.load(facts["answers"], part("answers."))
         model.position, model.learned = facts["position"], facts["learned"]
         return model

@@ -9,9 +9,21 @@ import numpy as np
 from solvers.catalogue import SOLVERS
 from solvers.kernels import make_kernel
 from solvers.rows import rows_from_csr, rows_from_dense
+from solvers.sigmoid import Sigmoid
+from solvers.tally import Tally, losses_of
 
 _lock = threading.Lock()
 _warm: set[tuple[str, type]] = set()
+
+
+def warm_up_metrics() -> None:
+    """Compile what every model runs beside its solver."""
+    columns, classes = np.array([[1.0], [-1.0]]), np.array([1, 0], np.int32)
+    sigmoid, tally = Sigmoid(), Tally(2)
+    sigmoid.widen(1)
+    losses = losses_of(sigmoid.learn(columns, classes), classes)
+    sigmoid.calibration()(columns, classes)
+    tally.add(np.arange(2), columns, classes, classes, losses)
 
 
 def warm_up(name: str, dtype: type = np.float32) -> None:
@@ -20,6 +32,8 @@ def warm_up(name: str, dtype: type = np.float32) -> None:
     with _lock:
         if (name, dtype) in _warm:
             return
+        if not _warm:
+            warm_up_metrics()
         kernel = make_kernel("rbf", 0.5)
         small = {"budget": 4} if "budget" in entry.trial else {}
         parameters = {"dtype": dtype, **entry.trial, **entry.fixed, **small, "points_max": 8, "when_full": "remove"}
