@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from service.metrics import CONFUSION_CLASSES_MAX, QUERIED, RANDOM, SOURCES, STREAMED, UNKNOWN, WINDOW, Prequential
+from solvers import sigmoid, tally
 from solvers.tally import FADING, PROBABILITY_MIN
+from solvers.warm import warm_up_metrics
 
 AGREEMENT = ("accuracy", "balanced_accuracy", "kappa")
 
@@ -273,6 +275,29 @@ def test_a_glance_has_the_figures_of_the_window():
         assert glance.accuracy == window["accuracy"]
         assert (glance.log_loss, glance.brier) == pytest.approx((window["log_loss"], window["brier"]))
     assert [glance.source for glance in metrics.glance()] == ["all", *SOURCES]
+
+
+def test_what_was_compiled_beforehand_serves_every_stream():
+    warm_up_metrics()
+    functions = (sigmoid.learn_scores, sigmoid.probabilities_of, tally.write_losses, tally.count)
+    before = [len(function.signatures) for function in functions]
+    metrics = Prequential()
+    metrics.load(grown(lambda n: [(0, n)]).state())
+    batch = stream(5, 4)
+    for array in batch:
+        array.flags.writeable = False  # as events are read from a log
+    metrics.add(*batch)
+    metrics.probability(batch[0], batch[1])
+    assert [len(function.signatures) for function in functions] == before == [1] * 4
+
+
+def test_its_memory_has_a_bound():
+    metrics = fresh(10)
+    metrics.add(*stream(3000, 10))
+    full = metrics.memory_bytes()
+    metrics.add(*stream(20_000, 10))
+    assert metrics.memory_bytes() == pytest.approx(full, rel=0.01)
+    assert full < 5 * WINDOW * (10 * 4 + 32)
 
 
 def test_a_confusion_matrix_of_very_many_classes_is_left_out():
