@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from service.configuration import CONFIGURATIONS, default_configuration, parse_configuration
 from service.edge import JSON
@@ -27,6 +27,7 @@ from service.examples import (
     parse_x,
     to_rows,
 )
+from service.exposition import Exposition
 from service.labels import check_label
 from service.parts import Configuration
 from service.plan import LearnRequest
@@ -93,6 +94,14 @@ async def readyz(request: Request) -> Response:
     """200 once kernels are compiled and models loaded, 503 before."""
     ready = _registry(request).ready
     return JSON({"status": "ready" if ready else "starting"}, 200 if ready else 503)
+
+
+@router.get("/metrics", tags=["health"], response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Models and requests in the text format of Prometheus."""
+    exposition: Exposition = request.app.state.exposition
+    text, content_type = await asyncio.to_thread(exposition.text, request.headers.get("accept", ""))
+    return Response(text, media_type=None, headers={"Content-Type": content_type})
 
 
 # -- models -----------------------------------------------------------------------------------------------------------
@@ -237,6 +246,7 @@ async def _predict(worker: Worker, examples: list[UnlabelledExample], settings: 
     check_ids(ids, settings.id_chars_max)
     rows = to_rows([example["x"] for example in examples], worker.model.configuration)
     published = worker.published
+    worker.predictions_served += len(rows)
     if (rows.values.size + VALUE_WORK * len(rows)) * published.view.size <= INLINE_WORK_MAX:
         predictions = published.predict(rows)
     else:

@@ -179,7 +179,11 @@ def test_a_model_tells_its_figures(ask):
     right = [r["prediction"] == e["y"] for r, e in zip(results, examples, strict=True) if r["prediction"] is not None]
     assert len(right) == 39
     accuracy = pytest.approx(sum(right) / len(right))
-    assert figures["metrics"] == {"predicted": 39, "accuracy": accuracy, "accuracy_window": accuracy}
+    shown = figures["metrics"]
+    assert (shown["predicted"], shown["accuracy"], shown["accuracy_window"]) == (39, accuracy, accuracy)
+    assert shown["window"]["accuracy"] == shown["sources"]["streamed"]["accuracy"] == accuracy
+    assert shown["confusion"]["classes"] == ["down", "up"]
+    assert sum(map(sum, shown["confusion"]["all"])) == 39
 
 
 def test_a_model_that_has_learned_nothing_tells_nothing_it_does_not_know(ask):
@@ -187,7 +191,9 @@ def test_a_model_that_has_learned_nothing_tells_nothing_it_does_not_know(ask):
     assert figures["position"] == 1
     assert figures["examples"] == figures["support_vectors"] == figures["points"] == 0
     assert figures["classes"] == []
-    assert figures["metrics"] == {"predicted": 0, "accuracy": None, "accuracy_window": None}
+    shown = figures["metrics"]
+    assert (shown["predicted"], shown["accuracy"], shown["accuracy_window"]) == (0, None, None)
+    assert shown["sources"] == {}
 
 
 def test_finishing_closes_the_gap(ask):
