@@ -14,7 +14,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, with_config
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
@@ -43,6 +43,7 @@ from service.examples import (
     parse_x,
     to_inputs,
 )
+from service.exposition import Exposition
 from service.inputs import Inputs, Records, x_digests
 from service.labels import Label, check_label, label_key
 from service.metrics import UNKNOWN
@@ -174,6 +175,14 @@ async def readyz(request: Request) -> Response:
     """200 once kernels are compiled and models loaded, 503 before."""
     ready = _registry(request).ready
     return JSON({"status": "ready" if ready else "starting"}, 200 if ready else 503)
+
+
+@router.get("/metrics", tags=["health"], response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Models and requests in the text format of Prometheus."""
+    exposition: Exposition = request.app.state.exposition
+    text, content_type = await asyncio.to_thread(exposition.text, request.headers.get("accept", ""))
+    return Response(text, media_type=None, headers={"Content-Type": content_type})
 
 
 # -- models -----------------------------------------------------------------------------------------------------------
@@ -347,6 +356,7 @@ async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: i
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
     inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
     published = worker.published
+    worker.predictions_served += len(inputs)
     decided = await _inline_or_not(published, inputs, published.decide)
     doubtful = published.doubtful(decided.columns).tolist()
     xs = x_digests(inputs) if any(given is not None for given in ids) or worker.needs_keys else [b""] * len(ids)

@@ -20,6 +20,7 @@ from service.api import bad_query, router, unknown_route
 from service.configuration import default_configuration
 from service.edge import Edge, error_response
 from service.errors import BadRequest, InternalError, MethodNotAllowed, ServiceError
+from service.exposition import Exposition
 from service.registry import Registry
 from service.settings import Settings
 from service.store.base import Store
@@ -40,6 +41,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         registry = app.state.registry = Registry(make_store(), chosen)
+        exposition.watch(registry)
         starting = asyncio.create_task(registry.start())
         starting.add_done_callback(_tell_failure)
         yield
@@ -49,8 +51,9 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         await registry.stop()
 
     app = FastAPI(title="hinged", version=_version(), lifespan=lifespan, redirect_slashes=False)
+    exposition = app.state.exposition = Exposition()
     app.include_router(router)
-    app.add_middleware(Edge, settings=chosen)
+    app.add_middleware(Edge, settings=chosen, count=exposition.count)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _query_error)

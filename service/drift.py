@@ -61,11 +61,25 @@ class Drift:
         }
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a state of `state`. Of another version of River only the counts: the detector begins anew."""
+        """Take over a state of `state`. ValueError where it is none.
+
+        Of another version of River only the counts are taken: the detector begins anew.
+        """
         read = StateReader(state)
         counts = read.take("counts", np.int64, (4,), 0, np.iinfo(np.int64).max)
         self.count, self.last_at, seen, errors = (int(v) for v in counts)
         self._begin()
         if np.array_equal(read.take("version", np.uint8, (None,)), VERSION):
-            self._adwin.__setstate__(read.take("adwin", np.uint8, (None,)).tobytes())
+            _set_state(self._adwin, read.take("adwin", np.uint8, (None,)).tobytes())
             self._seen, self._errors = seen, errors
+            if (self._adwin.get_width(), self._adwin.get_total()) != (seen, errors):
+                raise ValueError(f"adwin does not hold {seen} examples with {errors} errors")
+
+
+def _set_state(adwin: AdaptiveWindowing, state: bytes) -> None:
+    try:
+        adwin.__setstate__(state)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # what Rust raises is no Exception, and has no public name
+            raise
+        raise ValueError(f"adwin cannot be read: {error}") from None

@@ -132,6 +132,10 @@ class Prequential:
             },
         }
 
+    def memory_bytes(self) -> int:
+        """Memory of all windows and counts, bytes."""
+        return sum(array.nbytes for array in self.state().values())
+
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:

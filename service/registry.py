@@ -79,6 +79,14 @@ class Registry:
             }
         return [found[name] for name in sorted(found)]
 
+    def workers(self) -> list[tuple[str, Worker]]:
+        """Every model that is loaded, by name."""
+        return sorted(self._workers.items())
+
+    def broken(self) -> list[str]:
+        """The models that could not be loaded."""
+        return sorted(self._broken)
+
     def get(self, name: str) -> Worker:
         """The worker of a model. NotFound if there is none, Unavailable if it could not be loaded."""
         self._check_ready()

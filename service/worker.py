@@ -101,6 +101,8 @@ class Worker:
         self._write_at = 0.0  # when they are to be, on the event loop's clock
         self._budget = LabelBudget(model.configuration.seed, model.configuration.labels)
         self._wake = asyncio.Event()
+        self.predictions_served = 0
+        self.snapshots_failed = 0
         self._stopping = False
         self._keep_snapshot = True
         self._failed: str | None = None
@@ -187,6 +189,21 @@ class Worker:
         self._waiting_examples += job.examples
         self._wake.set()
         return job.future
+
+    @property
+    def waiting_examples(self) -> int:
+        """Examples that have queued up."""
+        return self._waiting_examples
+
+    @property
+    def waiting_requests(self) -> int:
+        """Requests that have queued up."""
+        return len(self._jobs)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it stopped after something unforeseen."""
+        return self._failed is not None
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
@@ -415,6 +432,7 @@ class Worker:
         try:
             self._store.put_snapshot(self.model.name, position, state)
         except NOT_KEPT:  # the log still has everything
+            self.snapshots_failed += 1
             log.warning("snapshot of model %s at %d was not kept", self.model.name, position, exc_info=True)
 
     def _snapshot_at_end(self) -> None:

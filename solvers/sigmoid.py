@@ -201,7 +201,7 @@ class Calibration:
         m, k = columns.shape
         out = np.full((m, max(k, 2)), np.nan)
         if 0 < k <= self._fit.shape[0]:
-            probabilities_of(self._fit, np.ascontiguousarray(columns, np.float64), out)
+            probabilities_of(self._fit, np.array(columns, np.float64, order="C"), out)
         return out
 
 
@@ -250,7 +250,7 @@ class Sigmoid:
         if classes.shape != (m,) or (m and not 0 <= classes.min() <= classes.max() <= max(1, self.columns - 1)):
             raise ValueError(f"classes must be {m} numbers from 0 to {max(1, self.columns - 1)}, got {classes}")
         out = np.empty((m, max(k, 2)))
-        learn_scores(self._arrays, np.ascontiguousarray(columns, np.float64), classes.astype(np.int32), out)
+        learn_scores(self._arrays, np.array(columns, np.float64, order="C"), classes.astype(np.int32), out)
         return out
 
     def calibration(self) -> Calibration:

@@ -58,6 +58,21 @@ def test_a_state_goes_on_to_the_bit():
             assert {k: v.tobytes() for k, v in state.items()} == {k: v.tobytes() for k, v in expected.items()}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"adwin": told([]).state()["adwin"]},
+        {"adwin": np.zeros(5, np.uint8)},
+        {"adwin": np.full(900, 255, np.uint8)},
+        {"counts": np.array([0, 0, 3, 1])},
+        {"counts": np.array([-1, 0, 700, 0])},
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(change):
+    with pytest.raises(ValueError, match=r"adwin|counts"):
+        Drift().load(told([False] * 700).state() | change)
+
+
 def test_the_state_of_another_version_of_the_library_keeps_the_counts_alone():
     drift = told(errors((2000, 0.1), (500, 0.6)))
     state = drift.state() | {"version": np.frombuffer(b"0.0", np.uint8), "adwin": np.zeros(3, np.uint8)}

@@ -6,8 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
+from service.drift import Drift
 from service.metrics import CONFUSION_CLASSES_MAX, QUERIED, RANDOM, SOURCES, STREAMED, UNKNOWN, WINDOW, Prequential
+from solvers import sigmoid, tally
 from solvers.tally import FADING, PROBABILITY_MIN
+from solvers.warm import warm_up_metrics
 
 AGREEMENT = ("accuracy", "balanced_accuracy", "kappa")
 
@@ -219,9 +222,11 @@ def test_predictions_from_before_a_class_was_announced_count_with_what_they_knew
     assert b["auc"] == pytest.approx(a["auc"])
     assert b["log_loss"] == pytest.approx(a["log_loss"], rel=0.05)
     # A class that the prediction did not know had no probability.
+    p = late.calibration().classes(np.array([[0.1]]))[0]
     late.add(np.array([[0.1]]), np.array([1]), np.array([2]), np.zeros(1, np.uint8))
-    worst = late.state()["all.losses"][400, 0]
-    assert worst == pytest.approx(-np.log(PROBABILITY_MIN))
+    log_loss, brier = late.state()["all.losses"][400]
+    assert log_loss == pytest.approx(-np.log(PROBABILITY_MIN))
+    assert brier == pytest.approx((p @ p + 1) / 2)
     assert late.figures(["a", "b", "c"])["confusion"]["all"][2] == [0, 1, 0]
 
 
@@ -275,6 +280,29 @@ def test_a_glance_has_the_figures_of_the_window():
     assert [glance.source for glance in metrics.glance()] == ["all", *SOURCES]
 
 
+def test_what_was_compiled_beforehand_serves_every_stream():
+    warm_up_metrics()
+    functions = (sigmoid.learn_scores, sigmoid.probabilities_of, tally.write_losses, tally.count)
+    before = [len(function.signatures) for function in functions]
+    metrics = Prequential()
+    metrics.load(grown(lambda n: [(0, n)]).state())
+    batch = stream(5, 4)
+    for array in batch:
+        array.flags.writeable = False  # as events are read from a log
+    metrics.add(*batch)
+    metrics.probability(batch[0], batch[1])
+    assert [len(function.signatures) for function in functions] == before == [1] * 4
+
+
+def test_its_memory_has_a_bound():
+    metrics = fresh(10)
+    metrics.add(*stream(3000, 10))
+    full = metrics.memory_bytes()
+    metrics.add(*stream(20_000, 10))
+    assert metrics.memory_bytes() == pytest.approx(full, rel=0.01)
+    assert full < 5 * WINDOW * (10 * 4 + 32)
+
+
 def test_a_confusion_matrix_of_very_many_classes_is_left_out():
     metrics = fresh(CONFUSION_CLASSES_MAX)
     assert metrics.figures(list(range(CONFUSION_CLASSES_MAX)))["confusion"] is not None
@@ -326,8 +354,12 @@ def test_a_state_that_does_not_fit_is_refused(change):
 
 
 def test_drift_is_flagged_of_streamed_examples_only_until_a_window_has_gone_by():
+    drift = Drift()
+
     def more(metrics, n, error, source):
         wrong = np.random.default_rng(n).random(n) < error
+        if source == STREAMED:
+            drift.add(wrong.tolist(), list(range(metrics.added + 1, metrics.added + 1 + n)))
         truth = np.zeros(n, np.int32)
         metrics.add(np.zeros((n, 1)), wrong.astype(np.int32), truth, np.full(n, source, np.uint8))
         return metrics.figures()["drift"]
@@ -338,6 +370,6 @@ def test_drift_is_flagged_of_streamed_examples_only_until_a_window_has_gone_by()
     found = more(metrics, 500, 0.5, STREAMED)
     assert found["flagged"]
     assert found["count"] == 1
-    assert 3700 < found["last_at"] < 4000
+    assert 3700 < found["last_at"] == drift.last_at < 4000
     found = more(metrics, WINDOW, 0.5, STREAMED)
     assert (found["flagged"], found["count"]) == (False, 1)

@@ -204,10 +204,11 @@ def test_a_model_tells_its_figures(ask):
     right = [r["prediction"] == e["y"] for r, e in zip(results, examples, strict=True) if r["prediction"] is not None]
     assert len(right) == 39
     accuracy = pytest.approx(sum(right) / len(right))
-    metrics = figures["metrics"]
-    assert (metrics["predicted"], metrics["accuracy"], metrics["accuracy_window"]) == (39, accuracy, accuracy)
-    assert metrics["sources"]["streamed"]["confusion"] == metrics["confusion"]
-    assert sum(map(sum, metrics["confusion"]["all"])) == 39
+    shown = figures["metrics"]
+    assert (shown["predicted"], shown["accuracy"], shown["accuracy_window"]) == (39, accuracy, accuracy)
+    assert shown["window"]["accuracy"] == shown["sources"]["streamed"]["accuracy"] == accuracy
+    assert shown["confusion"]["classes"] == ["down", "up"]
+    assert sum(map(sum, shown["confusion"]["all"])) == 39
     assert (figures["pool"]["size"], figures["pending"]) == (0, 0)
 
 
@@ -216,8 +217,9 @@ def test_a_model_that_has_learned_nothing_tells_nothing_it_does_not_know(ask):
     assert figures["position"] == 1
     assert figures["examples"] == figures["support_vectors"] == figures["points"] == 0
     assert figures["classes"] == []
-    metrics = figures["metrics"]
-    assert (metrics["predicted"], metrics["accuracy"], metrics["window"]["auc"]) == (0, None, None)
+    shown = figures["metrics"]
+    assert (shown["predicted"], shown["accuracy"], shown["accuracy_window"]) == (0, None, None)
+    assert shown["sources"] == {}
 
 
 def test_finishing_closes_the_gap(ask):

@@ -138,6 +138,7 @@ def test_a_class_that_comes_late_is_soon_known():
     sigmoid.widen(3)
     p = sigmoid.learn(np.tile([-1.0, -1.0, 1.0], (30, 1)), np.full(30, 2))
     assert p[0, 2] < 0.01
+    assert (np.diff(p[:5, 2]) > 0).all()
     assert p[-1, 2] > 0.7
 
 
