@@ -243,7 +243,7 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     unseen.draw(explored)
     at_random = [unseen.remove(place) for place in range(explored - 1, -1, -1)]
     sample = unseen.draw(min(search, unseen.left)) if strategy != AUTOACTIVE else _auto(published, eligible, unseen, n)
-    looked_at = [eligible[p] for p in sample]
+    looked_at = _distinct([eligible[p] for p in sample], n - explored)
     choices: list[Choice] = []
     if looked_at and n > explored:
         rows = published.rows(join_inputs([c.x for c in looked_at]))
@@ -256,6 +256,12 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     randoms = [eligible[p] for p in at_random]
     scores = _distances(published, randoms)
     return choices + [Choice(c, EXPLORE, score) for c, score in zip(randoms, scores, strict=True)]
+
+
+def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:
+    """One candidate of each x, where that leaves n of them."""
+    by_x = {c.digest: c for c in reversed(candidates)}
+    return list(by_x.values()) if len(by_x) >= n else candidates
 
 
 def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n: int) -> Array:
