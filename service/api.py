@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from service.access import DEFAULT, check_examples, require, visible
 from service.configuration import CONFIGURATIONS, default_configuration, parse_configuration
 from service.edge import JSON
 from service.errors import BadRequest, BodyTooLarge, Conflict, Invalid, NotFound, UnsupportedMediaType
@@ -33,8 +34,6 @@ from service.plan import LearnRequest
 from service.registry import Registry
 from service.settings import Settings
 from service.worker import Worker
-
-DEFAULT = "default"
 
 # Work above which a prediction goes to a thread, so that the event loop stays free: multiplications, of which turning
 # an inner sum into a kernel value is worth VALUE_WORK. About a millisecond.
@@ -95,13 +94,22 @@ async def readyz(request: Request) -> Response:
     return JSON({"status": "ready" if ready else "starting"}, 200 if ready else 503)
 
 
+# -- access -----------------------------------------------------------------------------------------------------------
+
+
+@router.post("/tickets", tags=["access"])
+async def create_ticket(request: Request) -> Response:
+    """A ticket for one event stream or one WebSocket in a browser, with the rights of the key that asks."""
+    return JSON(request.app.state.access.issue_ticket(request))
+
+
 # -- models -----------------------------------------------------------------------------------------------------------
 
 
 @router.get("/models", tags=["models"])
 async def list_models(request: Request) -> Response:
     """All models in short: configuration, position in the log, examples, classes."""
-    return JSON({"models": _registry(request).summaries()})
+    return JSON({"models": visible(request, _registry(request).summaries())})
 
 
 @router.put("/models/{model}", tags=["models"], openapi_extra=_body_of(CONFIGURATIONS))
@@ -137,6 +145,7 @@ async def learn(model: str, request: Request) -> Response:
     worker = registry.get(model)
     body = await read_json(request, registry.settings.body_bytes_max)
     examples = parse_learn(body, registry.settings.batch_examples_max)
+    check_examples(request, examples)
     return await _learn(worker, examples, registry.settings)
 
 
@@ -146,9 +155,11 @@ async def learn_default(request: Request) -> Response:
     registry = _registry(request)
     body = await read_json(request, registry.settings.body_bytes_max)
     examples = parse_learn(body, registry.settings.batch_examples_max)
+    check_examples(request, examples)
     try:
         worker = registry.get(DEFAULT)
     except NotFound:
+        require(request, "admin")
         worker = await _create_default(registry, examples)
     return await _learn(worker, examples, registry.settings)
 
