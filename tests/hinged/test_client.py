@@ -51,6 +51,7 @@ def client(server, kind):
         yield opened
 
 
+QUERY = {"annotator": "ann", "n": 2, "lease_s": 60, "search": 50, "request_id": "r"}
 CALLS = {
     "create_model": ({"features": {"type": "dense", "dim": 1}, "C": 2.0}, "PUT", "/models/m", {
         "features": {"type": "dense", "dim": 1}, "C": 2.0}),
@@ -66,8 +67,7 @@ CALLS = {
     "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),
     "offer": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/pool", {
         "examples": [{"id": "a", "x": [1.0]}]}),
-    "query": ({"annotator": "ann", "n": 2, "lease_s": 60, "search": 50, "request_id": "r"}, "POST", "/models/m/queries", {
-        "n": 2, "annotator": "ann", "strategy": "active", "lease_s": 60, "search": 50, "request_id": "r"}),
+    "query": (QUERY, "POST", "/models/m/queries", QUERY | {"strategy": "active"}),
     "queries": ({"n": 3, "strategy": "random"}, "GET", "/models/m/queries?n=3&strategy=random", None),
     "heartbeat": ({"lease": "l/1", "lease_s": 5.0}, "POST", "/models/m/queries/l%2F1/heartbeat", {"lease_s": 5.0}),
     "release": ({"lease": "l1"}, "POST", "/models/m/queries/l1/release", {}),
