@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from hinged.asking import models, predict, query
 from hinged.client import HingedError
 from hinged.keys import keys
+from hinged.labelling import label
 from hinged.options import (
     DIRECTORY,
     EXIT_INTERRUPTED,
@@ -169,7 +171,8 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
         raise click.ClickException(str(error)) from error
 
 
-cli.add_command(keys)
+for command in (models, predict, query, label, keys):
+    cli.add_command(command)
 
 
 def main() -> None:
