@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hinged.client import Client, HingedError
+from hinged.client import AsyncClient, Client, HingedError
 
-__all__ = ["Client", "HingedError"]
+__all__ = ["AsyncClient", "Client", "HingedError"]

@@ -1,10 +1,8 @@
-"""The command `hinged`: serve, replay, demo. What the user did wrong is one line on stderr."""
+"""The command `hinged`. What the user did wrong is one line on stderr."""
 
 from __future__ import annotations
 
 import functools
-import json
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,66 +10,26 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from hinged.client import Client, HingedError
+from hinged.asking import models, predict, query
+from hinged.client import HingedError
+from hinged.keys import keys
+from hinged.labelling import label
+from hinged.options import (
+    DIRECTORY,
+    EXIT_INTERRUPTED,
+    FILE,
+    OneLineErrors,
+    asks,
+    console,
+    part,
+    positive,
+    positive_or_scale,
+    sentence,
+)
 from hinged.readers import FORMATS, ReadError, open_source
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-EXIT_INTERRUPTED = 130
-# How click 8.2 and later ask for the help of a group that was given no command.
-NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
-
-
-def part(text: str) -> tuple[str, Any]:
-    """Parse --set: NAME=VALUE, where what is no JSON is a string."""
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise click.BadParameter(f"expected NAME=VALUE, found {text!r}")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
-
-
-class OneLineErrors(click.Group):
-    """A group that says each error in one line, where click would print the usage as well."""
-
-    def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command and exit."""
-        extra["standalone_mode"] = False
-        try:
-            sys.exit(super().main(*args, **extra))
-        except click.Abort:
-            sys.exit(EXIT_INTERRUPTED)
-        except click.ClickException as error:
-            if isinstance(error, NO_ARGUMENTS):
-                click.echo(error.format_message(), err=True)
-                sys.exit(error.exit_code)
-            context = getattr(error, "ctx", None)
-            path = context.command_path if context else "hinged"
-            click.echo(f"{path}: {error.format_message()}", err=True)
-            sys.exit(error.exit_code)
-
-
-def positive(text: str) -> float:
-    """Parse an option's number > 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0.0 < number < math.inf:
-        raise click.BadParameter(f"expected a number > 0, found {text!r}")
-    return number
-
-
-def positive_or_scale(text: str) -> float | None:
-    """Parse --gamma; None is "scale"."""
-    return None if text == "scale" else positive(text)
-
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(file_okay=False, path_type=Path)
+    from hinged.client import Client
 
 
 @click.group(
@@ -119,7 +77,6 @@ def serve(**options: Any) -> None:
 @click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the name does not tell.")
 @click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
 @click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
-@click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
 @click.option("--model", default="replay", show_default=True, help="Model, created if it does not exist.")
 @click.option("--solver", default="lasvm", show_default=True, help="Solver of a new model.")
 @click.option("--kernel", default="rbf", show_default=True, help="Kernel of a new model.")
@@ -146,14 +103,12 @@ def serve(**options: Any) -> None:
 @click.option("--shuffle/--no-shuffle", help="Random order; holds a text file in memory.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random order.")
 @click.option("--finish/--no-finish", default=True, show_default=True, help="Let the solver converge.")
-@click.pass_context
+@asks
 def replay(
-    context: click.Context,
-    /,
+    client: Client,
     *,
     file: Path,
     test_file: Path | None,
-    url: str,
     label: str | None,
     id_name: str | None,
     file_format: str | None,
@@ -171,38 +126,32 @@ def replay(
     from hinged.replay import Options, ReplayError, fingerprint  # noqa: PLC0415
     from hinged.replay import replay as run  # noqa: PLC0415
 
+    context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
-        client = Client(url)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx=context, param_hint="'--url'") from error
-    with client:
-        try:
-            read = functools.partial(open_source, label=label, file_format=file_format, zero_based=zero_based)
-            source = read(file, id_name=id_name)
-            held_out = source.held_out if test_file is None else read(test_file, like=source)
-            if held_out is not None and held_out.features["type"] != source.features["type"]:
-                raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
-            run(
-                client,
-                source,
-                held_out,
-                Options(
-                    prefix=fingerprint(file),
-                    gamma=gamma,
-                    shuffle_seed=seed if shuffle else None,
-                    given=frozenset(given),
-                    **options,
-                ),
-                _console(),
-            )
-        except HingedError as error:
-            raise click.ClickException(_sentence(error)) from error
-        except (ReadError, ReplayError) as error:
-            raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
-            click.echo("interrupted; the same command goes on from here", err=True)
-            sys.exit(EXIT_INTERRUPTED)
+        read = functools.partial(open_source, label=label, file_format=file_format, zero_based=zero_based)
+        source = read(file, id_name=id_name)
+        held_out = source.held_out if test_file is None else read(test_file, like=source)
+        if held_out is not None and held_out.features["type"] != source.features["type"]:
+            raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
+        run(
+            client,
+            source,
+            held_out,
+            Options(
+                prefix=fingerprint(file),
+                gamma=gamma,
+                shuffle_seed=seed if shuffle else None,
+                given=frozenset(given),
+                **options,
+            ),
+            console(),
+        )
+    except (ReadError, ReplayError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command goes on from here", err=True)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 @cli.command()
@@ -215,22 +164,15 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
     from hinged.demo import demo as run  # noqa: PLC0415
 
     try:
-        run(port, data_dir, stay=stay, console=_console())
+        run(port, data_dir, stay=stay, console=console())
     except HingedError as error:
-        raise click.ClickException(_sentence(error)) from error
+        raise click.ClickException(sentence(error)) from error
     except DemoError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _console() -> Console:
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console()
-
-
-def _sentence(error: HingedError) -> str:
-    details = "".join(f", {name} {value}" for name, value in error.details.items())
-    return f"{error.message} ({error.code}{details})".replace("\n", " ")
+for command in (models, predict, query, label, keys):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -8,14 +8,17 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
+from service.access import Access, authorise, refuse_open_door
 from service.api import bad_query, router, unknown_route
 from service.configuration import default_configuration
 from service.edge import Edge, error_response
@@ -30,12 +33,13 @@ log = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings | None = None, open_store: Callable[[], Store] | None = None) -> FastAPI:
-    """The ASGI application; Invalid if default_model is no configuration.
+    """The ASGI application; Invalid if default_model is no configuration or the key file cannot be read.
 
     `open_store` makes its store at start-up; by default the embedded one in data_dir.
     """
     chosen = settings or Settings()
     default_configuration(chosen.default_model, dense=True, dim=1, gamma=1.0, settings=chosen)  # refused now, not then
+    access = Access(chosen)
     make_store = open_store or (lambda: SQLiteStore(chosen.data_dir))
 
     @asynccontextmanager
@@ -52,7 +56,8 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
 
     app = FastAPI(title="hinged", version=_version(), lifespan=lifespan, redirect_slashes=False)
     exposition = app.state.exposition = Exposition()
-    app.include_router(router)
+    app.state.access = access
+    app.include_router(router, dependencies=[Depends(authorise)])
     app.add_middleware(Edge, settings=chosen, count=exposition.count)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -62,8 +67,12 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
 
 
 def serve(settings: Settings | None = None) -> None:
-    """Run the server until SIGINT or SIGTERM; drains within shutdown_s. StoreUnavailable if the store cannot open."""
+    """Run the server until SIGINT or SIGTERM; drains within shutdown_s.
+
+    StoreUnavailable if the store cannot open, Invalid if others could reach a server without keys.
+    """
     chosen = settings or Settings()
+    refuse_open_door(chosen)
     store = SQLiteStore(chosen.data_dir)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     uvicorn.run(
@@ -89,8 +98,11 @@ def _tell_failure(starting: asyncio.Task[None]) -> None:
         signal.raise_signal(signal.SIGTERM)
 
 
-async def _service_error(_: Request, error: Exception) -> Response:
+async def _service_error(connection: Any, error: Exception) -> Any:
     assert isinstance(error, ServiceError)  # noqa: S101  registered for these
+    if isinstance(connection, WebSocket):  # refused before it was accepted: the handshake gets the one shape too
+        await connection.send_denial_response(error_response(error))
+        return None
     return error_response(error)
 
 

@@ -248,7 +248,8 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     if looked_at and n > explored:
         rows = published.rows(join_inputs([c.x for c in looked_at]))
         columns = published.view.decision(rows)
-        classes = np.array([model.labels.number(c.label) for c in looked_at]) if strategy == GRADIENT else None
+        known = [c.label for c in looked_at if c.label is not None]
+        classes = np.array([model.labels.number(label) for label in known]) if strategy == GRADIENT else None
         wish = informativeness(strategy, columns, classes)
         places = diverse(model.solver.kernel, rows, wish, n - explored)
         distances = published.distances(columns)

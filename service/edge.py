@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import BadRequest, Forbidden, QueueFull, ServiceError
+from service.errors import BadRequest, Forbidden, ServiceError
 from service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -37,8 +37,7 @@ class JSON(Response):
 
 def error_response(error: ServiceError) -> Response:
     """The one shape of an error over HTTP."""
-    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, QueueFull) else None
-    return JSON(error.body(), error.status, headers)
+    return JSON(error.body(), error.status, dict(error.headers))
 
 
 class Edge:

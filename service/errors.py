@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 
@@ -10,6 +11,7 @@ class ServiceError(Exception):
 
     code: ClassVar[str] = "internal_error"
     status: ClassVar[int] = 500
+    headers: Mapping[str, str] = {}
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -35,8 +37,16 @@ class BadRequest(ServiceError):
     status = 400
 
 
+class Unauthenticated(ServiceError):
+    """The request brings no key or ticket that the server knows."""
+
+    code = "unauthenticated"
+    status = 401
+    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
+
+
 class Forbidden(ServiceError):
-    """A page of a foreign origin asked for a change."""
+    """The key is not good for this, or a page of a foreign origin asked for a change."""
 
     code = "forbidden"
     status = 403
@@ -92,7 +102,7 @@ class QueueFull(ServiceError):
 
     def __init__(self, message: str, *, retry_after_s: int = 1, **details: Any) -> None:
         super().__init__(message, retry_after_s=retry_after_s, **details)
-        self.retry_after_s = retry_after_s
+        self.headers = {"Retry-After": str(retry_after_s)}
 
 
 class Unavailable(ServiceError):

@@ -35,6 +35,10 @@ class Settings(BaseSettings):
         description="names that a request's Host may have, by comma; * is any",
     )
     allowed_origins: Names = Field((), description="origins of pages that may write, by comma")
+    keys_file: Path | None = Field(None, description="file of API keys; without one everyone may do everything")
+    open: bool = Field(False, description="listen for others than this machine although there are no keys")
+    ticket_s: float = Field(30.0, gt=0, le=3600, description="life of a ticket for one stream, seconds")
+    tickets_max: int = Field(10_000, gt=0, description="unused tickets of all clients")
     body_bytes_max: int = Field(32 * 2**20, gt=0, description="longest body, bytes")
     batch_examples_max: int = Field(10_000, gt=0, description="examples in one request")
     micro_batch_examples_max: int = Field(4_096, gt=0, description="examples that one append and one call take")

@@ -31,6 +31,10 @@ def rows(text):
 def default_of(field):
     """A default as the table spells it."""
     value = field.default
+    if value is None:
+        return "(none)"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, tuple):
         return ",".join(value) or "(none)"
     if isinstance(value, float):

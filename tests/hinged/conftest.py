@@ -26,6 +26,7 @@ class ScriptedServer(http.server.ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.script = []
         self.requests = []
+        self.heard = lambda _headers: None
         self.answer = lambda _method, _path, _body: (200, {})
 
     def handle_error(self, request, client_address):
@@ -44,6 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         raw = self.rfile.read(length)
         body = json.loads(raw) if raw else None
         self.server.requests.append((self.command, self.path, body))
+        self.server.heard(self.headers)
         step = self.server.script.pop(0) if self.server.script else None
         if step == "lose":
             self.server.answer(self.command, self.path, body)

@@ -1,3 +1,5 @@
+import asyncio
+import inspect
 import itertools
 import subprocess
 import sys
@@ -7,38 +9,99 @@ import time
 import numpy as np
 import pytest
 
-from hinged import Client, HingedError
+from hinged import AsyncClient, Client, HingedError
+from hinged.routes import Routes
 
 
 def error(code, message="no", **details):
     return {"error": {"code": code, "message": message, **({"details": details} if details else {})}}
 
 
+class Awaited:
+    """An AsyncClient whose answers are awaited, so that what holds for one client is asked of both."""
+
+    def __init__(self, *args, **options):
+        self._runner = asyncio.Runner()
+        self._client = AsyncClient(*args, **options)
+
+    def __getattr__(self, name):
+        method = getattr(self._client, name)
+
+        async def awaited(*args, **options):
+            return await method(*args, **options)
+
+        return lambda *args, **options: self._runner.run(awaited(*args, **options))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._runner.run(self._client.aclose())
+        self._runner.close()
+
+
+@pytest.fixture(params=[Client, Awaited])
+def kind(request):
+    return request.param
+
+
 @pytest.fixture
-def client(server):
-    with Client(server.url, timeout_s=5.0) as opened:
+def client(server, kind):
+    with kind(server.url, timeout_s=5.0) as opened:
         yield opened
 
 
-def test_every_call_is_the_route_that_it_names(server, client):
-    server.answer = lambda _method, path, _body: (200, {"models": ["m"]} if path == "/models" else {"a": 1})
-    features = {"type": "dense", "dim": 1}
-    assert client.create_model("m", features=features, C=2.0) == {"a": 1}
+QUERY = {"annotator": "ann", "n": 2, "lease_s": 60, "search": 50, "request_id": "r"}
+CALLS = {
+    "create_model": ({"features": {"type": "dense", "dim": 1}, "C": 2.0}, "PUT", "/models/m", {
+        "features": {"type": "dense", "dim": 1}, "C": 2.0}),
+    "model": ({}, "GET", "/models/m", None),
+    "delete_model": ({}, "DELETE", "/models/m", None),
+    "learn": ({"examples": [{"id": "1", "x": [1.0], "y": True}]}, "POST", "/models/m/learn", {
+        "examples": [{"id": "1", "x": [1.0], "y": True}]}),
+    "predict": ({"examples": [{"x": [1.0]}], "explain": 2}, "POST", "/models/m/predict", {
+        "examples": [{"x": [1.0]}], "explain": 2}),
+    "rank": ({"examples": [{"id": "a", "x": [1.0]}], "n": 1}, "POST", "/models/m/rank", {
+        "examples": [{"id": "a", "x": [1.0]}], "n": 1, "strategy": "active"}),
+    "suspects": ({}, "GET", "/models/m/suspects?n=10", None),
+    "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),
+    "offer": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/pool", {
+        "examples": [{"id": "a", "x": [1.0]}]}),
+    "query": (QUERY, "POST", "/models/m/queries", QUERY | {"strategy": "active"}),
+    "queries": ({"n": 3, "strategy": "random"}, "GET", "/models/m/queries?n=3&strategy=random", None),
+    "heartbeat": ({"lease": "l/1", "lease_s": 5.0}, "POST", "/models/m/queries/l%2F1/heartbeat", {"lease_s": 5.0}),
+    "release": ({"lease": "l1"}, "POST", "/models/m/queries/l1/release", {}),
+    "skip": ({"lease": "l1", "whom": "all"}, "POST", "/models/m/queries/l1/skip", {"for": "all"}),
+}  # fmt: skip
+ON_THE_SERVER = {"models", "ticket", "metrics", "ready", "wait_until_ready"}
+
+
+def test_every_method_of_the_client_is_called_here():
+    named = {name for name, _ in inspect.getmembers(Routes, inspect.isfunction) if not name.startswith("_")}
+    assert named == set(CALLS) | ON_THE_SERVER
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_is_the_route_that_it_names(server, client, name):
+    arguments, *request = CALLS[name]
+    server.answer = lambda *_: (200, {"a": 1})
+    assert getattr(client, name)("m", **arguments) == {"a": 1}
+    assert server.requests == [tuple(request)]
+
+
+def test_calls_of_the_server_are_its_routes(server, client):
+    server.answer = lambda _method, path, _body: (200, b"text" if path == "/metrics" else {"models": ["m"]})
     assert client.models() == ["m"]
-    assert client.model("m") == {"a": 1}
-    client.learn("m", [{"id": "1", "x": [1.0], "y": True}])
-    client.predict("m", [{"id": "2", "x": [1.0]}])
+    assert client.ticket() == {"models": ["m"]}
+    assert client.metrics() == "text"
+    assert server.requests == [("GET", "/models", None), ("POST", "/tickets", None), ("GET", "/metrics", None)]
+
+
+def test_what_is_left_to_the_server_is_not_sent(server, client):
     client.finish("m")
-    client.delete_model("m")
-    assert server.requests == [
-        ("PUT", "/models/m", {"features": features, "C": 2.0}),
-        ("GET", "/models", None),
-        ("GET", "/models/m", None),
-        ("POST", "/models/m/learn", {"examples": [{"id": "1", "x": [1.0], "y": True}]}),
-        ("POST", "/models/m/predict", {"examples": [{"id": "2", "x": [1.0]}]}),
-        ("POST", "/models/m/finish", None),
-        ("DELETE", "/models/m", None),
-    ]
+    client.heartbeat("m", "l")
+    client.predict("m", [{"x": [1.0]}])
+    assert [body for _, _, body in server.requests] == [None, {}, {"examples": [{"x": [1.0]}]}]
 
 
 def test_a_model_name_cannot_leave_its_place_in_the_path(server, client):
@@ -81,6 +144,55 @@ def test_examples_without_an_id_are_given_different_ones(server, client):
     assert "id" not in example
 
 
+def test_a_prediction_is_given_no_id_and_an_example_without_x_neither(server, client):
+    client.predict("m", [{"x": [1.0]}])
+    client.learn("m", [{"id": "a", "y": 1, "lease": "l"}, {"y": 1}])
+    assert server.requests[0][2]["examples"] == [{"x": [1.0]}]
+    assert server.requests[1][2]["examples"] == [{"id": "a", "y": 1, "lease": "l"}, {"y": 1}]
+
+
+def test_a_query_that_is_tried_again_names_the_same_request(server, client):
+    server.script = ["lose"]
+    client.query("m", annotator="ann")
+    client.query("m", annotator="ann")
+    first, again, other = (body["request_id"] for _, _, body in server.requests)
+    assert first == again != other
+
+
+@pytest.mark.parametrize(("name", "answer"), [("release", {"released": True}), ("skip", {"skipped": "me"})])
+def test_a_lease_that_was_given_up_by_a_try_without_an_answer_is_done(server, client, name, answer):
+    server.script = ["lose", (404, error("not_found"), {})]
+    assert getattr(client, name)("m", "l") == answer
+    server.script = [(404, error("not_found"), {})]
+    with pytest.raises(HingedError):
+        getattr(client, name)("m", "l")
+
+
+def test_a_key_is_sent_as_a_header_and_never_in_a_url(server, kind):
+    heard = []
+    server.heard = heard.append
+    with kind(server.url, key="hinged_abc") as client:
+        client.model("m")
+    with kind(server.url) as client:
+        client.model("m")
+    assert [headers.get("authorization") for headers in heard] == ["Bearer hinged_abc", None]
+    assert "hinged_abc" not in str(server.requests)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\nb", "schl\u00fcssel"])
+def test_what_can_be_no_key_is_refused_without_being_shown(kind, key):
+    with pytest.raises(ValueError, match="key must be") as caught:
+        kind(key=key)
+    assert not key or key not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://ann:secret@127.0.0.1:1", "http://secret@127.0.0.1:1"])
+def test_a_url_with_a_password_is_refused_without_being_shown(kind, url):
+    with pytest.raises(ValueError, match="password") as caught:
+        kind(url)
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "failure",
     [
@@ -104,9 +216,9 @@ def test_a_retry_waits_as_long_as_the_server_asks(server, client):
     assert time.monotonic() - started >= 1.0
 
 
-def test_tries_are_bounded_and_the_last_failure_is_raised(server):
+def test_tries_are_bounded_and_the_last_failure_is_raised(server, kind):
     server.answer = lambda *_: (503, error("store_unavailable", "the disk is full", free_bytes=0))
-    with Client(server.url, tries_max=3) as client, pytest.raises(HingedError) as caught:
+    with kind(server.url, tries_max=3) as client, pytest.raises(HingedError) as caught:
         client.learn("m", [{"x": [1.0], "y": 1}])
     assert len(server.requests) == 3
     failure = caught.value
@@ -141,8 +253,8 @@ def test_what_is_no_hinged_server_is_named_so(server, client, answer):
     assert (caught.value.code, caught.value.status) == ("unexpected_answer", answer[0])
 
 
-def test_no_server_is_an_error_without_a_status(free_url):
-    with Client(free_url, tries_max=2) as client:
+def test_no_server_is_an_error_without_a_status(free_url, kind):
+    with kind(free_url, tries_max=2) as client:
         with pytest.raises(HingedError, match="no answer from") as caught:
             client.models()
         assert (caught.value.status, caught.value.code) == (None, "unreachable")
@@ -177,39 +289,53 @@ def test_ready_tells_a_starting_server_from_a_ready_one(server, client):
         client.ready()
 
 
-def test_waiting_ends_when_the_server_is_ready_or_the_time_is_up(server, client, free_url):
+def test_waiting_ends_when_the_server_is_ready_or_the_time_is_up(server, client, free_url, kind):
     server.script = [(503, error("unavailable"), {})] * 2
     client.wait_until_ready(5.0)
     assert len(server.requests) == 3
-    with Client(free_url) as nowhere, pytest.raises(HingedError, match="waited") as caught:
+    with kind(free_url) as nowhere, pytest.raises(HingedError, match="waited") as caught:
         nowhere.wait_until_ready(0.3)
     assert caught.value.code == "not_ready"
 
 
-def test_proxies_of_the_environment_are_not_asked_for_this_machine(server, free_url, monkeypatch):
+def test_proxies_of_the_environment_are_not_asked_for_this_machine(server, free_url, kind, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", free_url)
     monkeypatch.setenv("ALL_PROXY", free_url)
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    with Client(server.url) as client:
+    with kind(server.url) as client:
         assert client.ready()
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://a", "http://", "http://a:b"])
-def test_a_url_that_cannot_be_one_is_refused(url):
+def test_a_url_that_cannot_be_one_is_refused(url, kind):
     with pytest.raises(ValueError, match=r"(?i)url"):
-        Client(url)
+        kind(url)
 
 
-def test_one_client_serves_many_threads(server, client):
+def test_one_client_serves_many_threads(server):
     count = itertools.count()
     server.answer = lambda *_: (200, {"n": next(count)})
-    threads = [threading.Thread(target=client.model, args=("m",)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with Client(server.url) as client:
+        threads = [threading.Thread(target=client.model, args=("m",)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert len(server.requests) == 8
+
+
+def test_an_async_client_asks_many_things_at_once_and_waits_without_blocking(server):
+    server.script = [(503, error("unavailable"), {"retry-after": "1"})] * 8
+
+    async def ask():
+        async with AsyncClient(server.url) as client:
+            return await asyncio.gather(*(client.model("m") for _ in range(8)))
+
+    started = time.monotonic()
+    assert asyncio.run(ask()) == [{}] * 8
+    assert 1.0 <= time.monotonic() - started < 4.0
+    assert len(server.requests) == 16
 
 
 def test_importing_the_client_needs_no_numpy_and_no_server():

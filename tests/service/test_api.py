@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from service.api import read_json
+from service.api.wire import read_json
 from service.errors import BadRequest
 
 

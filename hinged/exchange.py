@@ -1,0 +1,203 @@
+"""A call of the server as requests and pauses, without any I/O: what sync and async clients have in common.
+
+An exchange is a generator. It yields what is to be done next, a `Send` or a `Pause`, is sent what came of it (a
+response, or the error that httpx raised), and returns the answer. So there is one place that decides what is tried
+again, and a client only has to send and to sleep.
+
+A request that meets a broken connection, a full queue (429) or a server that is not ready (503) is sent again, the
+same bytes, after a growing pause. That is safe: what is to be done once has an id before the first try.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 5.0
+RETRY_AFTER_MAX_S = 60.0
+READY_POLL_S = 0.2
+RETRIED_STATUSES = frozenset({429, 503})
+RETRIED_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+
+
+class HingedError(Exception):
+    """The server's refusal, or no answer at all.
+
+    status   HTTP status, None if no answer came
+    code     for programs: the server's own ("not_found", "conflict", ...), or "unreachable" (no answer),
+             "not_ready" (waited in vain), "unexpected_answer" (what answers is no hinged server)
+    message  one sentence for people
+    details  what the server adds to its message
+    """
+
+    def __init__(
+        self, message: str, *, code: str, status: int | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.status = status
+        self.details: dict[str, Any] = dict(details or {})
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request and how to read its answer.
+
+    gone  the answer where a second try finds nothing there any more: the first did it, and its answer was lost
+    """
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, Any] = field(default_factory=dict)
+    part: str | None = None  # of the answer, where not all of it is wanted
+    text: bool = False  # the answer is no JSON
+    timeout_s: float | None = None
+    gone: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send this; None is the client's own time-out."""
+
+    method: str
+    url: str
+    content: bytes | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait so long."""
+
+    seconds: float
+
+
+Outcome = httpx.Response | httpx.RequestError | None
+Exchange = Generator[Send | Pause, Outcome, Any]
+
+
+def exchange(url: str, call: Call, tries_max: int) -> Exchange:
+    """Send a call until it is answered; HingedError for a refusal, or if no try got an answer."""
+    send = Send(
+        call.method,
+        url + call.path,
+        None if call.body is None else _encode(call.body),
+        {name: value for name, value in call.query.items() if value is not None},
+        call.timeout_s,
+    )
+    for attempt in itertools.count(1):
+        outcome = yield send
+        pause_s = 0.0
+        if isinstance(outcome, httpx.Response):
+            if call.gone is not None and attempt > 1 and outcome.status_code == httpx.codes.NOT_FOUND:
+                return dict(call.gone)
+            if outcome.status_code not in RETRIED_STATUSES or attempt >= tries_max:
+                return _read(call, outcome)
+            pause_s = _retry_after_s(outcome)
+        elif not isinstance(outcome, RETRIED_ERRORS) or attempt >= tries_max:
+            raise _unreachable(url, outcome)
+        yield Pause(max(pause_s, _backoff_s(attempt)))
+    return None
+
+
+def ready(url: str) -> Exchange:
+    """Whether the server takes requests now; HingedError `unreachable` where nothing listens."""
+    outcome = yield Send("GET", f"{url}/readyz")
+    if not isinstance(outcome, httpx.Response):
+        raise _unreachable(url, outcome)
+    if outcome.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        return False
+    answer_of(outcome)
+    return True
+
+
+def wait_until_ready(url: str, timeout_s: float) -> Exchange:
+    """True as soon as the server is ready, whether it listens already or not."""
+    deadline = time.monotonic() + timeout_s
+    reason = "it is not ready"
+    while True:
+        try:
+            if (yield from ready(url)):
+                return True
+        except HingedError as error:
+            if error.status is not None:
+                raise
+            reason = error.message
+        if time.monotonic() >= deadline:
+            raise HingedError(f"waited {timeout_s:g} s for {url}: {reason}", code="not_ready")
+        yield Pause(READY_POLL_S)
+
+
+def answer_of(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of a success; everything else raises."""
+    try:
+        answer = response.json() if response.content else {}
+    except ValueError:
+        answer = None
+    if response.is_success and isinstance(answer, dict):
+        return answer
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("code"), str):
+        details = error.get("details")
+        raise HingedError(
+            str(error.get("message", error["code"])),
+            code=error["code"],
+            status=response.status_code,
+            details=details if isinstance(details, dict) else None,
+        )
+    raise HingedError(
+        f"{response.request.method} {response.request.url} answered {response.status_code} "
+        "and no JSON of a hinged server",
+        code="unexpected_answer",
+        status=response.status_code,
+        details={"body": response.text[:200]},
+    )
+
+
+def _read(call: Call, response: httpx.Response) -> Any:
+    if call.text and response.is_success:
+        return response.text
+    answer = answer_of(response)
+    return answer if call.part is None else answer[call.part]
+
+
+def _unreachable(url: str, error: Exception | None) -> HingedError:
+    raised = HingedError(f"no answer from {url}: {str(error) or type(error).__name__}", code="unreachable")
+    raised.__cause__ = error
+    return raised
+
+
+def _encode(body: Mapping[str, Any]) -> bytes:
+    # NaN is no JSON: better a ValueError here than a refusal of the whole batch there.
+    return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is no JSON value and has no tolist()")
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    try:
+        asked_s = float(response.headers.get("retry-after", "0"))
+    except ValueError:  # a date, as proxies may send: the backoff will do
+        return 0.0
+    return min(asked_s, RETRY_AFTER_MAX_S) if asked_s > 0.0 else 0.0
+
+
+def _backoff_s(attempt: int) -> float:
+    # Jitter keeps clients that failed together from coming back together.
+    jitter = random.uniform(0.5, 1.0)  # noqa: S311 - nothing secret hangs on it
+    return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (attempt - 1)) * jitter

@@ -1,0 +1,222 @@
+"""The routes of the server as methods, which say nothing of how requests travel.
+
+`Client` returns the answers, `AsyncClient` awaitables of the same answers; hence the type variables.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from hinged.exchange import Call, Exchange, exchange, ready, wait_until_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Finishing works until the solver has converged, so the time-out of a common request says nothing about it.
+FINISH_TIMEOUT_S = 3600.0
+
+Strategy = Literal["active", "random", "gradient", "autoactive"]
+
+Object = TypeVar("Object")  # a JSON object
+Items = TypeVar("Items")
+Text = TypeVar("Text")
+Truth = TypeVar("Truth")
+
+
+class Routes(Generic[Object, Items, Text, Truth]):
+    """One method a route. An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of
+    named features, as the model has it; arrays will do.
+    """
+
+    def __init__(self, url: str, tries_max: int) -> None:
+        self.url = checked_url(url).rstrip("/")
+        if not tries_max >= 1:
+            raise ValueError(f"tries_max must be >= 1, got {tries_max}")
+        self.tries_max = tries_max
+
+    def _run(self, steps: Exchange) -> Any:
+        """What an exchange returns, or an awaitable of it."""
+        raise NotImplementedError
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Object:
+        answer: Object = self._run(exchange(self.url, Call(method, path, body, **more), self.tries_max))
+        return answer
+
+    # -- models
+
+    def create_model(self, model: str, **configuration: Any) -> Object:
+        """Create a model; the same configuration again changes nothing, another one is a conflict (409)."""
+        return self._call("PUT", _path(model), configuration)
+
+    def models(self) -> Items:
+        """All models of the server, as it lists them."""
+        call = Call("GET", "/models", part="models")
+        models: Items = self._run(exchange(self.url, call, self.tries_max))
+        return models
+
+    def model(self, model: str) -> Object:
+        """Configuration, position and figures of one model."""
+        return self._call("GET", _path(model))
+
+    def delete_model(self, model: str) -> Object:
+        """Delete a model and its log."""
+        return self._call("DELETE", _path(model), gone={"model": model, "deleted": True})
+
+    # -- examples
+
+    def learn(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Object:
+        """Learn examples {"x", "y", "id"}, in order; one without an id is given a random one.
+
+        An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}, with
+        the "lease" of the query that asked for it. Each result holds the prediction made right before that example
+        was learned.
+        """
+        return self._call("POST", f"{_path(model)}/learn", {"examples": [_with_id(example) for example in examples]})
+
+    def predict(self, model: str, examples: Iterable[Mapping[str, Any]], *, explain: int | None = None) -> Object:
+        """Predict examples {"x", "id"}. One with an id is kept until its label comes.
+
+        explain  so many support vectors that count most for each prediction
+        """
+        return self._call("POST", f"{_path(model)}/predict", _given(examples=_plain(examples), explain=explain))
+
+    def rank(
+        self,
+        model: str,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        n: int | None = None,
+        strategy: Strategy = "active",
+    ) -> Object:
+        """Order examples {"id", "x"} by what their labels are worth, the best n first; nothing is kept."""
+        return self._call("POST", f"{_path(model)}/rank", _given(examples=_plain(examples), n=n, strategy=strategy))
+
+    def suspects(self, model: str, *, n: int = 10) -> Object:
+        """Learned examples whose labels look wrong."""
+        return self._call("GET", f"{_path(model)}/suspects", query={"n": n})
+
+    def finish(self, model: str, *, epochs: int | None = None, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+        """Let the solver work on what it has learned until it has converged, or for so many epochs."""
+        body = None if epochs is None else {"epochs": epochs}
+        return self._call("POST", f"{_path(model)}/finish", body, timeout_s=timeout_s)
+
+    # -- labelling
+
+    def offer(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Object:
+        """Put unlabelled examples {"id", "x"} into the model's pool."""
+        return self._call("POST", f"{_path(model)}/pool", {"examples": _plain(examples)})
+
+    def query(
+        self,
+        model: str,
+        *,
+        annotator: str,
+        n: int = 1,
+        strategy: Strategy = "active",
+        lease_s: float | None = None,
+        search: int | None = None,
+        request_id: str | None = None,
+    ) -> Object:
+        """Lease the examples of the pool whose labels are worth most. Those that the annotator has open come first.
+
+        request_id  the same one again gets the same answer; a random one if none is given
+        """
+        return self._call(
+            "POST",
+            f"{_path(model)}/queries",
+            _given(
+                n=n,
+                annotator=annotator,
+                strategy=strategy,
+                lease_s=lease_s,
+                search=search,
+                request_id=uuid.uuid4().hex if request_id is None else request_id,
+            ),
+        )
+
+    def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Object:
+        """What would be asked next, what is leased, and how full the pool is; nothing changes."""
+        return self._call("GET", f"{_path(model)}/queries", query={"n": n, "strategy": strategy})
+
+    def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Object:
+        """Keep a lease for longer."""
+        return self._call("POST", _lease(model, lease, "heartbeat"), _given(lease_s=lease_s))
+
+    def release(self, model: str, lease: str) -> Object:
+        """Give a leased example back to the pool."""
+        return self._call("POST", _lease(model, lease, "release"), {}, gone={"released": True})
+
+    def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Object:
+        """Never ask this annotator, or anybody, for this example again."""
+        return self._call("POST", _lease(model, lease, "skip"), {"for": whom}, gone={"skipped": whom})
+
+    # -- the server
+
+    def ticket(self) -> Object:
+        """A ticket for one event stream or one WebSocket in a browser."""
+        return self._call("POST", "/tickets")
+
+    def metrics(self) -> Text:
+        """The server's figures in Prometheus' text format."""
+        text: Text = self._run(exchange(self.url, Call("GET", "/metrics", text=True), self.tries_max))
+        return text
+
+    def ready(self) -> Truth:
+        """Whether the server takes requests now; raises `unreachable` where nothing listens."""
+        answer: Truth = self._run(ready(self.url))
+        return answer
+
+    def wait_until_ready(self, timeout_s: float = 120.0) -> Truth:
+        """Return as soon as the server is ready, whether it listens already or not."""
+        answer: Truth = self._run(wait_until_ready(self.url, timeout_s))
+        return answer
+
+
+def checked_url(url: str) -> str:
+    """A server's address; ValueError if it can be none, or holds a password."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{url!r} is no URL: {error}") from error
+    if parsed.userinfo:  # not shown: URLs end up in messages and logs
+        raise ValueError("a URL must hold no user or password; give a key as key=")
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError(f"url must be like http://127.0.0.1:8000, got {url!r}")
+    return url
+
+
+def authorization(key: str | None) -> dict[str, str]:
+    """The header of a key; ValueError, which does not show it, if it can be none."""
+    if key is None:
+        return {}
+    if not (key.isascii() and key.isprintable() and key and " " not in key):
+        raise ValueError("key must be printable ASCII without spaces, as `hinged keys create` printed it")
+    return {"authorization": f"Bearer {key}"}
+
+
+def _path(model: str) -> str:
+    return f"/models/{quote(model, safe='')}"
+
+
+def _lease(model: str, lease: str, action: str) -> str:
+    return f"{_path(model)}/queries/{quote(lease, safe='')}/{action}"
+
+
+def _given(**parts: Any) -> dict[str, Any]:
+    """Those parts of a body that are not left to the server's default."""
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _plain(examples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [dict(example) for example in examples]
+
+
+def _with_id(example: Mapping[str, Any]) -> dict[str, Any]:
+    # Without an x the id is what tells the example: there is none to invent.
+    if example.get("id") is None and "x" in example:
+        return {**example, "id": uuid.uuid4().hex}
+    return dict(example)

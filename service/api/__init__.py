@@ -1,0 +1,24 @@
+"""The routes: each parses, calls one method below, formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from service.api import examples, labels, models
+from service.errors import Invalid, NotFound
+
+router = APIRouter()
+for part in (models, examples, labels):
+    router.include_router(part.router)
+
+
+def unknown_route(path: str) -> NotFound:
+    """The error of a path that no route has."""
+    return NotFound(f"there is no route {path[:100]!r}; /docs lists them all")
+
+
+def bad_query(problem: dict[str, Any]) -> Invalid:
+    """The error of a query string that does not fit."""
+    return Invalid(f"{'.'.join(str(p) for p in problem['loc'])}: {problem['msg']}")

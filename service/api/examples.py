@@ -1,0 +1,259 @@
+"""Routes of examples: learning and predicting."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Any, NotRequired
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from pydantic import Field, TypeAdapter, with_config
+from starlette.responses import Response
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from service.access import DEFAULT, check_examples, require
+from service.api.wire import body_of, decided_soon, is_named, read_json, read_optional, registry_of
+from service.asking import Wish
+from service.configuration import default_configuration
+from service.edge import JSON
+from service.errors import Conflict, Invalid, NotFound
+from service.examples import (
+    STRICT,
+    LabelledExample,
+    LearnBody,
+    PredictBody,
+    UnlabelledExample,
+    check_ids,
+    digests,
+    mean_scale,
+    parse_learn,
+    parse_predict,
+    parse_x,
+    to_inputs,
+)
+from service.inputs import Inputs, x_digests
+from service.labels import check_label
+from service.metrics import UNKNOWN
+from service.model import Decided, Model
+from service.parts import Configuration
+from service.pending import Prediction
+from service.plan import LearnRequest
+from service.registry import Registry
+from service.settings import Settings
+from service.worker import Worker
+
+EXPLAINED_MAX = 1_000
+EPOCHS_MAX = 100
+
+
+@with_config(STRICT)
+class FinishBody(TypedDict):
+    """Epochs over the log before the finishing step."""
+
+    epochs: NotRequired[Annotated[int, Field(ge=0, le=EPOCHS_MAX)]]
+
+
+FINISH: TypeAdapter[FinishBody] = TypeAdapter(FinishBody)
+
+router = APIRouter(default_response_class=JSON)
+
+
+# -- learning ---------------------------------------------------------------------------------------------------------
+
+
+@router.post("/models/{model}/learn", tags=["examples"], openapi_extra=body_of(LearnBody))
+async def learn(model: str, request: Request) -> Response:
+    """Predict, then learn, each example in order. Answered when all are durable and learned."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_json(request, registry.settings.body_bytes_max)
+    examples = parse_learn(body, registry.settings.batch_examples_max, named=is_named(worker.model.configuration))
+    check_examples(request, examples)
+    return await _learn(worker, examples, registry.settings)
+
+
+@router.post("/learn", tags=["examples"], openapi_extra=body_of(LearnBody))
+async def learn_default(request: Request) -> Response:
+    """The same on the model "default", which the first call creates."""
+    registry = registry_of(request)
+    try:
+        registry.get(DEFAULT)
+    except NotFound:
+        return await _learn_first(registry, request)
+    return await learn(DEFAULT, request)
+
+
+async def _learn_first(registry: Registry, request: Request) -> Response:
+    settings = registry.settings
+    body = await read_json(request, settings.body_bytes_max)
+    # Its features are those of the template; dense or sparse where that leaves them open.
+    template = default_configuration(settings.default_model, dense=True, dim=1, gamma=1.0, settings=settings)
+    examples = parse_learn(body, settings.batch_examples_max, named=is_named(template))
+    check_examples(request, examples)
+    require(request, "admin")
+    return await _learn(await _create_default(registry, examples), examples, settings)
+
+
+async def _create_default(registry: Registry, examples: list[LabelledExample]) -> Worker:
+    xs = [example["x"] for example in examples if "x" in example]
+    if len(xs) < len(examples):
+        raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
+    first = xs[0]
+    dense = isinstance(first, list)
+    gamma = 1.0 if "indices" not in first and not dense else mean_scale(xs)
+    configuration = default_configuration(
+        registry.settings.default_model, dense, len(first) if dense else 0, gamma, registry.settings
+    )
+    # Nothing of a bad request is kept, so no model of its width either.
+    registry.rehearse(configuration, _learn_request(examples, configuration, registry.settings))
+    try:
+        worker, _ = await registry.create(DEFAULT, configuration)
+    except Conflict:
+        with suppress(NotFound):  # another first request came before this one, with another gamma
+            return registry.get(DEFAULT)
+        raise
+    return worker
+
+
+def _learn_request(examples: list[LabelledExample], configuration: Configuration, settings: Settings) -> LearnRequest:
+    ids = [example.get("id") for example in examples]
+    check_ids(ids, settings.id_chars_max)
+    labels = [example["y"] for example in examples]
+    for index, label in enumerate(labels):
+        check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+    leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
+    places = [index for index, example in enumerate(examples) if "x" in example]
+    if not places:
+        return LearnRequest(ids, labels, None, [None] * len(examples), leases)
+    inputs = to_inputs([examples[index]["x"] for index in places], configuration, places)
+    contents: list[bytes | None] = [None] * len(examples)
+    for index, content in zip(places, digests(inputs, [labels[index] for index in places]), strict=True):
+        contents[index] = content
+    return LearnRequest(ids, labels, inputs, contents, leases)
+
+
+async def _learn(worker: Worker, examples: list[LabelledExample], settings: Settings) -> Response:
+    answer = await worker.learn(_learn_request(examples, worker.model.configuration, settings))
+    results = []
+    for r in answer.results:
+        result: dict[str, Any] = {
+            "id": r.id,
+            "prediction": r.prediction,
+            "score": r.score,
+            "duplicate": r.duplicate,
+        }
+        if r.votes is not None:
+            result |= {"collected": r.votes.collected, "needed": r.votes.needed}
+            if r.votes.tally:
+                result["votes"] = [{"label": label, "count": count} for label, count in r.votes.tally]
+        results.append(result)
+    return JSON({"model": worker.model.name, "position": answer.position, "results": results})
+
+
+@router.post("/models/{model}/finish", tags=["examples"], openapi_extra=body_of(FinishBody))
+async def finish(model: str, request: Request) -> Response:
+    """Optimise over the points held until no pair violates by more than tol; before that, learn the log again."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_optional(request, FINISH, registry.settings.body_bytes_max)
+    return JSON(await worker.finish(body.get("epochs", 0)))
+
+
+# -- predicting -------------------------------------------------------------------------------------------------------
+
+
+@router.post("/models/{model}/predict", tags=["examples"], openapi_extra=body_of(PredictBody))
+async def predict(model: str, request: Request) -> Response:
+    """Predict each example, from what was published last; one with an id waits for its label."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_json(request, registry.settings.body_bytes_max)
+    named = is_named(worker.model.configuration)
+    examples, explain = parse_predict(body, registry.settings.batch_examples_max, named=named)
+    return await _predict(worker, examples, explain, registry.settings)
+
+
+@router.get("/models/{model}/predict", tags=["examples"])
+async def predict_one(model: str, request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
+    """The same for one example."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.model.configuration))}
+    return await _predict(worker, [example], 0, registry.settings)
+
+
+@router.post("/predict", tags=["examples"], openapi_extra=body_of(PredictBody))
+async def predict_default(request: Request) -> Response:
+    """The same on the model "default"."""
+    return await predict(DEFAULT, request)
+
+
+@router.get("/predict", tags=["examples"])
+async def predict_one_default(request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
+    """The same for one example on the model "default"."""
+    return await predict_one(DEFAULT, request, x)
+
+
+async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: int, settings: Settings) -> Response:
+    ids = [example.get("id") for example in examples]
+    check_ids(ids, settings.id_chars_max)
+    if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
+        raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
+    inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
+    published = worker.published
+    worker.predictions_served += len(inputs)
+    decided = await decided_soon(published, inputs, published.decide)
+    doubtful = published.doubtful(decided.columns).tolist()
+    xs = x_digests(inputs) if any(given is not None for given in ids) or worker.needs_keys else [b""] * len(ids)
+    wishes = worker.wishes([given.encode() if given else x for given, x in zip(ids, xs, strict=True)], doubtful)
+    await _keep(worker, inputs, ids, xs, decided, wishes)
+    because = await worker.read(partial(Model.explain, inputs=inputs, most=explain)) if explain else None
+    numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
+    results = []
+    for r, (given, scores) in enumerate(zip(ids, published.scores(decided), strict=True)):
+        result: dict[str, Any] = {
+            "id": given,
+            "prediction": None if numbers[r] == UNKNOWN else published.labels[numbers[r]],
+            "probability": None if math.isnan(chances[r]) else chances[r],
+            "scores": scores,
+            "label": wishes[r]._asdict(),
+        }
+        if because is not None:
+            result["support_vectors"] = because[r]
+        results.append(result)
+    return JSON({"model": worker.model.name, "position": published.position, "results": results})
+
+
+async def _keep(
+    worker: Worker,
+    inputs: Inputs,
+    ids: list[str | None],
+    xs: list[bytes],
+    decided: Decided,
+    wishes: list[Wish],
+) -> None:
+    """Let the predictions that have an id wait for their labels."""
+    if not worker.model.configuration.labels.pending_max:
+        return
+    now_ms = time.time_ns() // 1_000_000
+    budgeted = worker.model.configuration.labels.budget is not None
+    predictions = [
+        Prediction(
+            id=given,
+            x=inputs.take(np.array([r])),
+            digest=xs[r],
+            columns=decided.columns[r].copy(),
+            number=int(decided.numbers[r]),
+            source=wishes[r].source if budgeted else 0,
+            at_ms=now_ms,
+        )
+        for r, given in enumerate(ids)
+        if given is not None
+    ]
+    if predictions:
+        await worker.keep(predictions)

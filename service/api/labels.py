@@ -1,0 +1,184 @@
+"""Routes of labels: the pool, questions and leases, ranking, suspects."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal, NotRequired
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from pydantic import Field, StringConstraints, TypeAdapter, with_config
+from starlette.responses import Response
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from service.api.wire import body_of, decided_soon, is_named, read_json, read_optional, registry_of
+from service.asking import Ask, Offer, Peek, Release, Renew, Skip, rank
+from service.edge import JSON
+from service.errors import Invalid
+from service.examples import (
+    SERVER_ID,
+    STRICT,
+    PoolBody,
+    RankBody,
+    Strategy,
+    check_ids,
+    parse_pool,
+    parse_rank,
+    to_inputs,
+)
+from service.inputs import x_digests
+from service.labels import Label, check_label, label_key
+from service.model import Model, Published
+from solvers.selection import ACTIVE, GRADIENT
+
+LEASE_S = 600.0
+LEASE_S_MAX = 30 * 86_400.0
+SEARCHED = 1_000  # candidates that a question looks at unless it says otherwise
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+LeaseTime = Annotated[float, Field(gt=0, le=LEASE_S_MAX)]
+
+
+@with_config(STRICT)
+class AskBody(TypedDict):
+    """A request for labels: how many, for whom, chosen how, for how long; a request_id is answered once."""
+
+    n: NotRequired[Annotated[int, Field(ge=1)]]
+    annotator: NotRequired[Name]
+    strategy: NotRequired[Strategy]
+    lease_s: NotRequired[LeaseTime]
+    request_id: NotRequired[Name | None]
+    search: NotRequired[Annotated[int, Field(ge=1)]]
+
+
+@with_config(STRICT)
+class HeartbeatBody(TypedDict):
+    """How long a lease is to last from now, seconds."""
+
+    lease_s: NotRequired[LeaseTime]
+
+
+SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
+with_config(STRICT)(SkipBody)
+
+
+ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
+HEARTBEAT: TypeAdapter[HeartbeatBody] = TypeAdapter(HeartbeatBody)
+SKIP: TypeAdapter[Any] = TypeAdapter(SkipBody)
+
+router = APIRouter(default_response_class=JSON)
+
+
+# -- asking for labels ------------------------------------------------------------------------------------------------
+
+
+@router.post("/models/{model}/pool", tags=["labels"], openapi_extra=body_of(PoolBody))
+async def offer(model: str, request: Request) -> Response:
+    """Offer candidates for a label. What is in the pool or learned already is not added again."""
+    registry = registry_of(request)
+    worker, settings = registry.get(model), registry.settings
+    body = await read_json(request, settings.body_bytes_max)
+    examples = parse_pool(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
+    ids = [example["id"] for example in examples]
+    check_ids(ids, settings.id_chars_max)
+    for index, given in enumerate(ids):
+        if given.startswith(SERVER_ID):
+            raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
+    labels = [example.get("y") for example in examples]
+    for index, label in enumerate(labels):
+        if label is not None:
+            check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+    inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
+    return JSON(await worker.command(Offer(ids, inputs, x_digests(inputs), labels)))
+
+
+@router.post("/models/{model}/queries", tags=["labels"], openapi_extra=body_of(AskBody))
+async def ask(model: str, request: Request) -> Response:
+    """Lease the candidates whose labels are worth most; an annotator's open leases come first."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_optional(request, ASK, registry.settings.body_bytes_max)
+    most = registry.settings.queries_max
+    n = body.get("n", 1)
+    if n > most:
+        raise Invalid(f"n must be at most {most}, got {n}")
+    command = Ask(
+        n=n,
+        annotator=body.get("annotator", "anonymous"),
+        strategy=body.get("strategy", ACTIVE),
+        lease_ms=round(1000 * body.get("lease_s", LEASE_S)),
+        request_id=body.get("request_id"),
+        search=body.get("search", SEARCHED),
+    )
+    return JSON(await worker.command(command))
+
+
+@router.get("/models/{model}/queries", tags=["labels"])
+async def peek(
+    model: str,
+    request: Request,
+    n: Annotated[int, Query(ge=1, le=1000)] = 1,
+    strategy: Annotated[Strategy, Query()] = "active",
+) -> Response:
+    """What would be asked next, and what is leased. Changes nothing."""
+    return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
+
+
+@router.post("/models/{model}/queries/{lease}/heartbeat", tags=["labels"], openapi_extra=body_of(HeartbeatBody))
+async def heartbeat(model: str, lease: str, request: Request) -> Response:
+    """Let a lease last `lease_s` from now."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_optional(request, HEARTBEAT, registry.settings.body_bytes_max)
+    return JSON(await worker.command(Renew(lease, round(1000 * body.get("lease_s", LEASE_S)))))
+
+
+@router.post("/models/{model}/queries/{lease}/release", tags=["labels"])
+async def release(model: str, lease: str, request: Request) -> Response:
+    """Give a lease back."""
+    return JSON(await registry_of(request).get(model).command(Release(lease)))
+
+
+@router.post("/models/{model}/queries/{lease}/skip", tags=["labels"], openapi_extra=body_of(SkipBody))
+async def skip(model: str, lease: str, request: Request) -> Response:
+    """Give a lease back, for good: not to me again, or to nobody."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_optional(request, SKIP, registry.settings.body_bytes_max)
+    return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
+
+
+@router.post("/models/{model}/rank", tags=["labels"], openapi_extra=body_of(RankBody))
+async def rank_examples(model: str, request: Request) -> Response:
+    """The examples of the body in the order in which their labels are wanted. Changes nothing."""
+    registry = registry_of(request)
+    worker, settings = registry.get(model), registry.settings
+    body = await read_json(request, settings.body_bytes_max)
+    parsed = parse_rank(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
+    examples = parsed["examples"]
+    ids = [example.get("id") for example in examples]
+    check_ids(ids, settings.id_chars_max)
+    published = worker.published
+    inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
+    strategy = parsed.get("strategy", ACTIVE)
+    classes = _classes_of(published, [example.get("y") for example in examples]) if strategy == GRADIENT else None
+    work = partial(rank, published, ids=ids, classes=classes, strategy=strategy)
+    ranking = await decided_soon(published, inputs, lambda xs: work(inputs=xs))
+    position = published.position
+    return JSON({"model": model, "position": position, "ranking": ranking[: parsed.get("n") or len(ranking)]})
+
+
+def _classes_of(published: Published, labels: list[Label | None]) -> np.ndarray[Any, Any] | None:
+    numbers = {label_key(label): number for number, label in enumerate(published.labels)}
+    found = [numbers.get(label_key(label)) if label is not None else None for label in labels]
+    return None if None in found else np.array(found, np.int64)
+
+
+@router.get("/models/{model}/suspects", tags=["labels"])
+async def suspects(model: str, request: Request, n: Annotated[int, Query(ge=1, le=10_000)] = 10) -> Response:
+    """The stored examples that contradict their label most, or that the ramp set aside."""
+    worker = registry_of(request).get(model)
+    found = await worker.read(partial(Model.suspects, most=n))
+    return JSON({"model": model, "position": worker.published.position, "suspects": found})

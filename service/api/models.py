@@ -1,0 +1,82 @@
+"""Routes of models, and of the server itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.responses import PlainTextResponse, Response
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from service.access import visible
+from service.api.wire import body_of, read_json, registry_of
+from service.configuration import CONFIGURATIONS, parse_configuration
+from service.edge import JSON
+from service.exposition import Exposition
+
+router = APIRouter(default_response_class=JSON)
+
+
+# -- health -----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/healthz", tags=["health"])
+async def healthz() -> Response:
+    """The process runs."""
+    return JSON({"status": "ok"})
+
+
+@router.get("/readyz", tags=["health"])
+async def readyz(request: Request) -> Response:
+    """200 once kernels are compiled and models loaded, 503 before."""
+    ready = registry_of(request).ready
+    return JSON({"status": "ready" if ready else "starting"}, 200 if ready else 503)
+
+
+@router.get("/metrics", tags=["health"], response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Models and requests in the text format of Prometheus."""
+    exposition: Exposition = request.app.state.exposition
+    text, content_type = await asyncio.to_thread(exposition.text, request.headers.get("accept", ""))
+    return Response(text, media_type=None, headers={"Content-Type": content_type})
+
+
+# -- access -----------------------------------------------------------------------------------------------------------
+
+
+@router.post("/tickets", tags=["access"])
+async def create_ticket(request: Request) -> Response:
+    """A ticket for one event stream or one WebSocket in a browser, with the rights of the key that asks."""
+    return JSON(request.app.state.access.issue_ticket(request))
+
+
+# -- models -----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/models", tags=["models"])
+async def list_models(request: Request) -> Response:
+    """All models in short: configuration, position in the log, examples, classes."""
+    return JSON({"models": visible(request, registry_of(request).summaries())})
+
+
+@router.put("/models/{model}", tags=["models"], openapi_extra=body_of(CONFIGURATIONS))
+async def create_model(model: str, request: Request) -> Response:
+    """Create a model. 201; 200 if it is there with this configuration; 409 if with another."""
+    registry = registry_of(request)
+    body = await read_json(request, registry.settings.body_bytes_max)
+    worker, new = await registry.create(model, parse_configuration(body, registry.settings))
+    configuration = worker.model.configuration.model_dump(mode="json")
+    return JSON({"model": model, "configuration": configuration}, 201 if new else 200)
+
+
+@router.get("/models/{model}", tags=["models"])
+async def describe_model(model: str, request: Request) -> Response:
+    """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
+    return JSON(await registry_of(request).get(model).describe())
+
+
+@router.delete("/models/{model}", tags=["models"])
+async def delete_model(model: str, request: Request) -> Response:
+    """Remove a model with its log and its snapshots."""
+    await registry_of(request).delete(model)
+    return JSON({"model": model, "deleted": True})
