@@ -51,6 +51,8 @@ Array = np.ndarray[Any, Any]
 SNAPSHOT = "model"
 FORMAT = 2  # of snapshots; CHANGELOG.md tells what changed
 OLD_IDS_MIN = 10_000
+CALIBRATED_MIN = 20  # predictions whose labels have come before there are probabilities
+UNCALIBRATED = Calibration(np.zeros((0, 2)))
 
 
 def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
@@ -412,7 +414,8 @@ class Model:
             labels=tuple(self.labels.labels) if self.learned else (),
             names=tuple(self.labels.names),
             majority=self.majority,
-            calibration=self.metrics.calibration(),
+            # A sigmoid through a handful of scores is sure of anything.
+            calibration=self.metrics.calibration() if self.metrics.predicted >= CALIBRATED_MIN else UNCALIBRATED,
             position=self.position,
             examples=self.learned,
         )

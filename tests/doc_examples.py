@@ -15,7 +15,7 @@ from pathlib import Path
 from running import ROOT, RunningServer
 
 URL = "http://127.0.0.1:8000"
-EXAMPLE = re.compile(r"```sh\n(curl .*?)```\n\n```json\n(.*?)```", re.DOTALL)
+EXAMPLE = re.compile(r"```sh\n(curl (?:(?!```).)*)```\n\n```json\n(.*?)```", re.DOTALL)
 WIDTH = 108
 
 

@@ -9,9 +9,11 @@ from fastapi import APIRouter
 from service.api import examples, labels, models
 from service.errors import Invalid, NotFound
 
+PARTS = (models.router, examples.router, labels.router)
+
 router = APIRouter()
-for part in (models, examples, labels):
-    router.include_router(part.router)
+for part in PARTS:
+    router.include_router(part)
 
 
 def unknown_route(path: str) -> NotFound:

@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Request, WebSocket
 from running import RunningServer
 
 from service.access import RULES, Access, authorise, is_loopback
-from service.api import router
+from service.api import PARTS
 from service.app import create_app
 from service.errors import QueueFull
 from service.keys import NOBODY_ASKED, create_key, revoke_key
@@ -57,7 +57,7 @@ def bearer(key):
 
 
 def test_every_route_has_a_rule_and_every_rule_a_route():
-    assert {route.name for route in router.routes} == set(RULES)
+    assert {route.name for part in PARTS for route in part.routes} == set(RULES)
 
 
 NEEDS = {
@@ -65,6 +65,14 @@ NEEDS = {
     ("GET", "/models/one"): "reader",
     ("POST", "/models/one/predict"): "reader",
     ("GET", "/models/one/predict?x=[0,1]"): "reader",
+    ("GET", "/models/one/queries"): "reader",
+    ("GET", "/models/one/suspects"): "reader",
+    ("POST", "/models/one/rank"): "reader",
+    ("POST", "/models/one/queries"): "annotator",
+    ("POST", "/models/one/queries/absent/heartbeat"): "annotator",
+    ("POST", "/models/one/queries/absent/release"): "annotator",
+    ("POST", "/models/one/queries/absent/skip"): "annotator",
+    ("POST", "/models/one/pool"): "writer",
     ("POST", "/tickets"): "reader",
     ("POST", "/models/one/learn"): "writer",
     ("POST", "/models/one/finish"): "writer",
@@ -73,6 +81,8 @@ NEEDS = {
 }
 BODIES = {
     "/models/one/predict": {"x": [0, 1]},
+    "/models/one/rank": {"examples": [{"x": [0, 1]}]},
+    "/models/one/pool": {"examples": [{"id": "candidate", "x": [0, 1]}]},
     "/models/one/learn": {"id": "again", "x": [0, 1], "y": "up"},
     "/models/one": BASE,
 }
