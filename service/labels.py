@@ -9,10 +9,12 @@ from service.errors import Invalid
 
 Label: TypeAlias = str | int | bool
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: json.dumps makes one for each call
+
 
 def label_key(label: Label) -> str:
     """The label as JSON text: what tells labels apart."""
-    return json.dumps(label, ensure_ascii=False)
+    return _encode(label)
 
 
 def score_name(label: Label) -> str:
