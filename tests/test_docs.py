@@ -1,5 +1,6 @@
 """The documents say what is there. What they show is tried out by tests/test_docs_examples.py."""
 
+import json
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from service import errors
 from service.app import create_app
 from service.configuration import KINDS, SOLVER_NAMES
 from service.model import FORMAT
+from service.parts import Labelling
 from service.settings import Settings
 
 DOCUMENTS = sorted(
@@ -108,3 +110,10 @@ def test_files_that_a_document_names_are_there(document):
     text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
     for name in re.findall(r"`((?:service|solvers|hinged|tests|docs|benchmarks)/[\w./]*)`", text):
         assert (ROOT / name).exists(), name
+
+
+def test_each_part_of_labels_is_explained_with_its_default():
+    table = (ROOT / "docs/labelling.md").read_text().split("## Settings")[1]
+    found = {row[0].strip("`"): row[1] for row in rows(table)}
+    expected = {name: json.dumps(field.default) for name, field in Labelling.model_fields.items()}
+    assert found == {name: default.removesuffix(".0") for name, default in expected.items()}
