@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import os
+import re
 import string
 import sys
 import threading
@@ -16,6 +19,12 @@ from hinged.asking import STRATEGIES
 from hinged.client import HingedError
 from hinged.options import asks, console, sentence
 
+try:
+    import termios
+    import tty
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,7 +35,8 @@ TAKEN = "snuq"
 CLASS_KEYS = "123456789" + "".join(c for c in string.ascii_lowercase if c not in TAKEN)
 """Keys of the classes, in their order; one without a key is typed."""
 
-INTERRUPT, END, ESCAPE = "\x03", "\x04", "\x1b"
+INTERRUPT, END = "\x03", "\x04"
+SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # what cursor and function keys send
 
 
 @dataclass
@@ -159,23 +169,52 @@ class Session:
 
 
 class Keys:
-    """Single keys from the terminal. What is typed ahead is kept; what a cursor key sends is no key."""
+    """Single keys from the terminal, while the `with` block lasts. What is typed ahead is kept; what a cursor key
+    sends is no key.
+    """
 
     def __init__(self) -> None:
         self._typed: deque[str] = deque()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cooked: Any = None
+
+    def __enter__(self) -> Self:
+        if termios is not None:
+            # For the whole session: switching it for each key would lose those that come between.
+            self._cooked = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if termios is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._cooked)
 
     def next(self) -> str:
-        """The next key. KeyboardInterrupt and EOFError as in cooked mode."""
+        """The next key. EOFError where the terminal says that there are no more."""
         while not self._typed:
-            text = click.getchar()
-            if not text.startswith(ESCAPE):
-                self._typed.extend(text)
+            self._typed.extend(SEQUENCE.sub("", self._read()))
         key = self._typed.popleft()
         if key == INTERRUPT:
             raise KeyboardInterrupt
         if key == END:
             raise EOFError
         return key
+
+    def line(self, prompt: str) -> str:
+        """A whole line, in which one can correct oneself."""
+        self.__exit__()
+        try:
+            return str(click.prompt(prompt, default="", show_default=False)).strip()
+        finally:
+            self.__enter__()
+
+    def _read(self) -> str:
+        if termios is None:
+            return click.getchar()
+        data = os.read(sys.stdin.fileno(), 1024)
+        if not data:
+            raise EOFError
+        return self._decoder.decode(data)
 
 
 @click.command()
@@ -198,12 +237,11 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
             "this needs a terminal; programs take `hinged query --json` and the route POST /models/{model}/learn"
         )
     screen = console()
-    described = client.model(model)
-    declared = described["configuration"].get("classes")
     session = Session(client, model, annotator, strategy=strategy, lease_s=lease_s, prefetch=prefetch)
     with session:
         try:
-            Person(screen, session, described["classes"], declared).work()
+            with Keys() as keys:
+                Person(screen, keys, session, client.model(model)).work()
         except (KeyboardInterrupt, EOFError):
             screen.print()
         returned = session.close()
@@ -213,13 +251,13 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
 class Person:
     """The dialogue: shows candidates, takes keys, says what came of them."""
 
-    def __init__(self, screen: Console, session: Session, classes: list[Any], declared: list[Any] | None) -> None:
+    def __init__(self, screen: Console, keys: Keys, session: Session, described: dict[str, Any]) -> None:
         self.screen = screen
+        self.keys = keys
         self.session = session
-        self.classes = list(classes)
-        self.declared = declared
-        self.keys = Keys()
-        self.support_vectors = session.client.model(session.model)["support_vectors"]
+        self.classes = described["classes"]
+        self.declared = described["configuration"].get("classes")
+        self.support_vectors = described["support_vectors"]
 
     def work(self) -> None:
         """Until there is nothing to ask or the person has had enough."""
@@ -227,10 +265,7 @@ class Person:
             candidate = self.session.next()
             if candidate is None:
                 pool = self.session.client.queries(self.session.model)["pool"]
-                self.screen.print(
-                    f"nothing to ask: the pool holds {pool['size']:,}, {pool['leased']:,} leased, "
-                    f"{pool['labelled']:,} labelled"
-                )
+                self.screen.print(f"nothing to ask: {pool['size']:,} in the pool, {pool['leased']:,} of them leased")
                 return
             if not self.decide(candidate):
                 return
@@ -283,7 +318,7 @@ class Person:
         """A label that has no key, or None if it can be none."""
         from hinged.showing import parsed_label, shown_label  # noqa: PLC0415 - rich is slow to import
 
-        text = click.prompt("label", default="", show_default=False).strip()
+        text = self.keys.line("label")
         if not text:
             return None
         label = parsed_label(text)

@@ -24,6 +24,7 @@ from service.configuration import default_configuration
 from service.edge import Edge, error_response
 from service.errors import BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.exposition import Exposition
+from service.logs import begin_logging
 from service.registry import Registry
 from service.settings import Settings
 from service.store.base import Store
@@ -74,12 +75,12 @@ def serve(settings: Settings | None = None) -> None:
     chosen = settings or Settings()
     refuse_open_door(chosen)
     store = SQLiteStore(chosen.data_dir)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    begin_logging(chosen)
     uvicorn.run(
         create_app(chosen, lambda: store),
         host=chosen.host,
         port=chosen.port,
-        access_log=False,  # query strings may hold examples
+        access_log=False,  # query strings may hold examples; service/logs.py has requests without them
         log_config=None,
         timeout_graceful_shutdown=max(1, round(chosen.shutdown_s)),
     )

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import BadRequest, Forbidden, ServiceError
+from service.logs import log_request
 from service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -49,6 +50,7 @@ class Edge:
     def __init__(self, app: ASGIApp, settings: Settings, count: Callable[[str, str, int, float], None]) -> None:
         self.app = app
         self.count = count
+        self.log_requests = settings.log_requests
         self.hosts = {host.lower() for host in settings.allowed_hosts}
         self.origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
 
@@ -74,7 +76,10 @@ class Edge:
             await self._checked(scope, receive, noting)
         finally:
             route = getattr(scope.get("route"), "path", NO_ROUTE)  # the router leaves it there
-            self.count(scope["method"], route, status, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            self.count(scope["method"], route, status, seconds)
+            if self.log_requests:
+                log_request(scope, route, status, seconds)
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -56,4 +56,6 @@ class Settings(BaseSettings):
     queries_max: int = Field(1_000, gt=0, description="questions in one request for labels")
     cache_mb: int = Field(256, gt=0, description="kernel-row cache of one model, MiB")
     snapshot_examples: int = Field(50_000, gt=0, description="examples learned between two snapshots")
+    log_format: Literal["text", "json"] = Field("text", description="lines for people, or JSON objects for programs")
+    log_requests: bool = Field(False, description="log every request")
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")

@@ -1,12 +1,18 @@
-"""The examples of the documents: a ```sh block that begins with curl, and behind it the answer as a ```json block.
+"""The examples of the documents: blocks of sh and python, each perhaps followed by its answer as a block of json.
 
     python tests/doc_examples.py README.md docs/http.md
 
-asks a real server again and writes its answers into the documents. tests/test_docs.py compares.
+does what a document says, in order, on a fresh server, and writes the answers into it. tests/test_docs_examples.py
+does the same and compares.
 """
 
+import ast
+import contextlib
+import io
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,30 +21,87 @@ from pathlib import Path
 from running import ROOT, RunningServer
 
 URL = "http://127.0.0.1:8000"
-EXAMPLE = re.compile(r"```sh\n(curl (?:(?!```).)*)```\n\n```json\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n(?:\n```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+# Whose values are other ones each time; what comes later in a document names those that it has shown.
+DRAWN = ("lease", "ticket")
+# They install, or run until somebody stops them.
+NOT_RUN = ("make ", "hinged label ", "hinged serve")
 WIDTH = 108
 
 
-def examples(document):
-    """(command, answer as shown) of a document, in order."""
-    return [(match[1], match[2]) for match in EXAMPLE.finditer((ROOT / document).read_text())]
+class Walk:
+    """Does what one document says. `ran` counts the blocks."""
+
+    def __init__(self, url, folder):
+        self.url = url
+        self.folder = Path(folder)
+        self.ran = 0
+        self.drawn = {}  # what a document shows -> what it is now
+        self._names = {"__name__": "__main__"}
+        command = self.folder / "bin" / "hinged"
+        command.parent.mkdir()
+        command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m hinged "$@"\n')
+        command.chmod(0o755)
+        self._env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("HINGED_")},
+            "PATH": f"{command.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "HINGED_URL": url,
+        }
+
+    def __call__(self, language, text, shown=None):
+        """What a block writes, as JSON where an answer is shown; AssertionError if it fails."""
+        if text.startswith(NOT_RUN):
+            return None
+        self.ran += 1
+        text = text.replace(URL, self.url)
+        for told, now in self.drawn.items():
+            text = text.replace(told, now)
+        written = self._shell(text) if language == "sh" else self._python(text)
+        assert '{"error":' not in written or '"error":' in (shown or ""), written
+        if shown is None:
+            return None
+        last = written.splitlines()[-1]  # of several commands the last one's answer is shown
+        return json.loads(last) if language == "sh" else ast.literal_eval(last)
+
+    def _shell(self, text):
+        line = re.sub(r"\bcurl ", "curl -sS -w '\\\\n' ", text)
+        ended = subprocess.run(
+            ["sh", "-ec", line], capture_output=True, text=True, timeout=60, cwd=self.folder, env=self._env, check=False
+        )
+        assert ended.returncode == 0, f"{text}{ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+    def _python(self, text):
+        written = io.StringIO()
+        with contextlib.redirect_stdout(written):
+            exec(compile(text, "document", "exec"), self._names)  # noqa: S102 - our own documents
+        return written.getvalue()
 
 
-def answer(command, url):
-    """What the server at `url` answers to a command line of a document."""
-    line = command.replace(URL, url).replace("curl ", "curl -sS ", 1)
-    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(ended.stdout)
+def blocks(document):
+    """(language, text, answer as shown or None) of a document, in order."""
+    return [(match[1], match[2], match[3]) for match in BLOCK.finditer((ROOT / document).read_text())]
 
 
-def alike(shown, got):
-    """Whether two answers have one shape: the same keys, lengths, types and words; figures may differ."""
+def alike(shown, got, drawn=None):
+    """Whether two answers have one shape: the same keys, lengths, types and words; figures and times may differ.
+
+    drawn  takes in what stands for what
+    """
     if type(shown) is not type(got):
         return False
     if isinstance(shown, dict):
-        return list(shown) == list(got) and all(alike(shown[key], got[key]) for key in shown)
+        if drawn is not None:
+            drawn.update({shown[key]: got[key] for key in DRAWN if isinstance(shown.get(key), str) and key in got})
+        return list(shown) == list(got) and all(
+            (key in DRAWN and drawn is not None) or alike(shown[key], got[key], drawn) for key in shown
+        )
     if isinstance(shown, list):
-        return len(shown) == len(got) and all(map(alike, shown, got))
+        return len(shown) == len(got) and all(alike(a, b, drawn) for a, b in zip(shown, got, strict=True))
+    if isinstance(shown, str) and TIME.fullmatch(shown):
+        return TIME.fullmatch(got) is not None
     return (isinstance(shown, int | float) and not isinstance(shown, bool)) or shown == got
 
 
@@ -58,14 +121,23 @@ def laid_out(value, indent=0):
 
 
 def refresh(document):
-    """Write the answers of a fresh server into a document."""
+    """Write the answers of a fresh server into a document. What is drawn stays as it was shown."""
     with tempfile.TemporaryDirectory() as folder, RunningServer(Path(folder) / "data") as server:
+        walk = Walk(server.url, folder)
 
         def asked(match):
-            return f"```sh\n{match[1]}```\n\n```json\n{laid_out(answer(match[1], server.url))}\n```"
+            got = walk(match[1], match[2], match[3])
+            if got is None:
+                return match[0]
+            with contextlib.suppress(ValueError):  # what was shown is a mere "..."
+                alike(json.loads(match[3]), got, walk.drawn)
+            text = laid_out(got)
+            for told, now in walk.drawn.items():
+                text = text.replace(now, told)
+            return f"```{match[1]}\n{match[2]}```\n\n```json\n{text}\n```\n"
 
         path = ROOT / document
-        path.write_text(EXAMPLE.sub(asked, path.read_text()))
+        path.write_text(BLOCK.sub(asked, path.read_text()))
 
 
 if __name__ == "__main__":

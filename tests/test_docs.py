@@ -1,17 +1,17 @@
-"""The documents say what is there, and what they show can be done."""
+"""The documents say what is there. What they show is tried out by tests/test_docs_examples.py."""
 
 import json
 import re
 
 import pytest
-from doc_examples import alike, answer, examples
-from running import ROOT, RunningServer
+from running import ROOT
 
 from hinged.cli import cli
 from service import errors
 from service.app import create_app
 from service.configuration import KINDS, SOLVER_NAMES
 from service.model import FORMAT
+from service.parts import Labelling
 from service.settings import Settings
 
 DOCUMENTS = sorted(
@@ -112,25 +112,8 @@ def test_files_that_a_document_names_are_there(document):
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/http.md"])
-def test_the_examples_of_a_document_give_the_answers_that_it_shows(document, tmp_path):
-    shown = examples(document)
-    assert len(shown) >= 4
-    with RunningServer(tmp_path / "data") as server:
-        for command, text in shown:
-            got = answer(command, server.url)
-            assert alike(json.loads(text), got), f"{command}\nshown: {text}\ngot: {got}"
-
-
-def test_an_example_that_changed_is_noticed():
-    shown = {"a": 1.5, "b": ["x", None, True], "c": {"d": 3}}
-    assert alike(shown, {"a": 2.5, "b": ["x", None, True], "c": {"d": 4}})
-    for other in (
-        shown | {"e": 1},
-        shown | {"a": 1},
-        shown | {"b": ["y", None, True]},
-        shown | {"b": ["x", None, False]},
-        shown | {"b": ["x", None]},
-        shown | {"c": {}},
-    ):
-        assert not alike(shown, other)
+def test_each_part_of_labels_is_explained_with_its_default():
+    table = (ROOT / "docs/labelling.md").read_text().split("## Settings")[1]
+    found = {row[0].strip("`"): row[1] for row in rows(table)}
+    expected = {name: json.dumps(field.default) for name, field in Labelling.model_fields.items()}
+    assert found == {name: default.removesuffix(".0") for name, default in expected.items()}

@@ -65,15 +65,16 @@ NEEDS = {
     ("GET", "/models/one"): "reader",
     ("POST", "/models/one/predict"): "reader",
     ("GET", "/models/one/predict?x=[0,1]"): "reader",
-    ("GET", "/models/one/queries"): "reader",
-    ("GET", "/models/one/suspects"): "reader",
     ("POST", "/models/one/rank"): "reader",
+    ("GET", "/models/one/suspects"): "reader",
+    ("GET", "/models/one/queries"): "reader",
+    ("GET", "/metrics"): "reader",
+    ("POST", "/tickets"): "reader",
     ("POST", "/models/one/queries"): "annotator",
     ("POST", "/models/one/queries/absent/heartbeat"): "annotator",
     ("POST", "/models/one/queries/absent/release"): "annotator",
     ("POST", "/models/one/queries/absent/skip"): "annotator",
     ("POST", "/models/one/pool"): "writer",
-    ("POST", "/tickets"): "reader",
     ("POST", "/models/one/learn"): "writer",
     ("POST", "/models/one/finish"): "writer",
     ("PUT", "/models/one"): "admin",
@@ -167,6 +168,25 @@ def test_the_default_model_is_made_by_an_admin_and_then_there_for_those_whose_ke
     refusal(ask("bound admin", "GET", "/predict?x=[0,1]"), 403, "forbidden")
     refusal(ask("bound admin", "POST", "/predict", json={"x": [0, 1]}), 403, "forbidden")
     refusal(ask("bound admin", "POST", "/learn", json=body), 403, "forbidden")
+
+
+@pytest.mark.usefixtures("models")
+def test_an_annotator_labels_what_the_model_knows_and_brings_nothing_of_its_own(ask):
+    ask("writer", "POST", "/models/one/pool", json={"examples": [{"id": "c1", "x": [0.5, 0.1]}]})
+    ask("reader", "POST", "/models/one/predict", json={"id": "late", "x": [0.5, 0.2]})
+    (query,) = ask("annotator", "POST", "/models/one/queries", json={"n": 1}).json()["queries"]
+    path = "/models/one/learn"
+    for known in ({"id": query["id"], "y": "up", "lease": query["lease"]}, {"id": "late", "y": "down"}):
+        refusal(ask("reader", "POST", path, json=known), 403, "forbidden")
+        assert ask("annotator", "POST", path, json=known).status_code == 200
+    both = {"examples": [{"id": "late", "y": "down"}, {"x": [0.5, 0.3], "y": "up"}]}
+    error = refusal(ask("annotator", "POST", path, json=both), 403, "forbidden")
+    assert "writer" in error["message"]
+
+
+def test_figures_of_the_whole_server_are_not_for_a_bound_key(ask):
+    error = refusal(ask("bound admin", "GET", "/metrics"), 403, "forbidden")
+    assert "all models" in error["message"]
 
 
 @pytest.mark.usefixtures("models")
