@@ -204,7 +204,7 @@ class _Taking:
         candidate = self.model.pool.find(given)
         if token is not None:
             return self._label_of_lease(index, given, token, candidate, content)
-        prediction = self.model.pending.find(given) or self.waiting.get(given)
+        prediction = self._prediction(given)
         known = candidate or prediction
         if content is None:
             if known is None:
@@ -220,6 +220,11 @@ class _Taking:
         _check_free(self.model, given, index)
         source = candidate.source if candidate else prediction.source if prediction else 0
         return self._add(index, _Example(given, batch, row or 0, label, content, source))
+
+    def _prediction(self, given: str) -> Prediction | None:
+        """The prediction that waits for this label once those about to be logged are (Pending.keep)."""
+        kept, coming = self.model.pending.find(given), self.waiting.get(given)
+        return coming if kept is None or (coming is not None and coming.digest != kept.digest) else kept
 
     def _label_of_lease(
         self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None

@@ -68,6 +68,8 @@ class Candidate:
 
     def may_be_asked(self, annotator: str | None, now_ms: int, overlap: int) -> bool:
         """Whether it may be leased to an annotator (None: to anybody new)."""
+        if not self.leases:
+            return True  # most are like this, and a question looks at all of them
         if self.skipped_by_all:
             return False
         held = [lease for lease in self.open_leases(now_ms) if not self.voted(lease.annotator)]
@@ -192,9 +194,10 @@ class Pool:
         self._leased(token)[1].expires_ms = expires_ms
 
     def vote(self, token: str, label: Label) -> None:
-        """Note an annotator's label and close the lease."""
+        """Note an annotator's label and close the lease, with any later one that the annotator has on the candidate."""
         candidate, lease = self._leased(token)
-        lease.closed = True
+        for held in candidate.leases:
+            held.closed |= held.annotator == lease.annotator
         candidate.votes.append((lease.annotator, label))
 
     def answer(self, given: str) -> None:

@@ -221,6 +221,19 @@ def test_all_votes_may_come_in_one_request(ask):
     assert model.figures()["examples"] == 1
 
 
+def test_who_has_labelled_a_candidate_is_not_shown_it_again_under_a_later_lease(ask):
+    model = ask.new_model(labels={"overlap": 2})
+    offered(model, [[0, 0]])
+    (early,) = asked(model, lease_s=0.2)
+    time.sleep(0.3)
+    (late,) = asked(model)
+    assert late["lease"] != early["lease"]
+    (result,) = label(model, {"id": "c0", "y": 1, "lease": early["lease"]}).json()["results"]
+    assert result["collected"] == 1
+    assert asked(model) == []
+    refusal(model.ask("POST", f"{model.path}/queries/{late['lease']}/heartbeat"), 404, "not_found")
+
+
 def test_a_lease_of_another_candidate_or_of_nobody_is_not_found(model):
     offered(model, LINE)
     (question,) = asked(model)
@@ -293,6 +306,16 @@ def test_a_label_that_comes_later_is_learned_and_the_prediction_made_then_counts
     (again,) = label(model, {"id": "late", "y": "left"}).json()["results"]
     assert again["duplicate"]
     refusal(label(model, {"id": "late", "y": "right"}), 409, "conflict")
+
+
+def test_a_label_that_comes_by_id_alone_is_that_of_the_newest_x(model):
+    for x in ([1.0, 0.0], [1.5, 0.5]):
+        model.ask("POST", f"{model.path}/predict", json={"id": "moved", "x": x})
+        if x[1] == 0:
+            model.learn(example([2, 0], "right"))  # what waits is logged first
+    label(model, {"id": "moved", "y": "right"})
+    (result,) = model.learn(example([1.5, 0.5], "right", "moved"))
+    assert result["duplicate"]
 
 
 def test_predictions_wait_in_bounded_number_and_for_a_bounded_time(ask):

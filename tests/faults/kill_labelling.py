@@ -1,0 +1,433 @@
+"""kill -9 of the server at random moments while annotators label.
+
+    PYTHONPATH=.:tests python tests/faults/kill_labelling.py --kills 100 --annotators 6
+
+Annotators offer candidates, ask for questions with request ids, answer with the lease, keep it alive, give it back, skip
+it or let it run out and answer late, and label predictions by their id alone: of one model that needs two labels for a
+candidate and keeps predictions durably, and of one with named features whose warm-up ends meanwhile. Each request is
+sent again until it is answered. Meanwhile the server is killed at random moments and started again. At the end the log
+is read by itself, against a plain pool, and compared with what the annotators were told:
+
+lost answers      acknowledged, but neither learned nor among the labels collected
+learned twice     in the log more than once, or not by the majority of as many different annotators as it needs
+collisions        more annotators at once than labels needed who had been told that they hold a lease on a candidate
+lost candidates   acknowledged, but neither learned, nor in the pool, nor dropped by a full pool
+lost leases       acknowledged, but not in the log or the recovered state as told, or refused before they had run out
+lost predictions  acknowledged as durable, but their label was refused
+state             the recovered state (newest snapshot and the log behind it) and the log folded from its beginning:
+                  equal to the bit
+"""
+
+import argparse
+import itertools
+import json
+import random
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+from running import RunningServer
+
+from service.configuration import parse_configuration
+from service.events import Learned, Leased, Offered, Released, Renewed, Skipped, Voted, decode_event
+from service.model import Model
+from service.registry import load_model
+from service.settings import Settings
+from service.store.sqlite import SQLiteStore
+
+POOL_MAX = 60
+WARMUP = 100
+CONFIGURATIONS = {
+    "pairs": {
+        "kernel": {"type": "rbf", "gamma": 1.0},
+        "C": 10,
+        "features": {"type": "dense", "dim": 2},
+        "labels": {"overlap": 2, "pool_max": POOL_MAX, "pending_durable": True},
+    },
+    "people": {
+        "kernel": {"type": "rbf", "gamma": "auto"},
+        "features": {"type": "named", "warmup": WARMUP},
+        "labels": {"pool_max": POOL_MAX},
+    },
+}
+SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
+
+
+@dataclass
+class Told:
+    """What annotators were told of one model.
+
+    held: by candidate who held it from when to when, milliseconds since 1970: less rather than more. leases: annotator,
+    candidate and last known end by token. answers: annotator, candidate, label, duplicate. refused: candidates whose
+    lease was refused before its end. left: tokens given back, skipped or answered, acknowledged or not.
+    """
+
+    offered: set = field(default_factory=set)
+    held: dict = field(default_factory=lambda: defaultdict(list))
+    leases: dict = field(default_factory=dict)
+    left: set = field(default_factory=set)
+    answers: list = field(default_factory=list)
+    refused: list = field(default_factory=list)
+    labelled: list = field(default_factory=list)
+    lost_predictions: list = field(default_factory=list)
+
+
+@dataclass
+class Traffic:
+    """All of it."""
+
+    told: dict = field(default_factory=lambda: {name: Told() for name in CONFIGURATIONS})
+    requests: Counter = field(default_factory=Counter)
+    retries: int = 0
+
+
+def now_ms():
+    return time.time_ns() / 1e6
+
+
+def time_of(shown):
+    return datetime.fromisoformat(shown).timestamp() * 1000
+
+
+def example(model, rng):
+    """An x and its true label."""
+    y = rng.random() < 0.5
+    if model == "pairs":
+        return [rng.gauss(1.0 if y else -1.0, 1.0), rng.gauss(0.0, 1.0)], y
+    job = rng.choice(["cook", "smith"] if y else ["clerk", "cook"])
+    return {"age": round(rng.gauss(50 if y else 35, 10)), "job": job, f"note-{rng.randrange(9)}": True}, y
+
+
+class Annotator:
+    """One annotator's work on the models, whose true labels all of them know."""
+
+    def __init__(self, number, url, seed, traffic, truth, stop):
+        self.name = f"annotator-{number}"
+        self.rng = random.Random(seed * 1000 + number)
+        self.http = httpx.Client(base_url=url, timeout=30)
+        self.traffic, self.truth, self.stop = traffic, truth, stop
+        self.serial = itertools.count()
+        self.late = {name: [] for name in CONFIGURATIONS}  # questions that were let go
+        self.waiting = {name: [] for name in CONFIGURATIONS}  # ids of predictions
+
+    def work(self):
+        with self.http:
+            while not self.stop.is_set():
+                model = self.rng.choice(list(CONFIGURATIONS))
+                rest = [self.predict, self.label_prediction, self.answer_late]
+                self.rng.choices([self.offer, self.ask, *rest], [4, 8, 2, 2, 1])[0](model)
+
+    def send(self, what, route, body):
+        """The response, whatever it takes; None once all is over."""
+        while True:
+            self.traffic.requests[what] += 1
+            try:
+                answer = self.http.post(f"/models/{route}", json=body)
+            except httpx.TransportError:
+                answer = None
+            if answer is not None and answer.status_code in (200, 404):
+                return answer
+            if answer is not None and answer.status_code not in (429, 503):
+                raise AssertionError(f"{what}: {answer.text}")
+            if self.stop.is_set():
+                return None
+            self.traffic.retries += 1
+            time.sleep(0.02)
+
+    def examples(self, model):
+        found = []
+        for _ in range(self.rng.choice([1, 3, 12])):
+            given = f"{self.name}-{next(self.serial)}"
+            x, self.truth[given] = example(model, self.rng)
+            found.append({"id": given, "x": x})
+        return found
+
+    def offer(self, model):
+        examples = self.examples(model)
+        if self.send("offer", f"{model}/pool", {"examples": examples}):
+            self.traffic.told[model].offered |= {e["id"] for e in examples}
+
+    def ask(self, model):
+        told, lease_s = self.traffic.told[model], self.rng.choice([0.2, 1.0, 5.0])
+        body = {
+            "n": self.rng.randint(1, 4),
+            "annotator": self.name,
+            "lease_s": lease_s,
+            "request_id": uuid.UUID(int=self.rng.getrandbits(128)).hex,
+            "strategy": self.rng.choice(["active", "active", "autoactive", "random"]),
+        }
+        answer = self.send("ask", f"{model}/queries", body)
+        for question in answer.json()["queries"] if answer else ():
+            end = time_of(question["expires_at"])
+            told.leases[question["lease"]] = (self.name, question["id"], end)
+            told.held[question["id"]].append([now_ms(), end, self.name])
+            self.answer(model, question, end)
+
+    def answer(self, model, question, end):
+        """One question: its label, or what else an annotator does with it."""
+        told, lease, held = self.traffic.told[model], question["lease"], self.traffic.told[model].held[question["id"]]
+        chosen = self.rng.choices(["label", "heartbeat", "release", "skip", "let go"], [8, 2, 1, 1, 1])[0]
+        time.sleep(self.rng.choice([0, 0, 0.002, 0.02]))
+        if chosen == "let go":
+            self.late[model].append(question)
+            return
+        self.close(held)
+        if chosen == "heartbeat":
+            renewed = self.send("heartbeat", f"{model}/queries/{lease}/heartbeat", {"lease_s": 3})
+            if renewed is None:
+                told.left.add(lease)
+                return
+            if renewed.status_code == 404:
+                self.note_refusal(told, question, end)
+                return
+            end = time_of(renewed.json()["expires_at"])
+            told.leases[lease] = (self.name, question["id"], end)
+            held.append([now_ms(), end, self.name])
+            time.sleep(self.rng.choice([0, 0.01]))
+            self.close(held)
+        told.left.add(lease)
+        if chosen in ("release", "skip"):
+            before = self.traffic.retries
+            body = {"for": self.rng.choice(["me", "me", "all"])} if chosen == "skip" else {}
+            done = self.send(chosen, f"{model}/queries/{lease}/{chosen}", body)
+            if done and done.status_code == 404 and self.traffic.retries == before:
+                self.note_refusal(told, question, end)
+        else:
+            self.label(model, question, end)
+
+    def label(self, model, question, end):
+        told, given = self.traffic.told[model], question["id"]
+        y = self.truth[given] ^ (self.rng.random() < 0.1)
+        answer = self.send("label", f"{model}/learn", {"examples": [{"id": given, "y": y, "lease": question["lease"]}]})
+        if answer and answer.status_code == 404:
+            self.note_refusal(told, question, end)
+        elif answer:
+            told.answers.append((self.name, given, y, answer.json()["results"][0]["duplicate"]))
+
+    def answer_late(self, model):
+        if self.late[model]:
+            question = self.late[model].pop(0)
+            self.traffic.told[model].left.add(question["lease"])
+            self.close(self.traffic.told[model].held[question["id"]])
+            self.label(model, question, time_of(question["expires_at"]))
+
+    def predict(self, model):
+        examples = self.examples(model)
+        if self.send("predict", f"{model}/predict", {"examples": examples}):
+            self.waiting[model] += [e["id"] for e in examples]
+
+    def label_prediction(self, model):
+        if not self.waiting[model]:
+            return
+        told, given = self.traffic.told[model], self.waiting[model].pop(0)
+        body = {"examples": [{"id": given, "y": self.truth[given]}]}
+        answer = self.send("label by id", f"{model}/learn", body)
+        if answer:
+            (told.labelled if answer.status_code == 200 else told.lost_predictions).append(given)
+
+    def close(self, held):
+        """From now on I do not count on holding it."""
+        now = now_ms()
+        for interval in held:
+            if interval[2] == self.name:
+                interval[1] = min(interval[1], now)
+
+    @staticmethod
+    def note_refusal(told, question, end):
+        # Once a label has come, from an earlier holder, the lease is gone; the judge knows what was learned.
+        if now_ms() < end:
+            told.refused.append(question["id"])
+
+
+class PlainPool:
+    """The pool of a log, read event by event as the documents tell it, with the faults that show on the way."""
+
+    def __init__(self, overlap):
+        self.overlap = overlap
+        self.candidates = {}  # votes {annotator: label} by id, oldest first
+        self.leases = {}  # token: [annotator, id, end, open]
+        self.dropped = set()
+        self.learned = {}
+        self.collisions = self.twice = 0
+        self.labels = []
+
+    def holders(self, given, now):
+        return {a for a, i, end, is_open in self.leases.values() if i == given and is_open and end > now}
+
+    def take(self, event):
+        match event:
+            case Offered():
+                self.candidates |= {given: {} for given in event.ids}
+                new = set(event.ids)
+                for given in list(self.candidates):
+                    if len(self.candidates) <= POOL_MAX:
+                        break
+                    busy = self.candidates[given] or self.holders(given, event.at_ms)
+                    if given not in new and not busy:
+                        del self.candidates[given]
+                        self.dropped.add(given)
+            case Leased():
+                for lease in event.leases:
+                    given = lease["id"]
+                    others = self.holders(given, event.at_ms) - {event.annotator}
+                    busy = others | set(self.candidates[given])
+                    self.collisions += len(busy) >= self.overlap or event.annotator in self.candidates[given]
+                    self.leases[lease["token"]] = [event.annotator, given, lease["expires_ms"], True]
+            case Renewed():
+                self.leases[event.token][2] = event.expires_ms
+            case Released() | Skipped():
+                self.leases[event.token][3] = False
+            case Voted():
+                annotator, given, *_ = self.leases[event.token]
+                self.leases[event.token][3] = False
+                self.twice += annotator in self.candidates[given]
+                self.candidates[given][annotator] = event.label
+            case Learned():
+                for row, given in enumerate(event.ids):
+                    self.learn(given, self.labels[event.classes[row]])
+            case _ if event.KIND == "class_added":
+                self.labels.append(event.label)
+
+    def learn(self, given, label):
+        votes = self.candidates.pop(given, {})
+        if self.overlap > 1 and votes:
+            most = Counter(votes.values()).most_common(1)[0][0]
+            self.twice += len(votes) != self.overlap or label != most
+        self.twice += given in self.learned
+        self.learned[given] = (label, votes)
+
+
+def most_at_once(held):
+    """How many different annotators counted on one candidate at the same time, at most."""
+    found = 0
+    for begin, _, _ in held:
+        found = max(found, len({name for b, end, name in held if b <= begin < end}))
+    return found
+
+
+def check_model(store, name, told):
+    """The figures of one model."""
+    log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
+    configuration = parse_configuration(json.dumps(CONFIGURATIONS[name]), Settings())
+    folded, overlap = Model(name, configuration, **SIZES), configuration.labels.overlap
+    plain = PlainPool(overlap)
+    for position, event in enumerate(log, 1):
+        folded.apply(position, event)
+        plain.take(event)
+    recovered = load_model(store, name, **SIZES)
+    votes = {(a, g): y for g, found in plain.candidates.items() for a, y in found.items()}
+    votes |= {(a, g): y for g, (_, found) in plain.learned.items() for a, y in found.items()}
+
+    def arrived(annotator, given, y, duplicate):
+        if duplicate:
+            return given in plain.learned or (annotator, given) in votes
+        return votes.get((annotator, given)) == y if overlap > 1 else plain.learned.get(given, [None])[0] == y
+
+    pool = [c.id for c in recovered.pool]
+    leases = {lease.token: lease for c in recovered.pool for lease in c.leases}
+    open_ones = {
+        token: told.leases[token]
+        for token in set(told.leases) - told.left
+        if told.leases[token][1] in plain.candidates and told.leases[token][2] > recovered.at_ms
+    }
+    return {
+        "learned": len(plain.learned),
+        "in the pool": len(pool),
+        "dropped": len(plain.dropped),
+        "answers": len(told.answers),
+        "late or twice": sum(duplicate for *_, duplicate in told.answers),
+        "labels by id alone": len(told.labelled),
+        "leases": len(told.leases),
+        "open at the end": len(open_ones),
+        "lost answers": sum(not arrived(*answer) for answer in told.answers)
+        + sum(given not in plain.learned for given in told.labelled),
+        "learned twice": plain.twice,
+        "collisions": plain.collisions + sum(most_at_once(held) > overlap for held in told.held.values()),
+        "lost candidates": len(told.offered - set(pool) - set(plain.learned) - plain.dropped)
+        + (pool != list(plain.candidates)),
+        "lost leases": sum(
+            [a, given] != plain.leases.get(token, [None, None])[:2] for token, (a, given, _) in told.leases.items()
+        )
+        + sum(
+            token not in leases or leases[token].closed or leases[token].expires_ms < int(end)
+            for token, (_, _, end) in open_ones.items()
+        )
+        + sum(given not in plain.learned for given in told.refused),
+        "lost predictions": len(told.lost_predictions) if configuration.labels.pending_durable else 0,
+        "predictions not durable": 0 if configuration.labels.pending_durable else len(told.lost_predictions),
+        "warm": recovered.vocabulary is None or not recovered.vocabulary.warming,
+        "snapshots": store.snapshots(name),
+        "recovered = folded": recovered.digest() == folded.digest() and recovered.position == folded.position,
+    }
+
+
+FAULTS = ("lost answers", "learned twice", "collisions", "lost candidates", "lost leases", "lost predictions")
+
+
+def run(folder, kills, annotators, seed, load_s=(0.05, 0.9)):
+    """Kill the server `kills` times; the figures by model, and the traffic."""
+    rng = random.Random(seed)
+    server = RunningServer(folder / "data", snapshot_examples=10, pending_flush_s=0.2, shutdown_s=20)
+    traffic, truth, stop = Traffic(), {}, threading.Event()
+    server.start()
+    for name, configuration in CONFIGURATIONS.items():
+        answer = httpx.put(f"{server.url}/models/{name}", json=configuration)
+        assert answer.status_code == 201, answer.text
+    errors = []
+
+    def work(number):
+        try:
+            Annotator(number, server.url, seed, traffic, truth, stop).work()
+        except BaseException as error:  # noqa: BLE001  told below, by the thread that is heard
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(annotators)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(kills):
+            time.sleep(rng.uniform(*load_s))
+            server.kill()
+            server.start()
+        time.sleep(0.3)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        server.kill()  # no farewell snapshot: recovery is what is looked at
+    if errors:
+        raise errors[0]
+    store = SQLiteStore(folder / "data")
+    try:
+        return {name: check_model(store, name, traffic.told[name]) for name in CONFIGURATIONS}, traffic
+    finally:
+        store.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--annotators", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        figures, traffic = run(Path(folder), options.kills, options.annotators, options.seed)
+    requests = ", ".join(f"{what}: {count}" for what, count in traffic.requests.items())
+    print(f"{options.kills} kills, {traffic.requests.total()} requests ({requests}), {traffic.retries} of them retries")
+    for name, found in figures.items():
+        print(name, *(f"{key}: {value}" for key, value in found.items()), sep="\n    ")
+    if any(found[fault] for found in figures.values() for fault in FAULTS):
+        raise SystemExit("something was lost, learned twice or lent twice")
+    if not all(found["recovered = folded"] for found in figures.values()):
+        raise SystemExit("a recovered state is not that of its log")
+
+
+if __name__ == "__main__":
+    main()
