@@ -207,7 +207,7 @@ def sweep(options):
     lines = []
     for change in (
         {}, {"idle_max": 0}, {"idle_max": 100}, {"idle_max": 300}, {"idle_max": 3000}, {"idle_max": None},
-        {"idle_max": 0, "clean_every": 1}, {"idle_max": 100, "clean_every": 100}, {"clean_every": 100},
+        {"idle_max": 0, "clean_every": 100}, {"idle_max": 100, "clean_every": 100}, {"clean_every": 100},
         {"ramp_start": 1}, {"ramp_start": 10}, {"ramp_start": 30}, {"ramp_start": 300}, {"ramp_start": 1000},
     ):  # fmt: skip
         cells = [", ".join(f"{k} = {v}" for k, v in change.items()) or "defaults"]

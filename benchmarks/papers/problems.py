@@ -72,8 +72,9 @@ class Problem:
         return solver
 
 
-def problem(folder, name, gamma, C, noise=0.0):
-    """The set of this name, scaled."""
+def problem(folder, name, gamma, C, noise=0.0, train=None):
+    """The set of this name, scaled. train: examples of a training set that is split off at random."""
+    train = TRAIN.get(name, train)
     kernel = make_kernel("rbf", gamma)
     X, y, X_test, y_test = load(folder, name)
 
@@ -87,11 +88,11 @@ def problem(folder, name, gamma, C, noise=0.0):
         return (y == POSITIVE[name] if name in POSITIVE else y > 0).astype(np.int64)
 
     rows, classes = rows_of(X), classes_of(y)
-    if name not in TRAIN:
+    if train is None:
         return Problem(rows, classes, rows_of(X_test), classes_of(y_test), gamma, C, noise=noise)
     if X_test is not None:
         rows, classes = joined([rows, rows_of(X_test)]), np.concatenate((classes, classes_of(y_test)))
-    return Problem(rows, classes, rows, classes, gamma, C, TRAIN[name], noise)
+    return Problem(rows, classes, rows, classes, gamma, C, train, noise)
 
 
 class Measured(NamedTuple):
@@ -176,6 +177,10 @@ def compile_all(problem, names):
 
 def median(measurements):
     return Measured(*np.median(np.array(measurements), axis=0))
+
+
+def mean(measurements):
+    return Measured(*np.mean(np.array(measurements), axis=0))
 
 
 def print_table(title, head, lines):
