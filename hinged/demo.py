@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,7 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
     say(console, f"starting a server on {url}, data in {data_dir}")
     arguments = ["--host", HOST, "--port", str(free), "--data-dir", str(data_dir)]
     try:
-        with ServerProcess(arguments) as server, Client(url) as client:
+        with ServerProcess(arguments) as server, Client(url, key=os.environ.get("HINGED_KEY") or None) as client:
             try:
                 await_ready(server, client, console)
                 compare(client, console)
