@@ -296,7 +296,7 @@ class Person:
                         self.learn(candidate, self.classes[CLASS_KEYS.index(key)])
                         return True
                     case _ if key.isprintable():
-                        self.screen.print(f"no meaning has {key!r}; ? shows what has", markup=False)
+                        self.screen.print(f"{key!r} is no key here; ? shows those that are", markup=False)
             except HingedError as error:
                 if error.status is None:
                     raise
@@ -333,7 +333,7 @@ class Person:
         from hinged.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
 
         result = self.session.answer(candidate, label)
-        words = plain(f"{shown_label(label)}: ").append("")
+        words = plain(f"{shown_label(label)}: ")
         if result.get("collected", result.get("needed")) != result.get("needed"):
             words.append(f"label {result['collected']} of {result['needed']}; it is learned with the last")
         else:

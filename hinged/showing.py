@@ -45,11 +45,16 @@ def shown_x(x: Any) -> RenderableType:
     if isinstance(x, Mapping) and not is_sparse(x):
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for name, value in list(x.items())[:NAMED_SHOWN]:
-            table.add_row(plain(name).append("", "bold"), plain(value if isinstance(value, str) else json.dumps(value)))
+            table.add_row(plain(name), plain(shown_value(value)))
         if len(x) > NAMED_SHOWN:
             table.add_row(f"... {len(x):,} features in all", "")
         return table
     return plain(short_x(x, DENSE_SHOWN, SPARSE_SHOWN))
+
+
+def shown_value(value: Any) -> str:
+    """A named feature's value."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
@@ -59,7 +64,7 @@ def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
         text = "  ".join(f"{index}: {number(value)}" for index, value in pairs[:sparse])
         return text + (f"  ... {len(pairs):,} non-zero" if len(pairs) > sparse else "") or "all zero"
     if isinstance(x, Mapping):
-        text = ", ".join(f"{name}: {value}" for name, value in x.items())
+        text = ", ".join(f"{name}: {shown_value(value)}" for name, value in x.items())
         return text if len(text) <= SHORT_CHARS else text[: SHORT_CHARS - 3] + "..."
     text = "  ".join(number(value) for value in x[:dense])
     return text + (f"  ... {len(x):,} features" if len(x) > dense else "")

@@ -94,7 +94,7 @@ def test_what_cannot_be_done_is_said_and_the_question_stays(label):
     terminal.send("u")
     terminal.expect("cannot be taken back")
     terminal.send("9")
-    terminal.expect("no meaning has '9'")
+    terminal.expect("'9' is no key here")
     terminal.send("\x1b[A")  # a cursor key
     terminal.send("?")
     assert "m5" in terminal.expect("q quit")
