@@ -4,7 +4,8 @@
 
 Annotators offer candidates, ask for questions with request ids, answer with the lease, keep it alive, give it back,
 skip it or let it run out and answer late, and label predictions by their id alone: of one model that needs two labels
-for a candidate and keeps predictions durably, and of one with named features whose warm-up ends meanwhile. Each request is
+for a candidate and keeps predictions durably, and of one with named features whose warm-up ends meanwhile.
+Each request is
 sent again until it is answered. Meanwhile the server is killed at random moments and started again. At the end the log
 is read by itself, against a plain pool, and compared with what the annotators were told:
 
