@@ -22,7 +22,7 @@ from service.access import Access, authorise, refuse_open_door
 from service.api import bad_query, router, unknown_route
 from service.configuration import default_configuration
 from service.edge import Edge, error_response
-from service.errors import BadRequest, InternalError, MethodNotAllowed, ServiceError
+from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.exposition import Exposition
 from service.logs import begin_logging
 from service.registry import Registry
@@ -128,4 +128,4 @@ async def _query_error(_: Request, error: Exception) -> Response:
 
 async def _unforeseen(_: Request, error: Exception) -> Response:
     log.error("unforeseen", exc_info=error)
-    return error_response(InternalError("something unforeseen went wrong; the server's log has the traceback"))
+    return error_response(InternalError(UNFORESEEN))

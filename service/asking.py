@@ -61,12 +61,13 @@ class Command(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Candidates for the pool. labels: those that are known."""
+    """Candidates for the pool. labels: those that are known. learned: ids that the log holds, beyond first answers."""
 
     ids: list[str]
     inputs: Inputs
     digests: list[bytes]
     labels: list[Label | None]
+    learned: frozenset[str] = frozenset()
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """What is new: not in the pool, not learned, and once. Conflict where the pool has an id with another x."""
@@ -76,7 +77,7 @@ class Offer:
             known = candidate.digest if candidate else self.digests[new[given]] if given in new else None
             if known is not None and known != digest:
                 raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
-            if known is None and model.answers.number_of(given) is None:
+            if known is None and given not in self.learned and model.answers.number_of(given) is None:
                 new[given] = index
         size = len(model.pool)
         kept, leaving = model.pool.room_for(list(new), now_ms)
@@ -136,6 +137,7 @@ class Ask:
                 "expires_ms": now_ms + self.lease_ms,
                 "reason": choice.reason,
                 "score": choice.score,
+                "length_ms": self.lease_ms,
             }
             for choice in choices
         ]
@@ -176,15 +178,15 @@ class Peek:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """A heartbeat: the lease lasts lease_ms from now, or as long as it was given for."""
+    """A heartbeat: the lease lasts lease_ms from now; None: as long as it was given for."""
 
     token: str
-    lease_ms: int
+    lease_ms: int | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """NotFound unless the lease is open."""
-        candidate, _ = open_lease(model, self.token, now_ms)
-        expires_ms = now_ms + self.lease_ms
+        candidate, lease = open_lease(model, self.token, now_ms)
+        expires_ms = now_ms + (lease.length_ms if self.lease_ms is None else self.lease_ms)
         answer = {"id": candidate.id, "lease": self.token, "expires_at": shown_time(expires_ms)}
         return Planned([Renewed(self.token, expires_ms, now_ms)], lambda _: answer)
 
@@ -357,7 +359,8 @@ class LabelBudget:
 
     Wanted is what lies inside the margin, |f(x)| < 1 + delta / 2, with a probability that keeps to the budget, and of
     all predictions the share explore times budget at random. The share inside the margin is that of the predictions so
-    far, the newest SPAN of them above all. A draw is a hash of seed and id: the same example is drawn alike.
+    far, the newest SPAN of them above all. A draw is a hash of seed and id, so the same example is drawn alike; without
+    an id the predictions are counted instead.
     """
 
     SPAN = 1000
@@ -368,18 +371,21 @@ class LabelBudget:
         self.labels = labels
         self.seen = self.PRIOR
         self.inside = self.PRIOR
+        self.nameless = 0
 
-    def wishes(self, keys: Sequence[bytes], doubtful: Sequence[bool]) -> list[Wish]:
-        """For each prediction in order; keys: its id, or what tells its x from others."""
+    def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
+        """For each prediction in order."""
         budget = self.labels.budget
         if budget is None:
             return [Wish(inside, float(inside), ACTIVE if inside else None) for inside in doubtful]
         explored, fade, found = self.labels.explore * budget, 1.0 - 1.0 / self.SPAN, []
-        for key, inside in zip(keys, doubtful, strict=True):
+        for given, inside in zip(ids, doubtful, strict=True):
+            self.nameless += given is None
+            key = f"#{self.nameless}" if given is None else f"@{given}"
             self.seen, self.inside = self.seen * fade + 1.0, self.inside * fade + inside
             chosen = min(1.0, (budget - explored) / ((1.0 - explored) * max(self.inside / self.seen, 1e-9)))
             probability = explored + (1.0 - explored) * chosen if inside else explored
-            draw = hashed(self.seed, key) / 2**64
+            draw = hashed(self.seed, key.encode()) / 2**64
             reason = EXPLORE if draw < explored else ACTIVE if draw < probability else None
             found.append(Wish(reason is not None, probability, reason))
         return found

@@ -13,6 +13,7 @@ from service.errors import Invalid
 from service.labels import check_label, label_key
 from service.parts import AUTO, Configuration, NamedFeatures, Positive, first_problem, shown
 from service.settings import Settings
+from solvers.kernels import NORM_MAX
 from solvers.solver import BOUND_MAX
 
 DIM_SPARSE = 2**20
@@ -236,6 +237,12 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         raise Invalid(f"features.{width} must be at most {settings.dim_max}, got {features.dim}")
     if getattr(configuration.kernel, "gamma", None) == AUTO and warmup == 0:
         raise Invalid('kernel.gamma: "auto" comes from the warm-up of named features, and there is none here')
+    gamma = getattr(configuration.kernel, "gamma", None)
+    if configuration.gamma_max <= 0 or (isinstance(gamma, float) and gamma > configuration.gamma_max):
+        raise Invalid(
+            f"kernel: with named features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
+            f"{configuration.gamma_max:g}, got {gamma}"
+        )
     points_max = configuration.points_max or settings.points_max
     if warmup > points_max:
         raise Invalid(f"features.warmup must be at most points_max = {points_max}, got {warmup}")

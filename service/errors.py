@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+UNFORESEEN = "something unforeseen went wrong; the server's log has the traceback"
+
 
 class ServiceError(Exception):
     """Base of every error that leaves the server; `body` is its one shape on the wire."""

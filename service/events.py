@@ -203,7 +203,8 @@ class Learned:
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The event of a payload."""
         inputs, contents = read_inputs(facts, arrays), _sixteens(arrays["contents"])
-        return cls(facts["first"], facts["ids"], arrays["classes"], inputs, contents, facts["at_ms"], arrays["sources"])
+        sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
+        return cls(facts["first"], facts["ids"], arrays["classes"], inputs, contents, facts["at_ms"], sources)
 
     @property
     def given_ids(self) -> tuple[str, ...]:
@@ -231,7 +232,10 @@ def decode_event(kind: str, payload: bytes) -> ModelEvent:
     facts, arrays = decode(payload, kind)
     if kind not in KINDS:
         raise BadFrame(f"unknown kind of event: {kind!r}")
-    return KINDS[kind].read(facts, arrays)
+    try:
+        return KINDS[kind].read(facts, arrays)
+    except (KeyError, TypeError) as error:
+        raise BadFrame(f"an event of kind {kind!r} of another version: {error!r}") from None
 
 
 def configuration_of(event: ModelEvent) -> Configuration:

@@ -1,7 +1,8 @@
 """A model is a fold over its log: state = fold(apply, log).
 
 `apply` is deterministic and does no I/O, reads no clock and draws from no generator but the solver's own, so the same
-events give the same state to the bit, whether they came one by one, in batches, or again after a crash.
+events give the same state to the bit, whether they came one by one, in batches, or again after a crash. A further epoch
+alone reads: the learned batches before it, which whoever applies it hands over.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 
 from service.answers import Answers
 from service.configuration import read_configuration
-from service.errors import Invalid
 from service.events import (
     ClassAdded,
     Created,
@@ -42,9 +42,9 @@ from service.records import Record
 from service.vocabulary import Reader, Vocabulary
 from solvers.kernels import Kernel
 from solvers.rows import Rows, rows_from_csr
-from solvers.selection import distances, is_wanted, margins
+from solvers.selection import distances, is_wanted
 from solvers.sigmoid import Calibration
-from solvers.solver import Finish, Solver, View
+from solvers.solver import UNBOUNDED, Finish, Solver, View
 
 Array = np.ndarray[Any, Any]
 
@@ -196,8 +196,10 @@ class Model:
 
     @property
     def room(self) -> int:
-        """Examples that may come before points_max is reached."""
-        # What is learned anew in a warm-up is there already.
+        """Examples that may come before points_max is reached, also when the warm-up is learned anew."""
+        warming = self.vocabulary is not None and self.vocabulary.warming
+        if warming and self.solver.room < UNBOUNDED:
+            return self.solver.points_max - self.warm_classes.size
         return self.solver.room
 
     # -- the fold -------------------------------------------------------------------------------------------------
@@ -209,6 +211,9 @@ class Model:
         """
         if position != self.position + 1:
             raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
+        if not isinstance(event, ClassAdded):
+            self.at_ms = max(self.at_ms, event.at_ms)
+            self.pending.expire(self.at_ms)
         outcome = NOTHING
         match event:
             case Created():
@@ -223,9 +228,6 @@ class Model:
                 self.pending.keep(event.predictions)
             case _:
                 self._label(event)
-        if not isinstance(event, ClassAdded):
-            self.at_ms = max(self.at_ms, event.at_ms)
-            self.pending.expire(self.at_ms)
         self.position = position
         return outcome
 
@@ -241,7 +243,7 @@ class Model:
             case Leased():
                 for lease in event.leases:
                     rest = {key: value for key, value in lease.items() if key != "id"}
-                    self.pool.lend(lease["id"], Lease(annotator=event.annotator, **rest))
+                    self.pool.lend(lease["id"], Lease(annotator=event.annotator, **rest), event.at_ms)
                 if event.request_id is not None:
                     tokens = event.again + [lease["token"] for lease in event.leases]
                     self.pool.remember(event.annotator, event.request_id, Asked(event.fingerprint, tokens))
@@ -285,7 +287,7 @@ class Model:
         """By row the predictions that have waited for these very examples' labels."""
         found = {}
         for r, given in enumerate(event.ids):
-            prediction = self.pending.find(given) if given is not None else None
+            prediction = self.pending.find(given, self.at_ms) if given is not None else None
             if prediction is not None:
                 label = self.labels.labels[event.classes[r]]
                 if content_of(prediction.digest, label) == event.contents[r]:
@@ -313,14 +315,7 @@ class Model:
         """Learn a batch; decision values and predicted class numbers of one part of it after another."""
         keys = np.arange(event.first, event.first + len(event.ids))
         if not isinstance(event.inputs, Records):
-            columns = self.solver.learn(event.inputs, event.classes, keys)
-            numbers, _ = predicted(columns, len(self.labels))
-            if self.learned == 0 and numbers.size:
-                # Before the first example of all nothing is known, whatever classes were declared.
-                numbers[0] = UNKNOWN
-                yield np.zeros((1, 0)), numbers[:1]
-                columns, numbers = columns[1:], numbers[1:]
-            yield columns, numbers
+            yield from self._learn_rows(event.inputs, event.classes, keys)
             return
         assert self.vocabulary is not None  # noqa: S101  records are those of named features
         begin = 0
@@ -328,16 +323,25 @@ class Model:
             wanted = self.vocabulary.until_freeze or len(keys)
             end = min(begin + wanted, len(keys))
             records, classes = event.inputs.records[begin:end], event.classes[begin:end]
-            if self.majority == UNKNOWN and self.learned + begin:
-                columns = self.solver.learn(self._encoded(records), classes, keys[begin:end])
-                yield columns, predicted(columns, len(self.labels))[0]
-            else:
+            if self.vocabulary.warming and not len(self.vocabulary):
                 yield np.zeros((end - begin, 0)), self._majorities(classes)
+            else:
+                yield from self._learn_rows(self._encoded(records), classes, keys[begin:end])
             if self.vocabulary.warming:
                 self.warm_classes = np.concatenate((self.warm_classes, classes))
                 if self.vocabulary.observe(records):
                     self._freeze()
             begin = end
+
+    def _learn_rows(self, rows: Rows, classes: Array, keys: Array) -> Iterator[tuple[Array, Array]]:
+        columns = self.solver.learn(rows, classes, keys)
+        numbers, _ = predicted(columns, len(self.labels))
+        begin = 0
+        if keys.size and keys[0] == 1:
+            # Before the first example of all nothing is known, whatever classes were declared.
+            yield np.zeros((1, 0)), np.full(1, UNKNOWN, np.int32)
+            begin = 1
+        yield columns[begin:], numbers[begin:]
 
     @property
     def majority(self) -> int:
@@ -366,7 +370,7 @@ class Model:
         vocabulary = self.vocabulary
         assert vocabulary is not None  # noqa: S101
         csr = vocabulary.freeze()
-        self.gamma = vocabulary.gamma(self.configuration.kernel.type)
+        self.gamma = min(vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
         self.solver = self._new_solver()
         rows = rows_from_csr(*csr, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
         self.solver.learn(rows, self.warm_classes, np.arange(1, self.warm_classes.size + 1))
@@ -388,7 +392,10 @@ class Model:
                 keys = np.arange(event.first, event.first + len(event.ids))
                 inputs = event.inputs
                 rows = self._encoded(inputs.records) if isinstance(inputs, Records) else inputs
-                self.solver.learn(rows, event.classes, keys, again=True)
+                # What was dropped before comes back as long as there is room.
+                held = np.isin(keys, self.solver.keys())
+                fits = np.flatnonzero(held | (np.cumsum(~held) <= self.solver.room))
+                self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
         return self.solver.finish()
 
     def _remember(self, forgotten: Sequence[tuple[int, str]]) -> None:
@@ -420,8 +427,8 @@ class Model:
             examples=self.learned,
         )
 
-    def describe(self) -> dict[str, Any]:
-        """The model in figures."""
+    def describe(self, now_ms: int = 0) -> dict[str, Any]:
+        """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later."""
         certificate = self.solver.certificate()
         figures = {
             "model": self.name,
@@ -434,7 +441,7 @@ class Model:
             "duality_gap": certificate["gap"],
             "certificate": certificate,
             "metrics": self.metrics.figures(self.labels.labels),
-            "pool": self.pool.figures(self.at_ms),
+            "pool": self.pool.figures(max(now_ms, self.at_ms)),
             "pending": len(self.pending),
             "memory_bytes": self.solver.memory_bytes(),
         }
@@ -452,62 +459,6 @@ class Model:
     def gamma_used(self) -> float | None:
         """The kernel's gamma, whether it was given or found; None for a linear kernel."""
         return None if self.configuration.kernel.type == "linear" else float(self.solver.kernel.gamma)
-
-    def explain(self, inputs: Inputs, most: int) -> list[list[dict[str, Any]]]:
-        """For each row the support vectors that carry the predicted class's score, by size of what they add to it.
-
-        Invalid for a solver without support vectors.
-        """
-        published = self.published()
-        decided = published.decide(inputs)
-        found: list[list[dict[str, Any]]] = []
-        for r, number in enumerate(decided.numbers.tolist()):
-            if decided.columns.shape[1] == 0:
-                found.append([])
-                continue
-            rows = published.rows(inputs).take(np.array([r]))
-            contributions = self.solver.contributions(rows)
-            if contributions is None:
-                raise Invalid(f"solver {self.configuration.solver} keeps no support vectors to explain a score with")
-            if decided.columns.shape[1] == 1:
-                parts = contributions.parts[0] if number == 1 else 0.0 - contributions.parts[0]
-            else:
-                parts = contributions.parts[number]
-            largest = np.argsort(-np.abs(parts), kind="stable")[:most]
-            found.append(
-                [
-                    {
-                        "id": self.id_of(int(contributions.keys[s])),
-                        "label": self.labels.labels[contributions.classes[s]],
-                        "contribution": float(parts[s]),
-                    }
-                    for s in largest[parts[largest] != 0]
-                ]
-            )
-        return found
-
-    def suspects(self, most: int) -> list[dict[str, Any]]:
-        """The points that contradict their label most, or that the ramp set aside, as likely errors of the label.
-
-        margin: y f(x), negative where the prediction is another label. Invalid for a solver without points.
-        """
-        held = self.solver.point_scores()
-        if held is None:
-            raise Invalid(f"solver {self.configuration.solver} keeps no examples")
-        numbers, _ = predicted(held.scores, len(self.labels))
-        found = margins(held.scores, held.classes)
-        wanted = np.flatnonzero((found < 0) | held.aside)
-        wanted = wanted[np.argsort(found[wanted], kind="stable")][:most]
-        return [
-            {
-                "id": self.id_of(int(held.keys[s])),
-                "label": self.labels.labels[held.classes[s]],
-                "prediction": self.labels.labels[numbers[s]],
-                "margin": float(found[s]),
-                "reason": "set aside" if held.aside[s] else "contradicts",
-            }
-            for s in wanted.tolist()
-        ]
 
     # -- state ----------------------------------------------------------------------------------------------------
 

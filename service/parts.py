@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,8 +21,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from service.labels import Label, label_key, score_name
+from service.records import CLIP, FIELDS_MAX
 from solvers.catalogue import make_solver
-from solvers.kernels import Kernel, make_kernel
+from solvers.kernels import NORM_MAX, Kernel, make_kernel
 from solvers.solver import BOUND_MAX, Solver
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -159,6 +161,16 @@ class Configuration(Part):
     def parameters(self) -> dict[str, Any]:
         """The solver's own parameters."""
         return {name: getattr(self, name) for name in type(self).model_fields if name not in self.SHARED}
+
+    @property
+    def gamma_max(self) -> float:
+        """The largest gamma with which no named x has too large a kernel value; only a polynomial has one."""
+        kernel, features = self.kernel, self.features
+        if not isinstance(kernel, PolynomialKernel) or not isinstance(features, NamedFeatures):
+            return math.inf
+        square_max = CLIP**2 * min(features.columns_max, FIELDS_MAX)  # of a row
+        # Half of the limit leaves room for rounding.
+        return float(((NORM_MAX / 2) ** (1.0 / kernel.degree) - kernel.coef0) / square_max)
 
     def weight_of(self, label: Label) -> float:
         """The class's factor of C."""

@@ -56,9 +56,13 @@ class Pending:
         while len(self._by_id) > self.most:
             self._by_id.popitem(last=False)
 
-    def find(self, given: str) -> Prediction | None:
-        """The prediction of an id."""
-        return self._by_id.get(given)
+    def find(self, given: str, now_ms: int) -> Prediction | None:
+        """The prediction of an id, unless it is too old."""
+        prediction = self._by_id.get(given)
+        return None if prediction is None or self._expired(prediction, now_ms) else prediction
+
+    def _expired(self, prediction: Prediction, now_ms: int) -> bool:
+        return prediction.at_ms < now_ms - self.age_ms
 
     def pop(self, given: str) -> Prediction | None:
         """The same; it is no longer pending."""
@@ -68,7 +72,7 @@ class Pending:
         """Drop what is older than age_ms."""
         while self._by_id:
             oldest = next(iter(self._by_id.values()))
-            if oldest.at_ms >= now_ms - self.age_ms:
+            if not self._expired(oldest, now_ms):
                 break
             self._by_id.popitem(last=False)
 

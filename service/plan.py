@@ -218,12 +218,14 @@ class _Taking:
             raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
         assert batch is not None  # noqa: S101  a content is that of an x
         _check_free(self.model, given, index)
-        source = candidate.source if candidate else prediction.source if prediction else 0
+        # A prediction of another x under this id is none of this example.
+        meant = prediction is not None and content == content_of(prediction.digest, label)
+        source = candidate.source if candidate else prediction.source if prediction and meant else 0
         return self._add(index, _Example(given, batch, row or 0, label, content, source))
 
     def _prediction(self, given: str) -> Prediction | None:
         """The prediction that waits for this label once those about to be logged are (Pending.keep)."""
-        kept, coming = self.model.pending.find(given), self.waiting.get(given)
+        kept, coming = self.model.pending.find(given, self.at_ms), self.waiting.get(given)
         return coming if kept is None or (coming is not None and coming.digest != kept.digest) else kept
 
     def _label_of_lease(

@@ -19,7 +19,8 @@ from service.labels import Label, label_key
 Array = np.ndarray[Any, Any]
 
 REQUESTS_KEPT = 1_000  # requests for labels whose answer is known again
-LEASES_KEPT = 100  # of one candidate, the newest; an older one is unknown
+LEASES_KEPT = 100  # of one candidate, those that have ended; an older one is unknown
+SKIPPED_KEPT = 1_000  # annotators who have skipped one candidate
 EXPLORE = "explore"
 RANDOM = "random"
 
@@ -33,6 +34,7 @@ class Lease:
     expires_ms: int
     reason: str
     score: float | None
+    length_ms: int
     closed: bool = False
 
     def open_at(self, now_ms: int) -> bool:
@@ -162,14 +164,15 @@ class Pool:
         kept = set(staying)
         self._by_id.update((c.id, c) for c in candidates if c.id in kept)
 
-    def lend(self, given: str, lease: Lease) -> None:
-        """Lease a candidate."""
+    def lend(self, given: str, lease: Lease, now_ms: int) -> None:
+        """Lease a candidate. Of its leases that have ended the newest are kept."""
         candidate = self._by_id[given]
         candidate.leases.append(lease)
         self._by_token[lease.token] = given
-        for old in candidate.leases[:-LEASES_KEPT]:
+        ended = [old for old in candidate.leases if not old.open_at(now_ms)]
+        for old in ended[: max(0, len(ended) - LEASES_KEPT)]:
             del self._by_token[old.token]
-        del candidate.leases[:-LEASES_KEPT]
+            candidate.leases.remove(old)
 
     def remember(self, annotator: str, request_id: str, asked: Asked) -> None:
         """Keep a request's answer, so that it is known again."""
@@ -184,6 +187,7 @@ class Pool:
         candidate.skipped_by_all |= for_all
         if not for_all and lease.annotator not in candidate.skipped_by:
             candidate.skipped_by.append(lease.annotator)
+            del candidate.skipped_by[:-SKIPPED_KEPT]
 
     def release(self, token: str) -> None:
         """Close a lease."""

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 Record: TypeAlias = dict[str, float | int | str | bool]
 
 FIELDS_MAX = 1000
+CLIP = 5.0  # the largest value that a number of a record comes to (service/vocabulary.py)
 NAME_CHARS_MAX = 200
 TEXT_CHARS_MAX = 1000
 NUMBER_MAX = 1e100  # squares of such numbers, and sums of squares, are finite

@@ -48,9 +48,9 @@ class Registry:
         for name in await self._run(self._store.models):
             try:
                 model = await self._run(self._load, name)
-            except (ServiceError, Damaged, BadFrame, ValueError) as error:
+            except Exception as error:  # one bad model must not keep the others from being served
                 log.exception("model %s cannot be loaded", name)
-                self._broken[name] = str(error)
+                self._broken[name] = str(error) or type(error).__name__
             else:
                 self._workers[name] = Worker(model, self._store, self.settings, self._executor)
         self.ready = True

@@ -27,12 +27,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from service.records import Record, pack_records, unpack_records
+from service.records import CLIP, Record, pack_records, unpack_records
 
 Array = np.ndarray[Any, Any]
 CSR: TypeAlias = tuple[Array, Array, Array]
 
-CLIP = 5.0
 STAGE_MIN = 16
 NAMES_SHOWN = 100
 FLAT = 1e-15  # a deviation below this part of the values is rounding

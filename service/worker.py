@@ -12,15 +12,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from service.answers import Answer
-from service.asking import Command, LabelBudget, Wish
-from service.errors import Conflict, QueueFull, ServiceError, StoreUnavailable, Unavailable
+from service.asking import Command, LabelBudget, Offer, Wish
+from service.errors import UNFORESEEN, Conflict, InternalError, QueueFull, ServiceError, StoreUnavailable, Unavailable
 from service.events import Finished, Learned, ModelEvent, Predicted, decode_event
 from service.labels import Label
 from service.metrics import UNKNOWN
@@ -107,7 +107,7 @@ class Worker:
         self._keep_snapshot = True
         self._failed: str | None = None
         self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
-        self._snapshot_learned = model.learned
+        self._snapshot_learned, self._snapshot_position = model.learned, model.position
         self._snapshot: Future[None] | None = None  # the one being written
         self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
 
@@ -145,18 +145,13 @@ class Worker:
                 self._wake.set()
             self._predicted.extend(predictions)
 
-    @property
-    def needs_keys(self) -> bool:
-        """Whether `wishes` reads its keys."""
-        return self.model.configuration.labels.budget is not None
-
-    def wishes(self, keys: Sequence[bytes], doubtful: Sequence[bool]) -> list[Wish]:
+    def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
         """Whose labels are wanted of these predictions."""
-        return self._budget.wishes(keys, doubtful)
+        return self._budget.wishes(ids, doubtful)
 
     async def describe(self) -> dict[str, Any]:
         """The model in figures, as of after what is under way."""
-        figures: dict[str, Any] = await self.read(Model.describe)
+        figures: dict[str, Any] = await self.read(lambda model: model.describe(self._now_ms()))
         return figures
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
@@ -229,6 +224,8 @@ class Worker:
             except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
                 self._fail([*(future for _, future in questions), *(job.future for job in jobs)], error)
                 continue
+            if self._predicted:
+                self._write_at = loop.time() + self._settings.pending_flush_s
             _settle_all([future for _, future in questions], answers)
             _settle_all([job.future for job in jobs], outcomes)
         # None may outlive the worker: the name could belong to another model by the time it is kept.
@@ -254,6 +251,9 @@ class Worker:
                 found.append(question(self.model))
             except ServiceError as error:
                 found.append(error)
+            except Exception:  # nothing has changed: the model goes on
+                log.exception("a question to model %s", self.model.name)
+                found.append(InternalError(UNFORESEEN))
         return found
 
     def _take(self) -> list[_Job]:
@@ -279,6 +279,7 @@ class Worker:
         _settle_all(futures, [stopped] * len(futures))
         self._jobs.clear()
         self._questions.clear()
+        self._predicted.clear()
         self._waiting_examples = 0
 
     # -- the work, on a thread of the executor --------------------------------------------------------------------
@@ -308,24 +309,41 @@ class Worker:
     def _wait_again(self, waiting: list[Prediction]) -> None:
         """Keep what the store did not take for the next time; at the end there is none."""
         if not self._stopping:
-            self._predicted.extendleft(p for p in reversed(waiting) if self.model.pending.find(p.id) is not p)
+            now_ms = self._now_ms()
+            again = [p for p in waiting if self.model.pending.find(p.id, now_ms) is not p]
+            room = (self._predicted.maxlen or 0) - len(self._predicted)
+            self._predicted.extendleft(reversed(again[max(0, len(again) - room) :]))
 
     def _learn(self, requests: list[LearnRequest], kept: list[ModelEvent]) -> list[LearnAnswer | ServiceError]:
         waiting = {p.id: p for event in kept if isinstance(event, Predicted) for p in event.predictions}
         classes_max = self._settings.classes_max
-        plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting)
+        with self._going_on():
+            plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting)
         first_new = self.model.learned + 1
         outcomes = self._commit([*kept, *plan.events])
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
         scores = np.concatenate([o.scores for o in outcomes] or [np.zeros(0)]).tolist()
-        self._snapshot_when_due()
         return [self._answer(fates, first_new, predictions, scores) for fates in plan.fates]
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """Whatever goes wrong before anything is written is an answer, and the model goes on."""
+        try:
+            yield
+        except (ServiceError, Damaged):
+            raise
+        except Exception as error:
+            log.exception("a request to model %s", self.model.name)
+            raise InternalError(UNFORESEEN) from error
 
     def _execute(self, command: Command, kept: list[ModelEvent]) -> dict[str, Any]:
         # Predictions come first, for they came first; a command that is refused leaves them in the log.
         if kept:
             self._commit(kept)
-        planned = command.plan(self.model, self._now_ms())
+        if isinstance(command, Offer):
+            command = replace(command, learned=frozenset(self._find_forgotten(command.ids)))
+        with self._going_on():
+            planned = command.plan(self.model, self._now_ms())
         self._commit(planned.events)
         return {"model": self.model.name, "position": self.model.position, **planned.answer(self.model)}
 
@@ -358,6 +376,8 @@ class Worker:
     def _finish(self, epochs: int, kept: list[ModelEvent]) -> dict[str, Any]:
         if epochs and next(self._store.read(self.model.name, 0))[0] != 1:
             raise Conflict(f"the log of model {self.model.name} is trimmed: there is no whole epoch to learn again")
+        if epochs:  # what cannot be read must show before the event is written
+            deque(learned_before(self._store, self.model.name, self.model.position + 1), maxlen=0)
         finish = self._commit([*kept, Finished(self._now_ms(), epochs)])[-1].finish or Finish(0, converged=True)
         self._snapshot_when_due(at_once=True)  # a recovery need not run the finishing step again
         figures = self.model.describe()
@@ -383,10 +403,14 @@ class Worker:
             self._unresolved = False
         outcomes = [self._apply(model.position + 1, event) for event in events]
         self.published = model.published()
+        self._snapshot_when_due()
         return outcomes
 
     def _apply(self, position: int, event: ModelEvent) -> Outcome:
-        return self.model.apply(position, event, lambda: learned_before(self._store, self.model.name, position))
+        try:
+            return self.model.apply(position, event, lambda: learned_before(self._store, self.model.name, position))
+        except (ServiceError, Damaged) as error:  # no refusal: what is in the log is half applied
+            raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
 
     def _now_ms(self) -> int:
         """The time, milliseconds since 1970; in a log it never falls, whatever the clock does."""
@@ -422,9 +446,11 @@ class Worker:
         return found
 
     def _snapshot_when_due(self, *, at_once: bool = False) -> None:
-        due = self.model.learned - self._snapshot_learned >= self._settings.snapshot_examples
+        examples = self.model.learned - self._snapshot_learned
+        events = self.model.position - self._snapshot_position
+        due = max(examples, events) >= self._settings.snapshot_examples
         if (due or at_once) and (self._snapshot is None or self._snapshot.done()):
-            self._snapshot_learned = self.model.learned
+            self._snapshot_learned, self._snapshot_position = self.model.learned, self.model.position
             # Taken here, between two micro-batches; written beside the next ones.
             self._snapshot = self._executor.submit(self._write_snapshot, self.model.position, self.model.snapshot())
 

@@ -186,9 +186,10 @@ class Solver(ABC):
             raise ValueError(f"classes must be from 0 to {self.classes - 1}, got {classes.min()} to {classes.max()}")
         if keys.shape != classes.shape:
             raise ValueError(f"keys must be one for each of {len(rows)} rows, got {keys.shape}")
-        if len(rows) > self.room:
+        # What is held already, in a further epoch, takes no place.
+        if len(rows) > self.room and (coming := int(np.isin(keys, self.keys(), invert=True).sum())) > self.room:
             raise PointsFull(
-                f"holds {self.live} points of at most {self.points_max}; {len(rows)} more examples may not fit"
+                f"holds {self.live} points of at most {self.points_max}; {coming} more examples may not fit"
             )
 
     @abstractmethod

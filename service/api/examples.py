@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from contextlib import suppress
@@ -16,6 +17,7 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from service import reasons
 from service.access import DEFAULT, check_examples, require
 from service.api.wire import body_of, decided_soon, is_named, read_json, read_optional, registry_of
 from service.asking import Wish
@@ -39,7 +41,7 @@ from service.examples import (
 from service.inputs import Inputs, x_digests
 from service.labels import check_label
 from service.metrics import UNKNOWN
-from service.model import Decided, Model
+from service.model import Decided
 from service.parts import Configuration
 from service.pending import Prediction
 from service.plan import LearnRequest
@@ -49,6 +51,7 @@ from service.worker import Worker
 
 EXPLAINED_MAX = 1_000
 EPOCHS_MAX = 100
+KEPT_INLINE_MAX = 100  # predictions that the event loop itself makes ready to wait
 
 
 @with_config(STRICT)
@@ -96,16 +99,17 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     examples = parse_learn(body, settings.batch_examples_max, named=is_named(template))
     check_examples(request, examples)
     require(request, "admin")
-    return await _learn(await _create_default(registry, examples), examples, settings)
+    worker = await _create_default(registry, examples, named=is_named(template))
+    return await _learn(worker, examples, settings)
 
 
-async def _create_default(registry: Registry, examples: list[LabelledExample]) -> Worker:
+async def _create_default(registry: Registry, examples: list[LabelledExample], *, named: bool) -> Worker:
     xs = [example["x"] for example in examples if "x" in example]
     if len(xs) < len(examples):
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
     first = xs[0]
     dense = isinstance(first, list)
-    gamma = 1.0 if "indices" not in first and not dense else mean_scale(xs)
+    gamma = 1.0 if named else mean_scale(xs)
     configuration = default_configuration(
         registry.settings.default_model, dense, len(first) if dense else 0, gamma, registry.settings
     )
@@ -205,14 +209,14 @@ async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: i
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
     inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
-    published = worker.published
+    if explain:
+        published, decided, because = await worker.read(partial(reasons.explain, inputs=inputs, most=explain))
+    else:
+        published, because = worker.published, None
+        decided = await decided_soon(published, inputs, published.decide)
     worker.predictions_served += len(inputs)
-    decided = await decided_soon(published, inputs, published.decide)
-    doubtful = published.doubtful(decided.columns).tolist()
-    xs = x_digests(inputs) if any(given is not None for given in ids) or worker.needs_keys else [b""] * len(ids)
-    wishes = worker.wishes([given.encode() if given else x for given, x in zip(ids, xs, strict=True)], doubtful)
-    await _keep(worker, inputs, ids, xs, decided, wishes)
-    because = await worker.read(partial(Model.explain, inputs=inputs, most=explain)) if explain else None
+    wishes = worker.wishes(ids, published.doubtful(decided.columns).tolist())
+    await _keep(worker, inputs, ids, decided, wishes)
     numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
     results = []
     for r, (given, scores) in enumerate(zip(ids, published.scores(decided), strict=True)):
@@ -229,31 +233,35 @@ async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: i
     return JSON({"model": worker.model.name, "position": published.position, "results": results})
 
 
-async def _keep(
-    worker: Worker,
+async def _keep(worker: Worker, inputs: Inputs, ids: list[str | None], decided: Decided, wishes: list[Wish]) -> None:
+    """Let the predictions that have an id wait for their labels."""
+    named = [r for r, given in enumerate(ids) if given is not None]
+    if not named or not worker.model.configuration.labels.pending_max:
+        return
+    work = partial(_predictions, worker.model.configuration, inputs, ids, named, decided, wishes)
+    await worker.keep(work() if len(named) <= KEPT_INLINE_MAX else await asyncio.to_thread(work))
+
+
+def _predictions(
+    configuration: Configuration,
     inputs: Inputs,
     ids: list[str | None],
-    xs: list[bytes],
+    named: list[int],
     decided: Decided,
     wishes: list[Wish],
-) -> None:
-    """Let the predictions that have an id wait for their labels."""
-    if not worker.model.configuration.labels.pending_max:
-        return
+) -> list[Prediction]:
     now_ms = time.time_ns() // 1_000_000
-    budgeted = worker.model.configuration.labels.budget is not None
-    predictions = [
+    budgeted = configuration.labels.budget is not None
+    digests_of = x_digests(inputs)
+    return [
         Prediction(
-            id=given,
+            id=ids[r] or "",
             x=inputs.take(np.array([r])),
-            digest=xs[r],
+            digest=digests_of[r],
             columns=decided.columns[r].copy(),
             number=int(decided.numbers[r]),
             source=wishes[r].source if budgeted else 0,
             at_ms=now_ms,
         )
-        for r, given in enumerate(ids)
-        if given is not None
+        for r in named
     ]
-    if predictions:
-        await worker.keep(predictions)

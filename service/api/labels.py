@@ -13,7 +13,8 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.api.wire import body_of, decided_soon, is_named, read_json, read_optional, registry_of
+from service import reasons
+from service.api.wire import body_of, decided_soon, is_named, read_body, read_json, read_optional, registry_of
 from service.asking import Ask, Offer, Peek, Release, Renew, Skip, rank
 from service.edge import JSON
 from service.errors import Invalid
@@ -30,15 +31,16 @@ from service.examples import (
 )
 from service.inputs import x_digests
 from service.labels import Label, check_label, label_key
-from service.model import Model, Published
+from service.model import Published
 from solvers.selection import ACTIVE, GRADIENT
 
 LEASE_S = 600.0
 LEASE_S_MAX = 30 * 86_400.0
+SEARCHED_MAX = 10_000
 SEARCHED = 1_000  # candidates that a question looks at unless it says otherwise
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-LeaseTime = Annotated[float, Field(gt=0, le=LEASE_S_MAX)]
+LeaseTime = Annotated[float, Field(ge=0.001, le=LEASE_S_MAX)]
 
 
 @with_config(STRICT)
@@ -46,11 +48,11 @@ class AskBody(TypedDict):
     """A request for labels: how many, for whom, chosen how, for how long; a request_id is answered once."""
 
     n: NotRequired[Annotated[int, Field(ge=1)]]
-    annotator: NotRequired[Name]
+    annotator: Name
     strategy: NotRequired[Strategy]
     lease_s: NotRequired[LeaseTime]
     request_id: NotRequired[Name | None]
-    search: NotRequired[Annotated[int, Field(ge=1)]]
+    search: NotRequired[Annotated[int, Field(ge=1, le=SEARCHED_MAX)]]
 
 
 @with_config(STRICT)
@@ -99,14 +101,14 @@ async def ask(model: str, request: Request) -> Response:
     """Lease the candidates whose labels are worth most; an annotator's open leases come first."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, ASK, registry.settings.body_bytes_max)
+    body = await read_body(request, ASK, registry.settings.body_bytes_max)
     most = registry.settings.queries_max
     n = body.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
     command = Ask(
         n=n,
-        annotator=body.get("annotator", "anonymous"),
+        annotator=body["annotator"],
         strategy=body.get("strategy", ACTIVE),
         lease_ms=round(1000 * body.get("lease_s", LEASE_S)),
         request_id=body.get("request_id"),
@@ -132,7 +134,8 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_optional(request, HEARTBEAT, registry.settings.body_bytes_max)
-    return JSON(await worker.command(Renew(lease, round(1000 * body.get("lease_s", LEASE_S)))))
+    lease_s = body.get("lease_s")
+    return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
 
 
 @router.post("/models/{model}/queries/{lease}/release", tags=["labels"])
@@ -180,5 +183,5 @@ def _classes_of(published: Published, labels: list[Label | None]) -> np.ndarray[
 async def suspects(model: str, request: Request, n: Annotated[int, Query(ge=1, le=10_000)] = 10) -> Response:
     """The stored examples that contradict their label most, or that the ramp set aside."""
     worker = registry_of(request).get(model)
-    found = await worker.read(partial(Model.suspects, most=n))
+    found = await worker.read(partial(reasons.suspects, most=n))
     return JSON({"model": model, "position": worker.published.position, "suspects": found})

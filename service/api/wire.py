@@ -47,6 +47,11 @@ async def read_optional(request: Request, adapter: TypeAdapter[Any], bytes_max: 
     """A small JSON body, {} where there is none. Invalid says what is wrong with it."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return {}
+    return await read_body(request, adapter, bytes_max)
+
+
+async def read_body(request: Request, adapter: TypeAdapter[Any], bytes_max: int) -> Any:
+    """A small JSON body. Invalid says what is wrong with it."""
     body = await read_json(request, bytes_max)
     try:
         return adapter.validate_json(body)

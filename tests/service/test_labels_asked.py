@@ -5,7 +5,7 @@ import random
 import time
 
 import pytest
-from asking import AskedModel, example, refusal
+from asking import BASE, AskedModel, example, refusal
 
 
 def offered(model, xs, **more):
@@ -262,7 +262,7 @@ def test_the_strategies_ask_for_what_they_say(ask):
     drawn = asked(model, "c", n=20, strategy="random")
     assert {q["reason"] for q in drawn} == {"random"}
     assert max(q["score"] for q in drawn) > 0.9
-    refusal(model.ask("POST", f"{model.path}/queries", json={"strategy": "best"}), 422, "invalid")
+    refusal(model.ask("POST", f"{model.path}/queries", json={"annotator": "a", "strategy": "best"}), 422, "invalid")
 
 
 def test_a_share_of_the_questions_is_drawn_at_random_and_counted_apart(ask):
@@ -454,3 +454,116 @@ def test_finishing_may_go_over_the_log_again(ask):
 def test_scores_that_tell_nothing_apart_are_still_numbers(model):
     offered(model, [[math.pi * k, 0.0] for k in range(10)])
     assert all(math.isfinite(q["score"]) for q in asked(model, n=10))
+
+
+# -- what once stopped a model, or was wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["smo", "full", "lasvm", "exact", "tracking-cached", "ogd"])
+def test_a_further_epoch_over_what_is_held_needs_no_room(ask, solver):
+    body = {key: value for key, value in BASE.items() if key != "C"} | {"solver": solver, "points_max": 30}
+    assert ask("PUT", f"/models/epoch-{solver}", json=body).status_code == 201
+    model = AskedModel(ask, f"epoch-{solver}")
+    rng = random.Random(1)
+    model.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], k % 2) for k in range(20)))
+    answer = ask("POST", f"{model.path}/finish", json={"epochs": 2})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["points"] <= 30
+
+
+def named_model(ask, name, **changes):
+    body = {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 20}, "C": 1}
+    answer = ask("PUT", f"/models/{name}", json=body | changes)
+    assert answer.status_code == 201, answer.text
+    return AskedModel(ask, name)
+
+
+def test_a_warm_up_in_a_small_model_is_refused_when_it_is_full_and_goes_on(ask):
+    model = named_model(ask, "small", points_max=20)
+    records = [example({"a": k / 10, "b": str(k % 3)}, k % 2) for k in range(40)]
+    model.learn(*records[:10])
+    refusal(model.try_learn(*records[10:30]), 507, "model_full")
+    model.learn(*records[10:20])
+    assert model.figures()["examples"] == 20
+    assert model.predict({"a": 1.0})[0]["prediction"] in (0, 1)
+
+
+def test_a_named_record_never_has_too_large_a_kernel_value(ask):
+    body = {"features": {"type": "named", "warmup": 2}, "kernel": {"type": "polynomial", "gamma": 1e13, "degree": 3}}
+    assert "gamma at most" in refusal(ask("PUT", "/models/steep", json=body), 422, "invalid")["message"]
+    model = named_model(
+        ask, "wide", kernel={"type": "polynomial", "gamma": "auto", "degree": 16}, labels={"explore": 0}
+    )
+    model.learn(*(example({"a": "v"} if k == 3 else {}, k % 2) for k in range(20)))
+    wild = {f"n{k}": 1e100 for k in range(900)}
+    model.learn(example(wild, 1))
+    assert model.ask("POST", f"{model.path}/pool", json={"examples": [{"id": "w", "x": wild}]}).status_code == 200
+    assert asked(model)[0]["x"] == wild
+    assert math.isfinite(model.predict(wild)[0]["scores"]["1"])
+
+
+def test_without_a_warm_up_named_examples_are_learned_from_the_first(ask):
+    kernel = {"type": "rbf", "gamma": 1.0}
+    model = named_model(ask, "cold", features={"type": "named", "warmup": 0}, kernel=kernel, classes=["p", "q"])
+    results = model.learn(*(example({"a": float(k % 2)}, "pq"[k % 2]) for k in range(50)))
+    assert results[0]["prediction"] is None
+    assert model.figures()["points"] > 1
+    assert [r["prediction"] for r in model.predict({"a": 0.0}, {"a": 1.0})] == ["p", "q"]
+
+
+def test_the_newest_x_of_an_id_is_the_one_that_its_label_is_for(ask):
+    model = taught(ask)
+    for x in ([1, 1], [2, 2]):
+        model.ask("POST", f"{model.path}/predict", json={"id": "k", "x": x})
+        time.sleep(1.3)  # the first one is written meanwhile
+    label(model, {"id": "k", "y": "right"})
+    assert label(model, {"id": "k", "x": [2, 2], "y": "right"}).json()["results"][0]["score"] is not None
+    refusal(label(model, {"id": "k", "x": [1, 1], "y": "right"}), 409, "conflict")
+
+
+def test_a_prediction_is_too_old_also_where_nothing_else_happens(ask):
+    model = ask.new_model(labels={"pending_s": 0.3})
+    model.ask("POST", f"{model.path}/predict", json={"id": "k", "x": [1, 1]})
+    time.sleep(1.5)
+    refusal(label(model, {"id": "k", "y": 1}), 404, "not_found")
+
+
+def test_a_refused_prediction_does_not_wait_for_its_label(ask):
+    body = {"solver": "fogd", "kernel": {"type": "rbf", "gamma": 1.0}, "features": {"type": "dense", "dim": 2}}
+    ask("PUT", "/models/unexplained", json=body)
+    model = AskedModel(ask, "unexplained")
+    model.learn(example([0, 1], "a"), example([1, 0], "b"))
+    answer = ask("POST", f"{model.path}/predict", json={"id": "k", "x": [1, 1], "explain": 2})
+    refusal(answer, 422, "invalid")
+    refusal(label(model, {"id": "k", "y": "a"}), 404, "not_found")
+
+
+def test_an_open_lease_is_known_however_many_others_came_and_went(ask):
+    model = ask.new_model(labels={"overlap": 2})
+    offered(model, [[0, 0]])
+    (held,) = asked(model, "ann")
+    for _ in range(105):
+        (given,) = asked(model, "bob")
+        model.ask("POST", f"{model.path}/queries/{given['lease']}/release")
+    assert label(model, {"id": "c0", "y": 1, "lease": held["lease"]}).status_code == 200
+
+
+def test_a_heartbeat_without_a_body_lasts_as_long_as_the_lease_was_given_for(model):
+    offered(model, LINE)
+    (question,) = asked(model, lease_s=3600)
+    answer = model.ask("POST", f"{model.path}/queries/{question['lease']}/heartbeat").json()
+    assert answer["expires_at"] >= question["expires_at"]
+
+
+def test_many_named_examples_are_explained_at_once(ask):
+    model = named_model(ask, "explained")
+    model.learn(*(example({"a": k / 10, "b": str(k % 3)}, k % 2) for k in range(40)))
+    body = {"examples": [{"x": {"a": k / 7}} for k in range(500)], "explain": 2}
+    results = model.ask("POST", f"{model.path}/predict", json=body).json()["results"]
+    assert len(results) == 500
+    assert all(len(r["support_vectors"]) == 2 for r in results)
+
+
+def test_who_asks_must_say_his_name(model):
+    error = refusal(model.ask("POST", f"{model.path}/queries", json={"n": 1}), 422, "invalid")
+    assert "annotator" in error["message"]

@@ -5,13 +5,17 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from service.asking import Ask, Offer, Renew
 from service.configuration import parse_configuration
-from service.errors import Conflict, QueueFull, StoreUnavailable, Unavailable
+from service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from service.events import ClassAdded, Created
 from service.examples import digests, to_rows
+from service.inputs import x_digests
 from service.model import Model
+from service.pending import Prediction
 from service.plan import LearnRequest
 from service.registry import load_model
 from service.settings import Settings
@@ -325,5 +329,83 @@ def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_reading(stor
         answer = await worker.learn(request(*examples))
         assert all(r.duplicate for r in answer.results)
         assert len(readings) <= 3  # the two classes part the 40 into as many events
+
+    run(store, scenario)
+
+
+def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(store):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        position, digest = worker.model.position, worker.model.digest()
+        whole, store.read = store.read, broken_read
+        with pytest.raises(StoreUnavailable):
+            await worker.finish(epochs=1)
+        store.read = whole
+        assert worker.model.position == position
+        assert worker.model.digest() == digest
+        await worker.learn(request(("c", [2.0, 2.0], "p")))
+        await worker.finish(epochs=1)
+        assert load_model(store, "m", **SIZES).digest() == worker.model.digest()
+
+    def broken_read(*_):
+        yield from ()
+        raise StoreUnavailable("the disk cannot be read")
+
+    run(store, scenario)
+
+
+def waiting_prediction(model, given):
+    inputs = to_rows([[0.5, 0.5]], model.configuration)
+    return Prediction(given, inputs, x_digests(inputs)[0], np.zeros(0), -1, 0, 0)
+
+
+def test_while_the_store_is_down_what_waits_is_tried_now_and_then(store):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        store.failures = ["before"] * 1000
+        before = store.appends
+        await worker.keep([waiting_prediction(worker.model, "k")])
+        await asyncio.sleep(1.0)
+        assert 2 <= store.appends - before <= 7
+        store.failures = []
+        await asyncio.sleep(0.5)
+        assert len(worker.model.pending) == 1
+
+    run(store, scenario, pending_flush_s=0.2)
+
+
+def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(store):
+    def wrong(model):
+        raise ZeroDivisionError(model.name)
+
+    async def scenario(worker):
+        with pytest.raises(InternalError):
+            await worker.read(wrong)
+        await worker.learn(request(A, B))
+        assert worker.model.learned == 2
+
+    run(store, scenario)
+
+
+def test_questions_and_leases_are_reason_enough_for_a_snapshot(store):
+    async def scenario(worker):
+        inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
+        await worker.command(Offer(["c"], inputs, x_digests(inputs), [None]))
+        answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
+        for _ in range(20):
+            await worker.command(Renew(answer["queries"][0]["lease"]))
+        await asyncio.sleep(0.2)
+        assert store.snapshots("m")
+
+    run(store, scenario, snapshot_examples=10)
+
+
+def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(store):
+    async def scenario(worker):
+        worker.model.answers.kept = 1
+        await worker.learn(request(A, B))
+        inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
+        answer = await worker.command(Offer(["a"], inputs, x_digests(inputs), [None]))
+        assert answer["added"] == 0
 
     run(store, scenario)
