@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import httpx
 import numpy as np
-from datasets import load
+from datasets import arguments, load
 from named import census
 from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
@@ -30,6 +30,8 @@ from service.vocabulary import Vocabulary
 
 CHECKPOINTS = (500, 1000, 2000)
 CHUNK = 2000  # examples in one request
+PERCENT = ("streamed", "balanced", "break-even")
+COUNTS = ("positive", "support vectors", "ms a label")
 SEARCH = 50  # candidates looked at for one question: M of Bordes et al. 2005, section 4.4
 
 
@@ -46,28 +48,28 @@ class Task:
     answers: np.ndarray
 
 
-def adult(folder, n=10, C=1.0, **labels):
+def adult(folder, kernel):
     """Raw Adult: records."""
     records, classes, test, test_classes = census(folder)
     configuration = {
         "features": {"type": "named", "warmup": 1000},
-        "kernel": {"type": "rbf", "gamma": "auto"},
-        "C": C,
-        "labels": {"pool_max": len(records), **labels},
+        "kernel": {"type": kernel, "gamma": "auto"},
+        "C": 1.0,
+        "labels": {"pool_max": len(records)},
     }
-    return Task("Adult", configuration, n, records, np.array(classes), test, np.array(test_classes))
+    return Task(f"Adult, {kernel}", configuration, 10, records, np.array(classes), test, np.array(test_classes))
 
 
-def reuters(folder, n=10, C=1.0, **labels):
+def reuters(folder):
     """Reuters: sparse rows of length 1."""
     X, y, X_test, y_test = load(folder, "reuters_moneyfx")
     configuration = {
         "features": {"type": "sparse", "dim": X.shape[1]},
         "kernel": {"type": "rbf", "gamma": 1.0},
-        "C": C,
-        "labels": {"pool_max": X.shape[0], **labels},
+        "C": 1.0,
+        "labels": {"pool_max": X.shape[0]},
     }
-    return Task("Reuters", configuration, n, sparse(X), y > 0, sparse(X_test), y_test > 0)
+    return Task("Reuters, rbf", configuration, 10, sparse(X), y > 0, sparse(X_test), y_test > 0)
 
 
 def sparse(X):
@@ -121,7 +123,7 @@ def label(url, name, task, strategy, seed, search=None):
     """The figures at each checkpoint."""
     model = Asked(url, name, {**task.configuration, "seed": seed})
     model.offer(task.pool, np.random.default_rng(seed).permutation(len(task.pool)))
-    found, labelled, start, waited = {}, 0, time.perf_counter(), 0.0
+    found, labelled, positive, start, waited = {}, 0, 0, time.perf_counter(), 0.0
     for checkpoint in CHECKPOINTS:
         while labelled < checkpoint:
             n = min(task.n, checkpoint - labelled)
@@ -130,11 +132,13 @@ def label(url, name, task, strategy, seed, search=None):
             learned = [{"id": q["id"], "y": bool(task.labels[int(q["id"])]), "lease": q["lease"]} for q in questions]
             model.call("POST", "/learn", {"examples": learned})
             labelled += len(questions)
+            positive += sum(example["y"] for example in learned)
         begin = time.perf_counter()
         streamed = figures(model.scores(task.held_out), task.answers)
         vectors = model.call("POST", "/finish")["support_vectors"]
         found[checkpoint] = figures(model.scores(task.held_out), task.answers) | {
             "streamed": streamed["accuracy"],
+            "positive": positive,
             "support vectors": vectors,
         }
         waited += time.perf_counter() - begin
@@ -143,8 +147,20 @@ def label(url, name, task, strategy, seed, search=None):
     return found
 
 
-def batch(task, C):
-    """LIBSVM on all labels, over the same columns."""
+def whole(url, task):
+    """The figures of a model that has learned all labels."""
+    model = Asked(url, "whole", task.configuration)
+    for begin in range(0, len(task.pool), CHUNK):
+        xs, ys = task.pool[begin : begin + CHUNK], task.labels[begin : begin + CHUNK].tolist()
+        model.call("POST", "/learn", {"examples": [{"x": x, "y": y} for x, y in zip(xs, ys, strict=True)]})
+    vectors = model.call("POST", "/finish")["support_vectors"]
+    found = figures(model.scores(task.held_out), task.answers) | {"support vectors": vectors}
+    model.call("DELETE", "")
+    return found
+
+
+def batch(task):
+    """LIBSVM on all labels, over the columns that all of the training part makes."""
     kernel = task.configuration["kernel"]
     if task.configuration["features"]["type"] == "named":
         vocabulary = Vocabulary(len(task.pool), 1024)
@@ -155,7 +171,7 @@ def batch(task, C):
         rows, test = (list(csr_parts(xs)) for xs in (task.pool, task.held_out))
         gamma, width = kernel["gamma"], task.configuration["features"]["dim"]
     X, X_test = (csr_matrix((v, i, p), shape=(len(p) - 1, width)) for p, i, v in (rows, test))
-    svc = SVC(C=C, gamma=gamma, cache_size=512).fit(X, task.labels)
+    svc = SVC(C=task.configuration["C"], gamma=gamma, cache_size=512).fit(X, task.labels)
     return figures(svc.decision_function(X_test), task.answers) | {"support vectors": int(svc.n_support_.sum())}
 
 
@@ -184,3 +200,43 @@ def ready(url):
         return httpx.get(f"{url}/readyz").status_code == 200
     except httpx.TransportError:
         return False
+
+
+def spread(runs, part):
+    """Median and span."""
+    values = [run[part] for run in runs]
+    return f"{np.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    with server() as url:
+        for task in (adult(options.data, "rbf"), adult(options.data, "laplacian"), reuters(options.data)):
+            print(f"\n{task.name}\n")
+            print(
+                "| labels | chosen | accuracy | before finishing | balanced accuracy | break-even | positive labels ",
+                end="",
+            )
+            print("| support vectors | ms a label |\n|---|---|---|---|---|---|---|---|---|")
+            runs = {
+                strategy: [label(url, f"{task.name}-{seed}", task, strategy, seed) for seed in range(options.runs)]
+                for strategy in ("random", "active")
+            }
+            for checkpoint in CHECKPOINTS:
+                for strategy, found in runs.items():
+                    row([found_at[checkpoint] for found_at in found], f"{checkpoint:,} | {strategy}")
+            row([whole(url, task)], f"{len(task.pool):,} | all")
+            if task.configuration["kernel"]["type"] == "rbf":
+                row([batch(task)], f"{len(task.pool):,} | all, LIBSVM")
+
+
+def row(runs, name):
+    """One line of the table."""
+    cells = [spread(runs, "accuracy")]
+    cells += [f"{np.median([run[part] for run in runs]):.2f}" if part in runs[0] else "" for part in PERCENT]
+    cells += [f"{np.median([run[part] for run in runs]):,.0f}" if part in runs[0] else "" for part in COUNTS]
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -371,7 +371,7 @@ def check_model(store, name, told):
 FAULTS = ("lost answers", "learned twice", "collisions", "lost candidates", "lost leases", "lost predictions")
 
 
-def run(folder, kills, annotators, seed, load_s=(0.05, 0.9)):
+def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
     """Kill the server `kills` times; the figures by model, and the traffic."""
     rng = random.Random(seed)
     server = RunningServer(folder / "data", snapshot_examples=10, pending_flush_s=0.2, shutdown_s=20)
