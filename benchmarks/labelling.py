@@ -32,7 +32,6 @@ CHECKPOINTS = (500, 1000, 2000)
 CHUNK = 2000  # examples in one request
 PERCENT = ("streamed", "balanced", "break-even")
 COUNTS = ("positive", "support vectors", "ms a label")
-SEARCH = 50  # candidates looked at for one question: M of Bordes et al. 2005, section 4.4
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def figures(scores, answers):
     }
 
 
-def label(url, name, task, strategy, seed, search=None):
+def label(url, name, task, strategy, seed):
     """The figures at each checkpoint."""
     model = Asked(url, name, {**task.configuration, "seed": seed})
     model.offer(task.pool, np.random.default_rng(seed).permutation(len(task.pool)))
@@ -127,7 +126,7 @@ def label(url, name, task, strategy, seed, search=None):
     for checkpoint in CHECKPOINTS:
         while labelled < checkpoint:
             n = min(task.n, checkpoint - labelled)
-            body = {"n": n, "strategy": strategy, "search": search or SEARCH * n}
+            body = {"n": n, "strategy": strategy}
             questions = model.call("POST", "/queries", body)["queries"]
             learned = [{"id": q["id"], "y": bool(task.labels[int(q["id"])]), "lease": q["lease"]} for q in questions]
             model.call("POST", "/learn", {"examples": learned})
