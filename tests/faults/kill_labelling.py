@@ -4,10 +4,9 @@
 
 Annotators offer candidates, ask for questions with request ids, answer with the lease, keep it alive, give it back,
 skip it or let it run out and answer late, and label predictions by their id alone: of one model that needs two labels
-for a candidate and keeps predictions durably, and of one with named features whose warm-up ends meanwhile.
-Each request is
-sent again until it is answered. Meanwhile the server is killed at random moments and started again. At the end the log
-is read by itself, against a plain pool, and compared with what the annotators were told:
+for a candidate and keeps predictions durably, and of one with named features whose warm-up ends meanwhile. Each request
+is sent again until it is answered. Meanwhile the server is killed at random moments and started again. At the end the
+log is read by itself, against a plain pool, and compared with what the annotators were told:
 
 lost answers      acknowledged, but neither learned nor among the labels collected
 learned twice     in the log more than once, or not by the majority of as many different annotators as it needs
@@ -64,9 +63,10 @@ SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 class Told:
     """What annotators were told of one model.
 
-    held: by candidate who held it from when to when, milliseconds since 1970: less rather than more. leases: annotator,
-    candidate and last known end by token. answers: annotator, candidate, label, duplicate. refused: candidates whose
-    lease was refused before its end. left: tokens given back, skipped or answered, acknowledged or not.
+    offered: acknowledged. held: by candidate who held it from when to when, milliseconds since 1970: less rather than
+    more. leases: annotator, candidate and last known end by token. left: tokens given back, skipped or answered,
+    acknowledged or not. answers: annotator, candidate, label, duplicate. refused: candidates whose lease was refused
+    before its end. labelled, lost_predictions: predictions whose label was taken, or not.
     """
 
     offered: set = field(default_factory=set)
@@ -139,7 +139,7 @@ class Annotator:
             if self.stop.is_set():
                 return None
             self.traffic.retries += 1
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def examples(self, model):
         found = []
@@ -371,7 +371,7 @@ def check_model(store, name, told):
 FAULTS = ("lost answers", "learned twice", "collisions", "lost candidates", "lost leases", "lost predictions")
 
 
-def run(folder, kills, annotators, seed, load_s=(0.05, 0.9)):
+def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
     """Kill the server `kills` times; the figures by model, and the traffic."""
     rng = random.Random(seed)
     server = RunningServer(folder / "data", snapshot_examples=10, pending_flush_s=0.2, shutdown_s=20)

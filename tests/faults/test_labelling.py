@@ -8,8 +8,8 @@ def test_kill_9_while_annotators_label_loses_collides_and_learns_twice_nothing(t
         found = figures[name]
         assert found["answers"] > 20, found
         assert found["learned"] > 10, found
-        assert found["late or twice"] > 0, found
         assert [found[fault] for fault in FAULTS] == [0] * len(FAULTS), found
         assert found["recovered = folded"], found
     assert any(figures[name]["snapshots"] for name in CONFIGURATIONS)
+    assert any(figures[name]["late or twice"] for name in CONFIGURATIONS)
     assert any(figures[name]["dropped"] for name in CONFIGURATIONS)
