@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUN_INSTALLED := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := default
-.PHONY: default init run fix check test bench clean
+.PHONY: default init redis run fix check test bench clean
 
 default: check test
 
@@ -25,6 +25,15 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 
 init: $(INSTALLED)
 
+# A redis-server for the tests to start. Where apt may install one it does, without starting a service; elsewhere the
+# tests that need it are skipped and say so, unless HINGED_CI is set.
+redis:
+	@if ! command -v redis-server >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; \
+		apt-get -qq update && apt-get -qq install --yes --no-install-recommends redis-server >/dev/null; \
+	fi; \
+	command -v redis-server >/dev/null || echo 'no redis-server: the tests of the store on Redis will not run'
+
 # A server on ./data that learns a real stream before your eyes, then stays.
 run: $(RUN_INSTALLED)
 	@$(BIN)/hinged demo
@@ -40,7 +49,7 @@ check: init
 	$(BIN)/lint-imports --no-cache
 
 # numba's cache does not see an edit in another file, so the tests compile afresh.
-test: init
+test: init redis
 	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m pytest $(PYTEST_ARGS)
 

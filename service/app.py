@@ -28,7 +28,7 @@ from service.logs import begin_logging
 from service.registry import Registry
 from service.settings import Settings
 from service.store.base import Store
-from service.store.sqlite import SQLiteStore
+from service.store.choice import open_store as open_chosen_store
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 def create_app(settings: Settings | None = None, open_store: Callable[[], Store] | None = None) -> FastAPI:
     """The ASGI application; Invalid if default_model is no configuration or the key file cannot be read.
 
-    `open_store` makes its store at start-up; by default the embedded one in data_dir.
+    `open_store` makes its store at start-up; by default the one that the settings name.
     """
     chosen = settings or Settings()
     default_configuration(chosen.default_model, dense=True, dim=1, gamma=1.0, settings=chosen)  # refused now, not then
     access = Access(chosen)
-    make_store = open_store or (lambda: SQLiteStore(chosen.data_dir))
+    make_store = open_store or (lambda: open_chosen_store(chosen, _stop_fenced))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -74,8 +74,8 @@ def serve(settings: Settings | None = None) -> None:
     """
     chosen = settings or Settings()
     refuse_open_door(chosen)
-    store = SQLiteStore(chosen.data_dir)
     begin_logging(chosen)
+    store = open_chosen_store(chosen, _stop_fenced)
     uvicorn.run(
         create_app(chosen, lambda: store),
         host=chosen.host,
@@ -97,6 +97,11 @@ def _tell_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and starting.exception() is not None:
         log.error("the server cannot get ready and stops", exc_info=starting.exception())
         signal.raise_signal(signal.SIGTERM)
+
+
+def _stop_fenced(message: str) -> None:
+    log.error("the server stops: %s", message)
+    signal.raise_signal(signal.SIGTERM)
 
 
 async def _service_error(connection: Any, error: Exception) -> Any:

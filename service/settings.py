@@ -27,6 +27,16 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="TCP port; 0 takes a free one")
     data_dir: Path = Field(Path("data"), description="folder of the embedded store")
+    store: str = Field(
+        "sqlite", repr=False, description="sqlite, the embedded store, or the URL of a Redis or a Redis Cluster"
+    )
+    durability: Literal["fsync", "relaxed"] = Field(
+        "fsync", description="what Redis must have done with a write before it is acknowledged"
+    )
+    redis_namespace: str = Field(
+        "hinged", pattern=r"^[A-Za-z0-9._-]{1,64}$", description="what the keys in Redis begin with"
+    )
+    redis_timeout_s: float = Field(5.0, gt=0, description="time that Redis gets to answer, seconds")
     default_model: str = Field(
         DEFAULT_MODEL, description="configuration of the model that the first POST /learn creates, as JSON"
     )

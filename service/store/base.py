@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SNAPSHOT_CHUNK_BYTES = 2**20
 """A snapshot is written in pieces of this size, so that appends never wait for more than one."""
+SNAPSHOTS_KEPT = 2
+"""Of each model, those at the highest positions."""
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -32,6 +34,10 @@ class OutcomeUnknown(StoreUnavailable):
 
 class PositionTaken(StoreUnavailable):
     """The log does not end where the writer believed: somebody else wrote to it."""
+
+
+class Fenced(StoreUnavailable):
+    """Another server has taken the store over; this one can write no more."""
 
 
 class Damaged(Exception):

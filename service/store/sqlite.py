@@ -10,13 +10,20 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing, suppress
 from functools import partial
-from hashlib import blake2b
 from io import BytesIO
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from service.errors import StoreUnavailable
-from service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from service.store.base import (
+    SNAPSHOT_CHUNK_BYTES,
+    SNAPSHOTS_KEPT,
+    Damaged,
+    Event,
+    OutcomeUnknown,
+    PositionTaken,
+    Store,
+)
+from service.store.checks import event_checksum, snapshot_hash
 from service.store.readers import Readers
 from service.store.schema import connect, lock_folder, make_folder, prepare
 from service.store.writer import Writer
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-SNAPSHOTS_KEPT = 2
 BATCH_BYTES = 2**20
 """Payload that one read or one slice of a trim takes at once, bytes; at least one event."""
 BATCH_EVENTS = 1_000
@@ -135,7 +141,7 @@ class SQLiteStore(Store):
         """Write the chunks, then make them visible, then remove what is no longer kept."""
         with suppress(StoreUnavailable):
             self._sweep()
-        digest = _digest(position)
+        digest = snapshot_hash(position)
         snapshot = self._writer.do(partial(self._begin_snapshot, model, position))
         try:
             for part, start in enumerate(range(0, len(state), SNAPSHOT_CHUNK_BYTES)):
@@ -159,7 +165,7 @@ class SQLiteStore(Store):
 
     def get_snapshot(self, model: str, position: int) -> bytes:
         """Read the chunks in one query: a snapshot that is replaced meanwhile is read to its end."""
-        state, digest, row = BytesIO(), _digest(position), None
+        state, digest, row = BytesIO(), snapshot_hash(position), None
         with self._readers.lend() as connection:
             # There is one id; ordering by it too lets the indexes give the order: no sort of the chunks.
             rows = connection.execute(
@@ -309,7 +315,7 @@ def _insert(connection: sqlite3.Connection, key: int, first: int, events: Sequen
     connection.executemany(
         "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
         (
-            (key, at, event.kind, event.payload, _checksum(at, event.kind.encode(), event.payload))
+            (key, at, event.kind, event.payload, event_checksum(at, event.kind.encode(), event.payload))
             for at, event in numbered
         ),
     )
@@ -319,17 +325,8 @@ def _insert(connection: sqlite3.Connection, key: int, first: int, events: Sequen
     )
 
 
-def _checksum(position: int, kind: bytes, payload: bytes) -> int:
-    return crc32(payload, crc32(b"%d %b " % (position, kind)))
-
-
 def _is_whole(position: int, kind: bytes | None, payload: bytes | None, checksum: int) -> bool:
-    return kind is not None and payload is not None and _checksum(position, kind, payload) == checksum
-
-
-def _digest(position: int) -> blake2b:
-    """A hash that a state at `position` is fed to."""
-    return blake2b(b"%d " % position, digest_size=32)
+    return kind is not None and payload is not None and event_checksum(position, kind, payload) == checksum
 
 
 def _insert_chunk(model: str, snapshot: int, part: int, data: memoryview, connection: sqlite3.Connection) -> None:

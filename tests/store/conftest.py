@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from redis_server import RedisServer
 
 from service.store.base import Event
+from service.store.redis import RedisStore
 from service.store.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ class Backend:
         )
 
 
-def sqlite(folder):
+@pytest.fixture
+def on_sqlite(tmp_path):
+    folder = tmp_path / "data"
+
     def spoil(old, new):
         file = folder / "hinged.db"
         content = file.read_bytes()
@@ -55,9 +60,24 @@ def sqlite(folder):
     )
 
 
-@pytest.fixture(params=[sqlite])
-def backend(request, tmp_path):
-    return request.param(tmp_path / "data")
+@pytest.fixture
+def redis_server(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@pytest.fixture
+def on_redis(redis_server):
+    return Backend(
+        open=lambda: RedisStore(redis_server.url),
+        opening=f"from service.store.redis import RedisStore\nstore = RedisStore({redis_server.url!r})",
+        spoil=redis_server.spoil,
+    )
+
+
+@pytest.fixture(params=["on_sqlite", "on_redis"])
+def backend(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

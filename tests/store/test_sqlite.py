@@ -22,6 +22,11 @@ def folder(tmp_path):
     return tmp_path / "data"
 
 
+@pytest.fixture
+def backend(on_sqlite):
+    return on_sqlite
+
+
 def sql(folder, statement):
     """Run a statement on the file of a closed store."""
     with closing(sqlite3.connect(folder / "hinged.db", isolation_level=None)) as connection:

@@ -1,0 +1,31 @@
+"""The store that the settings ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.store.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from service.settings import Settings
+    from service.store.base import Store
+
+
+def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None) -> Store:
+    """The embedded store or the one on Redis. StoreUnavailable if it cannot be opened.
+
+    `on_fenced` is called, from any thread, when another server has taken the store over.
+    """
+    if settings.store == "sqlite":
+        return SQLiteStore(settings.data_dir)
+    from service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
+
+    return RedisStore(
+        settings.store,
+        namespace=settings.redis_namespace,
+        durable=settings.durability == "fsync",
+        timeout_s=settings.redis_timeout_s,
+        on_fenced=on_fenced,
+    )

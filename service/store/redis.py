@@ -1,0 +1,310 @@
+"""The store on Redis: each model's log is a stream, its snapshots are hashes of chunks, all below one namespace.
+
+The keys of a model carry its name as hash tag, so they share a slot and a script can change them at once: the check
+that this server may write, the check where the log ends, the events and their ids are one step. scripts.py has the
+keys and the steps, nodes.py what Redis promises.
+
+Opening the store takes it over. Each opening gets an epoch higher than all before and writes it beside every model;
+a server with a lower one is refused from then on.
+
+An append whose answer is lost may still be on its way and arrive at any time. Before the end of that log is read
+again, the append is given up: its number is written down, durably, and should it come later it is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from io import BytesIO
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from service.errors import StoreUnavailable
+from service.store import scripts
+from service.store.base import (
+    SNAPSHOT_CHUNK_BYTES,
+    SNAPSHOTS_KEPT,
+    Damaged,
+    Event,
+    Fenced,
+    OutcomeUnknown,
+    PositionTaken,
+    Store,
+)
+from service.store.checks import event_checksum, snapshot_hash
+from service.store.nodes import Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from service.store.scripts import Script
+
+log = logging.getLogger(__name__)
+
+BATCH_BYTES = 2**20
+"""Payload that one read takes at once, bytes; at least one event."""
+BATCH_EVENTS = 1_000
+TRIM_EVENTS = 1_000
+QUESTION_IDS = 1_000
+"""Ids that one question asks for."""
+REPLACED_MAX = 3
+"""How often a snapshot may be replaced while it is read."""
+
+
+class RedisStore(Store):
+    """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is lost.
+
+    With `durable`, a server that does not fsync before it answers is refused.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str = "hinged",
+        durable: bool = True,
+        timeout_s: float = 5.0,
+        on_fenced: Callable[[str], None] | None = None,
+    ) -> None:
+        self._namespace = namespace
+        self._on_fenced = on_fenced
+        # No name of a model: those begin with a letter or a digit.
+        self._list = [f"{namespace}:{{-}}:epoch", f"{namespace}:{{-}}:models"]
+        self._numbers = count(1)
+        self._naming = Lock()  # a name is taken from the list while no model is made under it
+        self._guard = Lock()  # of the next two
+        self._unknown: dict[str, int] = {}  # by model, the number of the last append of unknown outcome
+        self._in_progress: set[str] = set()  # snapshots that are being written
+        self._nodes = Nodes(url, durable=durable, timeout_s=timeout_s)
+        try:
+            self._epoch = self._take_over()
+        except BaseException:
+            self._nodes.close()
+            raise
+        (log.info if durable else log.warning)("every acknowledged write %s", self._nodes.promise)
+
+    def models(self) -> list[str]:
+        """The names in the list behind which there is a model."""
+        listed = sorted(name.decode() for name in self._nodes.ask("SMEMBERS", self._list[1]))
+        return [name for name in listed if self._nodes.ask("HGET", self._keys(name)[1], "born")]
+
+    def create(self, model: str, first: Event) -> None:
+        """List the name, then begin the log."""
+        packed = _pack(0, [first])
+        with self._naming:
+            self._change_list("SADD", model)
+            word, _ = self._write(model, scripts.CREATE, uuid4().hex, next(self._numbers), *packed, lasting=True)
+        if word == "exists":
+            raise KeyError(model)
+
+    def delete(self, model: str) -> None:
+        """Remove all that belongs to the model in one step; Redis frees the memory beside its other work."""
+        with self._naming:
+            self._write(model, scripts.DELETE, self._born(model), lasting=True)
+            with suppress(StoreUnavailable):  # a name without a model does no harm; the next opening removes it
+                self._change_list("SREM", model)
+
+    def append(self, model: str, after: int, events: Sequence[Event]) -> int:
+        """Append in one step, and wait until it is fsynced."""
+        packed = _pack(after, events)
+        self._give_up(model)
+        number = next(self._numbers)
+        try:
+            word, found = self._write(model, scripts.APPEND, "", number, *packed, lasting=True)
+        except OutcomeUnknown:
+            with self._guard:
+                self._unknown[model] = max(number, self._unknown.get(model, 0))
+            raise
+        if word == "taken":
+            raise PositionTaken(f"the log of {model} ends at {int(found[0])}, not at {after}")
+        if word == "void":
+            raise StoreUnavailable(f"an append to {model} was overtaken by one of unknown outcome")
+        return after + len(events)
+
+    def end(self, model: str) -> int:
+        """Position of the last event."""
+        self._give_up(model)
+        return self._state(model)[1]
+
+    def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """Events behind `after`, read a batch at a time."""
+        self._give_up(model)
+        born, end, trimmed = self._state(model)
+        return self._read(model, born, max(after, trimmed), end)
+
+    def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
+        """Positions from the index."""
+        found: dict[str, int] = {}
+        for start in range(0, max(1, len(ids)), QUESTION_IDS):
+            asked = ids[start : start + QUESTION_IDS]
+            trimmed, positions = self._call(model, scripts.FIND, "", *asked)[1]
+            for name, position in zip(asked, positions, strict=True):
+                if position is not None and int(position) > int(trimmed):
+                    found[name] = int(position)
+        return found
+
+    def put_snapshot(self, model: str, position: int, state: bytes) -> None:
+        """Write the chunks, then make them visible and remove what is no longer kept in one step."""
+        name, born, hashed = uuid4().hex, self._born(model), snapshot_hash(position)
+        with self._guard:
+            others = [*self._in_progress]
+            self._in_progress.add(name)
+        try:
+            self._write(model, scripts.BEGIN_SNAPSHOT, born, name, position, *others)
+            parts = range(0, len(state), SNAPSHOT_CHUNK_BYTES)
+            for part, start in enumerate(parts):
+                chunk = memoryview(state)[start : start + SNAPSHOT_CHUNK_BYTES]
+                hashed.update(chunk)
+                self._write_snapshot(model, scripts.ADD_CHUNK, born, name, part, chunk)
+            record = f"{name} {len(parts)} {len(state)} {hashed.hexdigest()}"
+            self._write_snapshot(model, scripts.COMPLETE_SNAPSHOT, born, name, record, SNAPSHOTS_KEPT, lasting=True)
+        finally:
+            with self._guard:
+                self._in_progress.discard(name)
+
+    def snapshots(self, model: str) -> list[int]:
+        """Positions, newest first."""
+        self._born(model)
+        fields = self._nodes.ask("HKEYS", self._keys(model)[4])
+        return sorted((int(field) for field in fields if field.isdigit()), reverse=True)
+
+    def get_snapshot(self, model: str, position: int) -> bytes:
+        """Read the chunks; from the beginning if the snapshot is replaced meanwhile."""
+        damaged = Damaged(f"the snapshot of {model} at position {position} fails its checksum")
+        for _ in range(REPLACED_MAX):
+            self._born(model)
+            record = self._nodes.ask("HGET", self._keys(model)[4], position)
+            if record is None:
+                raise KeyError(position)
+            try:
+                name, parts, size, hexdigest = record.decode().split()
+                state = self._chunks(model, name, int(parts), int(size))
+            except ValueError:
+                raise damaged from None
+            if state is None:
+                if self._nodes.ask("HGET", self._keys(model)[4], position) == record:
+                    raise damaged
+                continue
+            hashed = snapshot_hash(position)
+            hashed.update(state)
+            if hashed.hexdigest() != hexdigest:
+                raise damaged
+            return state
+        raise StoreUnavailable(f"the snapshot of {model} at position {position} is replaced faster than it is read")
+
+    def trim(self, model: str, through: int) -> None:
+        """Forget events from the front, a slice at a time, then their ids."""
+        self._give_up(model)
+        born, more, cursor = self._born(model), 1, b""
+        while more:
+            more, through = self._write(model, scripts.TRIM, born, through, TRIM_EVENTS, lasting=True)[1]
+        while cursor != b"0":
+            ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._nodes.close()
+
+    def _take_over(self) -> int:
+        """Get an epoch that is higher than any that has written, and write it everywhere."""
+        highest = 0
+        while True:
+            _, epoch, names = self._nodes.call(scripts.OPEN, self._list, [highest + 1], lasting=True)
+            self._epoch = int(epoch)
+            highest = self._epoch
+            for name in sorted(names):
+                word, *found = self._nodes.call(
+                    scripts.TAKE_OVER, self._keys(name.decode()), [self._epoch, ""], lasting=True
+                )
+                if word == b"fenced":  # a failover forgot the epoch in the list, but not this one
+                    highest = max(highest, int(found[0]))
+                elif word == b"gone":
+                    self._change_list("SREM", name)
+            if highest == self._epoch:
+                return highest
+
+    def _change_list(self, command: str, model: str | bytes) -> None:
+        self._judge(None, self._nodes.call(scripts.LIST, self._list, [self._epoch, command, model], lasting=True))
+
+    def _keys(self, model: str) -> list[str]:
+        return [f"{self._namespace}:{{{model}}}:{part}" for part in ("fence", "meta", "log", "ids", "snapshots")]
+
+    def _call(self, model: str, script: Script, *arguments: Any, lasting: bool = False) -> tuple[str, list[Any]]:
+        return self._judge(model, self._nodes.call(script, self._keys(model), arguments, lasting=lasting))
+
+    def _write(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> Any:
+        return self._call(model, script, self._epoch, born, *arguments, lasting=lasting)
+
+    def _write_snapshot(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> None:
+        if self._write(model, script, born, *arguments, lasting=lasting)[0] == "dropped":
+            raise StoreUnavailable(f"a snapshot of {model} was dropped while it was written: the log was trimmed")
+
+    def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
+        """An answer's word and the rest. KeyError for `gone`, Fenced for `fenced`."""
+        word, *rest = answer
+        if word == b"gone":
+            raise KeyError(model)
+        if word == b"fenced":
+            message = "another server has taken over the store: this one can write no more"
+            tell, self._on_fenced = self._on_fenced, None
+            if tell is not None:
+                tell(message)
+            raise Fenced(message)
+        return word.decode(), rest
+
+    def _give_up(self, model: str) -> None:
+        """Make sure that no append of unknown outcome can still arrive, and that one that did arrive lasts."""
+        number = self._unknown.get(model)
+        if number is None:
+            return
+        self._write(model, scripts.GIVE_UP, "", next(self._numbers), lasting=True)
+        with self._guard:
+            if self._unknown.get(model) == number:
+                del self._unknown[model]
+
+    def _state(self, model: str) -> tuple[str, int, int]:
+        """What tells the model from others of its name, the end of its log, and how far that is trimmed."""
+        born, end, trimmed = self._nodes.ask("HMGET", self._keys(model)[1], "born", "end", "trimmed")
+        if born is None:
+            raise KeyError(model)
+        return born.decode(), int(end), int(trimmed)
+
+    def _born(self, model: str) -> str:
+        return self._state(model)[0]
+
+    def _read(self, model: str, born: str, after: int, end: int) -> Iterator[tuple[int, Event]]:
+        while after < end:
+            (entries,) = self._call(model, scripts.READ, born, after + 1, end, BATCH_BYTES, BATCH_EVENTS)[1]
+            if not entries:
+                raise Damaged(f"event {after + 1} of {model} is missing")
+            for entry, fields in entries:
+                after += 1
+                if entry != b"%d-0" % after:
+                    raise Damaged(f"event {after} of {model} is missing")
+                parts = dict(zip(fields[::2], fields[1::2], strict=True))
+                kind, payload, check = (parts.get(name, b"") for name in (b"kind", b"payload", b"checksum"))
+                if check != b"%d" % event_checksum(after, kind, payload):
+                    raise Damaged(f"event {after} of {model} fails its checksum")
+                yield after, Event(kind.decode(), payload)
+
+    def _chunks(self, model: str, name: str, parts: int, size: int) -> bytes | None:
+        """The parts of a snapshot, put together; None if one is missing or they are not of this size."""
+        state = BytesIO()
+        for part in range(parts):
+            chunk = self._nodes.ask("HGET", f"{self._keys(model)[4]}:{name}", part)
+            if chunk is None or state.tell() + len(chunk) > size:
+                return None
+            state.write(chunk)
+        return state.getvalue() if state.tell() == size else None
+
+
+def _pack(after: int, events: Sequence[Event]) -> list[bytes | int]:
+    """The arguments of an append. UnicodeEncodeError before anything is sent."""
+    packed: list[bytes | int] = [after, len(events)]
+    for position, event in enumerate(events, after + 1):
+        kind = event.kind.encode()
+        packed += [kind, event.payload, event_checksum(position, kind, event.payload), len(event.ids)]
+        packed += [name.encode() for name in event.ids]
+    return packed

