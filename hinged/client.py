@@ -22,7 +22,7 @@ TRIES_MAX = 8
 UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-class Client(Routes[dict[str, Any], list[Any], str, bool]):
+class Client(Routes[dict[str, Any], list[Any], str, bytes, bool]):
     """A connection to one server, for any number of threads. Close it, or use it in a `with` block.
 
     >>> client = Client()
@@ -68,7 +68,9 @@ class Client(Routes[dict[str, Any], list[Any], str, bool]):
             return error
 
 
-class AsyncClient(Routes[Awaitable[dict[str, Any]], Awaitable[list[Any]], Awaitable[str], Awaitable[bool]]):
+class AsyncClient(
+    Routes[Awaitable[dict[str, Any]], Awaitable[list[Any]], Awaitable[str], Awaitable[bytes], Awaitable[bool]]
+):
     """The same for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
 
     >>> async with AsyncClient() as client:
@@ -115,7 +117,7 @@ class AsyncClient(Routes[Awaitable[dict[str, Any]], Awaitable[list[Any]], Awaita
 def _request(step: Send) -> dict[str, Any]:
     """A step as httpx wants it."""
     own = {} if step.timeout_s is None else {"timeout": step.timeout_s}
-    headers = {} if step.content is None else {"content-type": "application/json"}
+    headers = {} if step.content is None else {"content-type": step.media_type}
     return {
         "method": step.method,
         "url": step.url,

@@ -24,6 +24,7 @@ BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
 READY_POLL_S = 0.2
+BINARY = "application/octet-stream"
 RETRIED_STATUSES = frozenset({429, 503})
 RETRIED_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
@@ -52,15 +53,17 @@ class HingedError(Exception):
 class Call:
     """One request and how to read its answer.
 
+    body  a JSON object, or bytes
     gone  the answer where a second try finds nothing there any more: the first did it, and its answer was lost
     """
 
     method: str
     path: str
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | bytes | None = None
     query: Mapping[str, Any] = field(default_factory=dict)
     part: str | None = None  # of the answer, where not all of it is wanted
     text: bool = False  # the answer is no JSON
+    binary: bool = False  # nor text
     timeout_s: float | None = None
     gone: Mapping[str, Any] | None = None
 
@@ -72,6 +75,7 @@ class Send:
     method: str
     url: str
     content: bytes | None = None
+    media_type: str = "application/json"
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
 
@@ -92,7 +96,8 @@ def exchange(url: str, call: Call, tries_max: int) -> Exchange:
     send = Send(
         call.method,
         url + call.path,
-        None if call.body is None else _encode(call.body),
+        call.body if call.body is None or isinstance(call.body, bytes) else _encode(call.body),
+        BINARY if isinstance(call.body, bytes) else "application/json",
         {name: value for name, value in call.query.items() if value is not None},
         call.timeout_s,
     )
@@ -166,8 +171,8 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
 
 
 def _read(call: Call, response: httpx.Response) -> Any:
-    if call.text and response.is_success:
-        return response.text
+    if response.is_success and (call.text or call.binary):
+        return response.text if call.text else response.content
     answer = answer_of(response)
     return answer if call.part is None else answer[call.part]
 

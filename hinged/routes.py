@@ -24,10 +24,11 @@ Strategy = Literal["active", "random", "gradient", "autoactive"]
 Object = TypeVar("Object")  # a JSON object
 Items = TypeVar("Items")
 Text = TypeVar("Text")
+File = TypeVar("File")
 Truth = TypeVar("Truth")
 
 
-class Routes(Generic[Object, Items, Text, Truth]):
+class Routes(Generic[Object, Items, Text, File, Truth]):
     """One method a route. An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of
     named features, as the model has it; arrays will do.
     """
@@ -153,6 +154,36 @@ class Routes(Generic[Object, Items, Text, Truth]):
     def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Object:
         """Never ask this annotator, or anybody, for this example again."""
         return self._call("POST", _lease(model, lease, "skip"), {"for": whom}, gone={"skipped": whom})
+
+    # -- snapshots
+
+    def snapshot(self, model: str) -> Object:
+        """Let the server keep a snapshot now; the answer comes when it is durable."""
+        return self._call("POST", f"{_path(model)}/snapshot", timeout_s=FINISH_TIMEOUT_S)
+
+    def export_model(self, model: str, *, as_of: int | None = None) -> File:
+        """The model as the bytes of a file, or as it was at a position of its log."""
+        call = Call("GET", f"{_path(model)}/export", query={"as_of": as_of}, binary=True, timeout_s=FINISH_TIMEOUT_S)
+        file: File = self._run(exchange(self.url, call, self.tries_max))
+        return file
+
+    def import_model(self, model: str, file: bytes) -> Object:
+        """A new model from the bytes of such a file; a conflict (409) if there is one of this name.
+
+        Tried once: a second try could not tell its own model from another's.
+        """
+        call = Call("POST", f"{_path(model)}/import", bytes(file), timeout_s=FINISH_TIMEOUT_S)
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
+
+    def rollback(self, model: str, position: int) -> Object:
+        """Make the model what it was at a position of its log.
+
+        Tried once: a second try could undo what came in between.
+        """
+        call = Call("POST", f"{_path(model)}/rollback", {"position": position}, timeout_s=FINISH_TIMEOUT_S)
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
 
     # -- the server
 

@@ -53,9 +53,13 @@ RULES: Mapping[str, Rule] = {
     "skip": Rule("annotator"),
     "offer": Rule("writer"),
     "finish": Rule("writer"),
+    "keep_snapshot": Rule("writer"),
     "metrics": Rule("reader", EVERY),
     "create_model": Rule("admin"),
     "delete_model": Rule("admin"),
+    "export_model": Rule("admin"),  # it hands out every example, label and annotator that the model holds
+    "import_model": Rule("admin"),
+    "roll_back": Rule("admin"),
 }
 """By the name of the route's function. A route that is missing here is an admin's."""
 

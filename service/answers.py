@@ -12,6 +12,8 @@ import numpy as np
 
 from service.events import Learned
 from service.examples import SERVER_ID
+from service.frames import BadFrame
+from solvers.solver import CLASSES_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 
@@ -90,6 +92,11 @@ class Answers:
         """The id that a client gave to the example of this number, None if it gave none or it is no longer kept."""
         return self._ids[number % len(self._ids)] if self.oldest <= number <= self.newest else None
 
+    @property
+    def given_ids(self) -> tuple[str, ...]:
+        """The ids that clients gave, of examples whose answers are kept."""
+        return tuple(self._by_id)
+
     def number_of(self, given: str) -> int | None:
         """The number of the example with this id; for a server's id whether or not it is kept."""
         if given.startswith(SERVER_ID):
@@ -140,8 +147,14 @@ class Answers:
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of `state`."""
+        newest, n, read = int(facts["newest"]), len(facts["ids"]), StateReader(arrays)
+        if n > newest:
+            raise BadFrame(f"{n} first answers of {newest} examples")
+        contents = read.take("contents", np.uint8, (n, 16))
+        labels = read.take("labels", np.int32, (n,), 0, CLASSES_MAX - 1)
+        predictions = read.take("predictions", np.int32, (n,), -1, CLASSES_MAX - 1)
+        scores = read.take("scores", np.float64, (n,))
         ids: list[str | None] = facts["ids"][-self.kept :]
-        newest = int(facts["newest"])
         self._from = newest - len(ids) + 1
         self.newest = 0
         self._grow(min(self.kept, max(len(ids), 1)))
@@ -152,7 +165,7 @@ class Answers:
             if given is not None:
                 self._by_id[given] = number
         if ids:
-            self._contents[places] = arrays["contents"][-len(ids) :]
-            self._labels[places] = arrays["labels"][-len(ids) :]
-            self._predictions[places] = arrays["predictions"][-len(ids) :]
-            self._scores[places] = arrays["scores"][-len(ids) :]
+            self._contents[places] = contents[-len(ids) :]
+            self._labels[places] = labels[-len(ids) :]
+            self._predictions[places] = predictions[-len(ids) :]
+            self._scores[places] = scores[-len(ids) :]

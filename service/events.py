@@ -1,6 +1,7 @@
 """The events of a model's log: everything that changes a model, in the order in which it did.
 
-created     the configuration; always the first
+created     the configuration; the first, unless that is
+imported    the state of a model that was exported
 class_added a label that gets the next class number
 learned     a micro-batch of examples, in order
 finished    the finishing step was run, perhaps after further epochs
@@ -9,6 +10,7 @@ offered     candidates for the pool
 leased      candidates lent to an annotator, and what the request for them said
 renewed, released, skipped    what an annotator did with a lease
 voted       one of several labels that a candidate needs
+rolled_back the state became again what it was at an earlier position
 
 at_ms is the time of an event, milliseconds since 1970; in a log it never falls.
 """
@@ -20,12 +22,10 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from service.configuration import read_configuration
 from service.examples import SERVER_ID
 from service.frames import BadFrame, decode, encode
 from service.inputs import Inputs, inputs_state, read_inputs
 from service.labels import Label
-from service.parts import Configuration
 from service.pending import Prediction, predictions_state, read_predictions
 
 Array = np.ndarray[Any, Any]
@@ -52,6 +52,34 @@ class Created(Facts):
 
     KIND: ClassVar[str] = "created"
     configuration: dict[str, Any]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model begins with the state of another: `state` is a snapshot, `ids` those of its examples that it knows."""
+
+    KIND: ClassVar[str] = "imported"
+    state: bytes
+    at_ms: int
+    ids: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        """The event's payload. The ids stand in the state."""
+        return encode(self.KIND, {"at_ms": self.at_ms}, {"state": np.frombuffer(self.state, np.uint8)})
+
+    @classmethod
+    def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """The event of a payload."""
+        return cls(arrays["state"].tobytes(), facts["at_ms"])
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack(Facts):
+    """The state became what it was at position `to`; what the log holds between counts no longer."""
+
+    KIND: ClassVar[str] = "rolled_back"
+    to: int
     at_ms: int
 
 
@@ -217,12 +245,25 @@ class Learned:
 
 
 ModelEvent: TypeAlias = (
-    Created | ClassAdded | Learned | Finished | Predicted | Offered | Leased | Renewed | Released | Skipped | Voted
+    Created
+    | Imported
+    | RolledBack
+    | ClassAdded
+    | Learned
+    | Finished
+    | Predicted
+    | Offered
+    | Leased
+    | Renewed
+    | Released
+    | Skipped
+    | Voted
 )
 KINDS: dict[str, type[ModelEvent]] = {
     event.KIND: event
     for event in (
-        Created, ClassAdded, Learned, Finished, Predicted, Offered, Leased, Renewed, Released, Skipped, Voted
+        Created, Imported, RolledBack, ClassAdded, Learned, Finished, Predicted, Offered, Leased, Renewed, Released,
+        Skipped, Voted,
     )
 }  # fmt: skip
 
@@ -236,13 +277,6 @@ def decode_event(kind: str, payload: bytes) -> ModelEvent:
         return KINDS[kind].read(facts, arrays)
     except (KeyError, TypeError) as error:
         raise BadFrame(f"an event of kind {kind!r} of another version: {error!r}") from None
-
-
-def configuration_of(event: ModelEvent) -> Configuration:
-    """The configuration with which a log begins."""
-    if not isinstance(event, Created):
-        raise BadFrame(f"a log begins with {Created.KIND!r}, got {event.KIND!r}")
-    return read_configuration(event.configuration)
 
 
 def _sixteens(array: Array) -> list[bytes]:

@@ -76,6 +76,14 @@ def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     return facts, arrays
 
 
+def peek(data: bytes, kind: str) -> dict[str, Any]:
+    """The facts of a frame of this kind, before the rest of it is looked at. BadFrame if there are none."""
+    if len(data) < _PREFIX.size:
+        raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
+    _, _, header_bytes = _PREFIX.unpack_from(data)
+    return _header(data[_PREFIX.size : _PREFIX.size + header_bytes], kind)[0]
+
+
 def _header(data: bytes, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
     """The facts, and name, dtype and shape of each array. A right checksum is no right header: all is checked."""
     try:

@@ -16,6 +16,7 @@ import numpy as np
 from service.frames import BadFrame
 from service.labels import Label, label_key
 from service.records import Record, pack_records, unpack_records
+from solvers.kernels import NORM_MAX
 from solvers.rows import Rows, joined
 
 Array = np.ndarray[Any, Any]
@@ -62,9 +63,33 @@ def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
     """The batch of `inputs_state`."""
     if "records" in facts:
         return Records(tuple(unpack_records(facts["records"])))
-    if any(name not in arrays for name in ROWS) or "dim" not in facts:
-        raise BadFrame(f"a batch of rows has dim and {', '.join(ROWS)}")
-    return Rows(**{name: arrays[name] for name in ROWS}, dim=facts["dim"])
+    dim = facts.get("dim")
+    if any(name not in arrays for name in ROWS) or type(dim) is not int or not 0 < dim < 2**31:
+        raise BadFrame(f"a batch of rows has dim, from 1 to 2^31 - 1, and {', '.join(ROWS)}")
+    rows = Rows(**{name: arrays[name] for name in ROWS}, dim=dim)
+    if not _is_sound(rows):
+        raise BadFrame(f"the arrays are no rows of {dim} features")
+    return rows
+
+
+def _is_sound(rows: Rows) -> bool:
+    """Whether the arrays are what compiled code, which checks no bounds, takes them for. Norms need only be finite."""
+    indptr, indices, values, norms = rows.indptr, rows.indices, rows.values, rows.norms
+    if (indptr.dtype, indices.dtype) != (np.int64, np.int32) or values.dtype not in (np.float32, np.float64):
+        return False
+    if {norms.dtype, rows.selves.dtype} != {values.dtype} or indptr.ndim != 1 or indices.ndim != 1:
+        return False
+    if not (indptr.size and norms.shape == rows.selves.shape == (indptr.size - 1,) and values.shape == indices.shape):
+        return False
+    if indptr[0] != 0 or indptr[-1] != indices.size or (np.diff(indptr) < 0).any():
+        return False
+    if indices.size and not (indices.min() >= 0 and indices.max() < rows.dim):
+        return False
+    ascends = np.diff(indices) > 0
+    begins = indptr[1:-1]
+    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # from one row to the next they may fall
+    sizes = np.concatenate((norms, rows.selves))
+    return bool(ascends.all() and np.isfinite(values).all() and ((sizes >= 0) & (sizes <= NORM_MAX)).all())
 
 
 def x_digests(inputs: Inputs) -> list[bytes]:

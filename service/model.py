@@ -2,7 +2,8 @@
 
 `apply` is deterministic and does no I/O, reads no clock and draws from no generator but the solver's own, so the same
 events give the same state to the bit, whether they came one by one, in batches, or again after a crash. A further epoch
-alone reads: the learned batches before it, which whoever applies it hands over.
+and a rollback alone read what is before them: the learned batches and the state then, which whoever applies them hands
+over.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from service.events import (
     ClassAdded,
     Created,
     Finished,
+    Imported,
     Learned,
     Leased,
     ModelEvent,
@@ -27,29 +29,31 @@ from service.events import (
     Predicted,
     Released,
     Renewed,
+    RolledBack,
     Skipped,
     Voted,
 )
 from service.examples import SERVER_ID
-from service.frames import decode, encode
-from service.inputs import Inputs, Records, content_of
-from service.labels import Label, Labels
+from service.frames import BadFrame, decode, encode
+from service.inputs import Inputs, Records, content_of, join_inputs
+from service.labels import Label, Labels, label_key
 from service.metrics import UNKNOWN, Prequential
 from service.parts import Configuration, NamedFeatures
 from service.pending import Pending, Prediction
 from service.pool import Asked, Candidate, Lease, Pool
 from service.records import Record
+from service.state import FACTS
 from service.vocabulary import Reader, Vocabulary
 from solvers.kernels import Kernel
 from solvers.rows import Rows, rows_from_csr
 from solvers.selection import distances, is_wanted
 from solvers.sigmoid import Calibration
-from solvers.solver import UNBOUNDED, Finish, Solver, View
+from solvers.solver import UNBOUNDED, Finish, Solver, StateReader, View, columns_of
 
 Array = np.ndarray[Any, Any]
 
 SNAPSHOT = "model"
-FORMAT = 2  # of snapshots; CHANGELOG.md tells what changed
+FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 OLD_IDS_MIN = 10_000
 CALIBRATED_MIN = 20  # predictions whose labels have come before there are probabilities
 UNCALIBRATED = Calibration(np.zeros((0, 2)))
@@ -91,6 +95,9 @@ NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 Epoch = Callable[[], Iterator[Learned]]
 """All learned batches of the log before an event, in order: what a further epoch learns again."""
+
+Former = Callable[[int], "Model"]
+"""The model as it was at a position of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +180,8 @@ class Model:
         self.position = 0
         self.learned = 0
         self.at_ms = 0
+        self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
+        self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
         features = configuration.features
         self.vocabulary: Vocabulary | None = None
         if isinstance(features, NamedFeatures):
@@ -204,10 +213,29 @@ class Model:
 
     # -- the fold -------------------------------------------------------------------------------------------------
 
-    def apply(self, position: int, event: ModelEvent, epoch: Epoch | None = None) -> Outcome:
+    @classmethod
+    def begin(cls, name: str, first: ModelEvent, *, cache_bytes: int, answers_kept: int) -> Model:
+        """The model of a log's first event. ValueError (BadFrame) if that is none, or its state cannot be read."""
+        sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
+        match first:
+            case Created():
+                model = cls(name, read_configuration(first.configuration), **sizes)
+                model.apply(1, first)
+            case Imported():
+                model = cls.restore(name, first.state, **sizes)
+                model.position, model.at_ms = 1, max(model.at_ms, first.at_ms)
+                model.undone, model.reads_back_at = [], 0  # positions of another log
+            case _:
+                raise BadFrame(f"a log begins with {Created.KIND!r} or {Imported.KIND!r}, got {first.KIND!r}")
+        return model
+
+    def apply(
+        self, position: int, event: ModelEvent, epoch: Epoch | None = None, former: Former | None = None
+    ) -> Outcome:
         """Take in the event at this position of the log. It was validated before it was logged.
 
-        epoch: the learned batches before it, for a finishing step that goes over them again.
+        epoch: the learned batches before it, for a finishing step that goes over them again. former: the model as it
+        was, for a rollback; it becomes a part of this one.
         """
         if position != self.position + 1:
             raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
@@ -218,18 +246,38 @@ class Model:
         match event:
             case Created():
                 pass
+            case Imported():
+                raise ValueError(f"model {self.name} is there: a state is imported by a log's first event alone")
+            case RolledBack():
+                assert former is not None  # noqa: S101  whoever applies such an event hands the model of then
+                self.roll_back(position, event, former(event.to))
             case ClassAdded():
                 self._add_class(event.label)
             case Learned():
                 outcome = self._learn(event)
             case Finished():
                 outcome = Outcome(NOTHING.predictions, NOTHING.scores, self._finish(event.epochs, epoch))
+                self.reads_back_at = position if event.epochs else self.reads_back_at
             case Predicted():
                 self.pending.keep(event.predictions)
             case _:
                 self._label(event)
         self.position = position
         return outcome
+
+    def roll_back(self, position: int, event: RolledBack, former: Model) -> None:
+        """Become the model as it was at `event.to`, which may be this one; the log goes on behind `position`."""
+        if former.position != event.to or not event.to < position:
+            raise ValueError(f"a rollback at {position} to {event.to} got the state at {former.position}")
+        vars(self).update({name: part for name, part in vars(former).items() if name != "name"})
+        self.undone = [*self.undone, (event.to, position)]
+        self.reads_back_at = self.position = position
+        self.at_ms = max(self.at_ms, event.at_ms)
+        self.pending.expire(self.at_ms)
+
+    def counts(self, position: int) -> bool:
+        """Whether the event at this position is a part of what the model is, and was not undone."""
+        return not any(to < position < at for to, at in self.undone)
 
     def _label(self, event: Offered | Leased | Renewed | Released | Skipped | Voted) -> None:
         match event:
@@ -470,6 +518,8 @@ class Model:
             "position": self.position,
             "learned": self.learned,
             "at_ms": self.at_ms,
+            "undone": self.undone,
+            "reads_back_at": self.reads_back_at,
             "gamma": self.gamma,
             "labels": self.labels.labels,
             "old_ids": sorted(self.old_ids.items()),
@@ -491,8 +541,18 @@ class Model:
     def restore(cls, name: str, snapshot: bytes, *, cache_bytes: int, answers_kept: int) -> Model:
         """The model of a snapshot. ValueError (BadFrame) if the bytes are none or do not fit together."""
         facts, arrays = decode(snapshot, SNAPSHOT)
-        if facts["format"] != FORMAT:
-            raise ValueError(f"the snapshot has format {facts['format']}, this version reads {FORMAT}")
+        if facts.get("format") != FORMAT:
+            raise BadFrame(f"the snapshot has format {facts.get('format')}, this version reads {FORMAT}")
+        FACTS.validate_python(facts)
+        try:
+            return cls._restore(name, facts, arrays, cache_bytes, answers_kept)
+        except (KeyError, TypeError, IndexError, OverflowError) as error:
+            raise BadFrame(f"the snapshot does not fit together: {error!r}") from error
+
+    @classmethod
+    def _restore(
+        cls, name: str, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int, answers_kept: int
+    ) -> Model:
         configuration = read_configuration(facts["configuration"])
         model = cls(name, configuration, cache_bytes=cache_bytes, answers_kept=answers_kept)
 
@@ -515,13 +575,62 @@ class Model:
         model.warm_classes = arrays["warm_classes"]
         model.old_ids = dict(facts["old_ids"])
         model.position, model.learned, model.at_ms = facts["position"], facts["learned"], facts["at_ms"]
+        model.undone = [(to, at) for to, at in facts["undone"]]
+        model.reads_back_at = facts["reads_back_at"]
+        model._check(arrays)
         return model
 
+    def _check(self, arrays: dict[str, Array]) -> None:
+        """Refuse a state whose parts do not belong together."""
+        if len(self.labels) != len({label_key(label) for label in self.labels.labels}):
+            raise ValueError("the snapshot has a label twice")
+        for name, least in (("answers.labels", 0), ("answers.predictions", -1), ("pending.numbers", -1)):
+            numbers = arrays.get(name, NOTHING.predictions)
+            if numbers.size and not least <= numbers.min() <= numbers.max() < len(self.labels):
+                raise ValueError(f"{name} must be numbers of {len(self.labels)} classes")
+        if self.answers.newest != self.learned:
+            raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
+        warm = StateReader(arrays).take("warm_classes", np.int32, (None,), 0, len(self.labels) - 1)
+        if warm.size != (len(self.vocabulary.observed) if self.vocabulary is not None else 0):
+            raise ValueError(f"the snapshot has {warm.size} classes of a warm-up")
+        if not self.gamma <= self.configuration.gamma_max:
+            raise ValueError(f"gamma must be at most {self.configuration.gamma_max:g}, got {self.gamma}")
+        if any(p.columns.size > columns_of(len(self.labels)) for p in self.pending):
+            raise ValueError(f"a pending prediction has more columns than {len(self.labels)} classes")
+        if len(self.pool) > self.pool.most or len(self.pending) > self.pending.most:
+            raise ValueError("the snapshot has more candidates or pending predictions than its configuration allows")
+        waiting = [*(candidate.x for candidate in self.pool), *(p.x for p in self.pending)]
+        if waiting:
+            self._check_x(waiting)
+
+    def _check_x(self, batches: list[Inputs]) -> None:
+        """Refuse an x that is none of this model's: its form, width, precision, or norms."""
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        wrong = ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
+        if any(isinstance(x, Records) != (self.vocabulary is not None) for x in batches):
+            raise wrong
+        x = join_inputs(batches)
+        if isinstance(x, Records):
+            return
+        if any(batch.dim != dim or batch.values.dtype != dtype for batch in batches):  # type: ignore[union-attr]
+            raise wrong
+        rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
+        if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
+            raise wrong
+
     def digest(self) -> str:
-        """A hash of the whole state but position and time: equal for equal folds, however they were batched."""
-        stood = self.position, self.at_ms
-        self.position, self.at_ms = 0, 0
+        """A hash of the whole state but positions and time: equal for equal folds, however they were batched."""
+        stood = self.position, self.at_ms, self.undone, self.reads_back_at
+        self.position, self.at_ms, self.undone, self.reads_back_at = 0, 0, [], 0
         try:
             return hashlib.sha256(self.snapshot()).hexdigest()
         finally:
-            self.position, self.at_ms = stood
+            self.position, self.at_ms, self.undone, self.reads_back_at = stood
+
+
+def answers_of(snapshot: bytes) -> Answers:
+    """The first answers that a snapshot holds."""
+    facts, arrays = decode(snapshot, SNAPSHOT)
+    answers = Answers(max(1, len(facts["answers"]["ids"])))
+    answers.load(facts["answers"], {name.removeprefix("answers."): array for name, array in arrays.items()})
+    return answers

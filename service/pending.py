@@ -6,13 +6,15 @@ Bounded in number and in age; the oldest go first. A prediction is kept as it wa
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from service.frames import BadFrame
 from service.inputs import Inputs, inputs_state, join_inputs, read_inputs
+from solvers.solver import CLASSES_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 
@@ -44,6 +46,9 @@ class Pending:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return iter(self._by_id.values())
 
     def keep(self, predictions: Sequence[Prediction]) -> None:
         """Take in predictions, oldest first. An id that is there with the same x keeps its first one."""
@@ -103,20 +108,31 @@ def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any]
 
 def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Prediction]:
     """The predictions of `predictions_state`."""
-    if not facts["ids"]:
+    n = len(facts["ids"])
+    if not n:
         return []
-    inputs = read_inputs(facts, arrays)
-    ends = np.concatenate(([0], np.cumsum(arrays["widths"])))
-    digests = arrays["digests"].tobytes()
+    inputs, read = read_inputs(facts, arrays), StateReader(arrays)
+    if len(inputs) != n:
+        raise BadFrame(f"{n} predictions with {len(inputs)} x")
+    widths = read.take("widths", np.int32, (n,), 0, CLASSES_MAX)
+    numbers = read.take("numbers", np.int32, (n,), -1, CLASSES_MAX - 1)
+    # One column tells two classes apart; with none, the class is the most frequent one.
+    if (numbers >= np.select([widths == 0, widths == 1], [CLASSES_MAX, 2], widths)).any():
+        raise BadFrame("a prediction is of a class that has no column")
+    ends = np.concatenate(([0], np.cumsum(widths)))
+    columns = read.take("columns", np.float64, (int(ends[-1]),))
+    sources = read.take("sources", np.uint8, (n,), 0, 2)
+    at_ms = read.take("at_ms", np.int64, (n,), 0, np.iinfo(np.int64).max)
+    digests = read.take("digests", np.uint8, (16 * n,)).tobytes()
     return [
         Prediction(
             id=given,
             x=inputs.part(r, r + 1),
             digest=digests[16 * r : 16 * (r + 1)],
-            columns=arrays["columns"][ends[r] : ends[r + 1]],
-            number=int(arrays["numbers"][r]),
-            source=int(arrays["sources"][r]),
-            at_ms=int(arrays["at_ms"][r]),
+            columns=columns[ends[r] : ends[r + 1]],
+            number=int(numbers[r]),
+            source=int(sources[r]),
+            at_ms=int(at_ms[r]),
         )
         for r, given in enumerate(facts["ids"])
     ]

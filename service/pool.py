@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from service.frames import BadFrame
 from service.inputs import Inputs, inputs_state, join_inputs, read_inputs
 from service.labels import Label, label_key
+from solvers.solver import StateReader
 
 Array = np.ndarray[Any, Any]
 
@@ -257,7 +259,10 @@ class Pool:
         self._asked = OrderedDict((key, Asked(fingerprint, tokens)) for key, fingerprint, tokens in facts["asked"])
         self._by_id.clear()
         if facts["candidates"]:
-            inputs, digests = read_inputs(facts, arrays), arrays["digests"].tobytes()
+            inputs, n = read_inputs(facts, arrays), len(facts["candidates"])
+            if not len(inputs) == n == len({c["id"] for c in facts["candidates"]}):
+                raise BadFrame(f"{n} candidates with {len(inputs)} x, or an id twice")
+            digests = StateReader(arrays).take("digests", np.uint8, (16 * n,)).tobytes()
             for r, c in enumerate(facts["candidates"]):
                 self._by_id[c["id"]] = Candidate(
                     id=c["id"],
@@ -270,6 +275,10 @@ class Pool:
                     skipped_by_all=c["skipped_by_all"],
                 )
         candidate_of = {lease.token: c.id for c in self for lease in c.leases}
+        if sorted(facts["tokens"]) != sorted(lease.token for c in self for lease in c.leases):
+            raise BadFrame("the tokens are not those of the leases")
+        if len(candidate_of) < len(facts["tokens"]):
+            raise BadFrame("a token is there twice")
         self._by_token = {token: candidate_of[token] for token in facts["tokens"]}
 
 

@@ -100,6 +100,9 @@ def unpack_records(packed: dict[str, Any]) -> list[Record]:
     """The records of `pack_records`, as they were. ValueError if it is none of its results."""
     try:
         names = packed["names"]
-        return [dict(zip(names[row[0]], row[1:], strict=True)) for row in packed["rows"]]
-    except (KeyError, IndexError, TypeError) as error:
+        records = [dict(zip(names[row[0]], row[1:], strict=True)) for row in packed["rows"]]
+        if any(canonical(record) != record for record in records):
+            raise ValueError("a record is not in canonical form")
+    except (KeyError, IndexError, TypeError, AttributeError, PydanticCustomError) as error:
         raise ValueError(f"these are no packed records: {error!r}") from None
+    return records

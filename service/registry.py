@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from typing import Any
+from typing import IO, Any
 
 from service.answers import Answer
+from service.configuration import parse_configuration
 from service.errors import Conflict, Invalid, NotFound, ServiceError, Unavailable
-from service.events import Created, configuration_of, decode_event
-from service.frames import BadFrame
-from service.model import Model
+from service.events import Created, Imported
+from service.examples import check_ids
+from service.exports import pack_export, unpack_export
+from service.frames import peek
+from service.labels import check_label, label_key
+from service.model import SNAPSHOT, Model
 from service.parts import MODEL_NAME, Configuration
 from service.plan import LearnRequest, make_plan
+from service.recovery import History, load_model
 from service.settings import Settings
-from service.store.base import Damaged, Event, Store
-from service.worker import Worker, learned_before
+from service.store.base import Event, Store
+from service.worker import Worker
 from solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
+FOLDS = 2  # models that are folded beside those that serve, at once: each takes its memory and a thread
+CLOCKS_MS = 86_400_000  # by so much the clock of a server may be ahead whose models another one imports
 THREADS = 16  # mostly waiting for the store: appends of several models share an fsync
 
 
@@ -39,6 +46,7 @@ class Registry:
         self._workers: dict[str, Worker] = {}
         self._broken: dict[str, str] = {}  # models that could not be loaded, and why
         self._changing = asyncio.Lock()
+        self._folding = asyncio.Semaphore(FOLDS)
 
     async def start(self) -> None:
         """Compile the kernels, then load every model that the store holds."""
@@ -105,8 +113,7 @@ class Registry:
         async with self._changing:
             new = name not in self._workers and name not in self._broken
             if new:
-                if len(self._workers) >= self.settings.models_max:
-                    raise Conflict(f"the server has {len(self._workers)} models of at most {self.settings.models_max}")
+                self._check_models()
                 model = await self._run(self._begin, name, configuration)
                 self._workers[name] = Worker(model, self._store, self.settings, self._executor)
             worker = self.get(name)
@@ -137,6 +144,39 @@ class Registry:
                 await self._run(self._store.delete, name)
             self._broken.pop(name, None)
 
+    async def export(self, name: str, as_of: int | None) -> tuple[int, bytes]:
+        """A model as a file, and the position whose state it holds: the newest, or `as_of`.
+
+        Invalid for a position that there is not, Conflict for one that log and snapshots no longer reach.
+        """
+        worker = self.get(name)
+        if as_of is None:
+            position, state = await worker.read(lambda model: (model.position, model.snapshot()))
+        else:
+            position = as_of
+            if position > worker.published.position:
+                raise Invalid(f"as_of must be from 1 to {worker.published.position}, got {position}")
+            history = History(self._store, name, **self._sizes())
+            async with self._folding:
+                state = await self._run(lambda: history.at(position).snapshot())
+        return position, await self._run(pack_export, name, position, state)
+
+    async def import_file(self, name: str, file: IO[bytes]) -> Worker:
+        """A new model from a file. Invalid if it is none that this server takes, Conflict if the name is taken."""
+        self._check_ready()
+        check_name(name)
+        async with self._changing:
+            if name in self._workers or name in self._broken:
+                raise Conflict(f"there is a model {name!r} already")
+            self._check_models()
+            model = await self._run(self._import, name, file)
+            self._workers[name] = Worker(model, self._store, self.settings, self._executor)
+            return self._workers[name]
+
+    def _check_models(self) -> None:
+        if len(self._workers) >= self.settings.models_max:
+            raise Conflict(f"the server has {len(self._workers)} models of at most {self.settings.models_max}")
+
     def _check_ready(self) -> None:
         if not self.ready:
             raise Unavailable("the server is starting: it compiles kernels and loads models")
@@ -158,6 +198,42 @@ class Registry:
         model.apply(1, created)
         return model
 
+    def _import(self, name: str, file: IO[bytes]) -> Model:
+        file.seek(0)
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            state = unpack_export(file.read())
+            # The limits come before anything is made that could break them.
+            configuration = parse_configuration(json.dumps(peek(state, SNAPSHOT).get("configuration")), self.settings)
+            warm_up(configuration.solver, configuration.dtype)
+            model = Model.begin(name, Imported(state, now_ms), **self._sizes())
+        except ValueError as error:  # whatever a file may hold that no server wrote
+            raise Invalid(f"the file is no model: {str(error).partition(chr(10))[0][:200]}") from error
+        self._check_imported(model, now_ms)
+        # Written as this server would write it: what is in the log can be read again.
+        imported = Imported(model.snapshot(), model.at_ms)
+        try:
+            self._store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
+        except KeyError:  # an earlier creation of unknown outcome did happen
+            there = self._load(name)
+            if there.snapshot() != model.snapshot():
+                raise Conflict(f"there is a model {name!r} already; start the server again to see it") from None
+            return there
+        return model
+
+    def _check_imported(self, model: Model, now_ms: int) -> None:
+        settings = self.settings
+        if model.at_ms > now_ms + CLOCKS_MS:
+            raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
+        if len(model.labels) > settings.classes_max:
+            raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")
+        for index, label in enumerate(model.labels.labels):
+            check_label(label, f"classes[{index}]", settings.label_chars_max)
+        declared = model.configuration.classes
+        if declared is not None and list(map(label_key, declared)) != list(map(label_key, model.labels.labels)):
+            raise Invalid("the file's model has other classes than its configuration declares")
+        check_ids(model.answers.given_ids, settings.id_chars_max)
+
     def _load(self, name: str) -> Model:
         return load_model(self._store, name, **self._sizes())
 
@@ -165,33 +241,6 @@ class Registry:
 def _nothing(_: Sequence[str]) -> Mapping[str, Answer]:
     """What the log of a new model holds."""
     return {}
-
-
-def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> Model:
-    """The newest good snapshot and the log behind it. Damaged or ValueError where the log itself cannot be read."""
-    sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
-    model = None
-    end = store.end(name)
-    for position in store.snapshots(name):
-        if position > end:
-            log.warning("model %s: the snapshot at %d is not used: the log ends at %d", name, position, end)
-            continue
-        try:
-            model = Model.restore(name, store.get_snapshot(name, position), **sizes)
-            break
-        except (Damaged, ValueError) as error:
-            log.warning("model %s: the snapshot at %d is not used: %s", name, position, error)
-    if model is not None:
-        warm_up(model.configuration.solver, model.configuration.dtype)
-    for position, record in store.read(name, model.position if model else 0):
-        event = decode_event(record.kind, record.payload)
-        if model is None:
-            model = Model(name, configuration_of(event), **sizes)
-            warm_up(model.configuration.solver, model.configuration.dtype)
-        model.apply(position, event, partial(learned_before, store, name, position))
-    if model is None:
-        raise BadFrame(f"model {name} has neither a readable snapshot nor the beginning of its log")
-    return model
 
 
 def check_name(name: str) -> None:

@@ -16,6 +16,11 @@ def _by_comma(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
+def _or_none(value: object) -> object:
+    """None for an empty text and for null; anything else as it is."""
+    return None if isinstance(value, str) and value.strip().lower() in ("", "null") else value
+
+
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_by_comma)]
 
 
@@ -65,7 +70,12 @@ class Settings(BaseSettings):
     )
     queries_max: int = Field(1_000, gt=0, description="questions in one request for labels")
     cache_mb: int = Field(256, gt=0, description="kernel-row cache of one model, MiB")
-    snapshot_examples: int = Field(50_000, gt=0, description="examples learned between two snapshots")
+    snapshot_examples: int = Field(50_000, gt=0, description="examples or events between two snapshots")
+    snapshot_s: float = Field(3600.0, gt=0, description="time until a change is in a snapshot, seconds")
+    log_kept: Annotated[int | None, BeforeValidator(_or_none)] = Field(
+        None, ge=0, description="events kept behind the older of the two snapshots; none: all"
+    )
+    import_bytes_max: int = Field(500_000_000, gt=0, description="longest file that is imported as a model, bytes")
     log_format: Literal["text", "json"] = Field("text", description="lines for people, or JSON objects for programs")
     log_requests: bool = Field(False, description="log every request")
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")

@@ -8,27 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from service.answers import Answer
+from service.answers import Answer, Answers
 from service.asking import Command, LabelBudget, Offer, Wish
-from service.errors import UNFORESEEN, Conflict, InternalError, QueueFull, ServiceError, StoreUnavailable, Unavailable
-from service.events import Finished, Learned, ModelEvent, Predicted, decode_event
+from service.errors import (
+    UNFORESEEN,
+    Conflict,
+    InternalError,
+    Invalid,
+    QueueFull,
+    ServiceError,
+    StoreUnavailable,
+    Unavailable,
+)
+from service.events import Finished, Imported, Learned, ModelEvent, Predicted, RolledBack, decode_event
+from service.frames import BadFrame, decode
 from service.labels import Label
 from service.metrics import UNKNOWN
-from service.model import Model, Outcome, Published
+from service.model import SNAPSHOT, Model, Outcome, Published, answers_of
 from service.pending import Prediction
 from service.plan import Fate, LearnRequest, Votes, make_plan
+from service.recovery import History
 from service.settings import Settings
-from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from service.store.base import SNAPSHOTS_KEPT, Damaged, Event, OutcomeUnknown, PositionTaken, Store
 from solvers.solver import Finish
 
 log = logging.getLogger(__name__)
@@ -73,11 +85,26 @@ class Keeping:
     predictions: list[Prediction]
 
 
+@dataclass(frozen=True, slots=True)
+class RollingBack:
+    """The state becomes what it was at a position."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshotting:
+    """A snapshot is to be kept now."""
+
+
+Work: TypeAlias = LearnRequest | Finishing | Keeping | RollingBack | Snapshotting | Command
+
+
 @dataclass(slots=True)
 class _Job:
     """Work that waits."""
 
-    work: LearnRequest | Finishing | Keeping | Command
+    work: Work
     future: asyncio.Future[Any]
 
     @property
@@ -108,7 +135,10 @@ class Worker:
         self._failed: str | None = None
         self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
         self._snapshot_learned, self._snapshot_position = model.learned, model.position
-        self._snapshot: Future[None] | None = None  # the one being written
+        self._snapshot_at = time.monotonic()
+        self._snapshot: Future[ServiceError | None] | None = None  # the newest; its result: why it was not kept
+        self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
+        self._imported: Answers | None = None  # what an imported model knew when its log began
         self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
 
     # -- what callers use, on the event loop ----------------------------------------------------------------------
@@ -128,6 +158,24 @@ class Worker:
         """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; its figures."""
         figures: dict[str, Any] = await self._enqueue(Finishing(epochs))
         return figures
+
+    async def roll_back(self, position: int) -> dict[str, Any]:
+        """Make the state what it was at a position. Invalid, or Conflict where the log does not reach back to it."""
+        answer: dict[str, Any] = await self._enqueue(RollingBack(position))
+        return answer
+
+    async def snapshot(self) -> int:
+        """Keep a snapshot; its position once it is durable. StoreUnavailable if the store did not take it."""
+        position, written = await self._enqueue(Snapshotting())
+        try:  # the shield: a client that goes away must not take it back
+            problem = await asyncio.shield(asyncio.wrap_future(written))
+        except asyncio.CancelledError:
+            if not written.cancelled():
+                raise
+            raise Unavailable("the snapshot gave way to a change that needs one of its own; try again") from None
+        if problem is not None:
+            raise problem
+        return int(position)
 
     async def command(self, command: Command) -> dict[str, Any]:
         """What a command answers once its events are durable and applied, with the model's position."""
@@ -175,7 +223,7 @@ class Worker:
         if self._stopping:
             raise Unavailable("the server is stopping")
 
-    def _enqueue(self, work: LearnRequest | Finishing | Keeping | Command) -> asyncio.Future[Any]:
+    def _enqueue(self, work: Work) -> asyncio.Future[Any]:
         self._check_running()
         if len(self._jobs) >= self._settings.queue_examples_max:
             raise QueueFull(f"{len(self._jobs)} requests wait for model {self.model.name}")
@@ -221,6 +269,8 @@ class Worker:
                 outcomes: Sequence[Any] = []
                 if jobs or waiting:
                     outcomes = await loop.run_in_executor(self._executor, self._do, jobs, waiting)
+                elif self._snapshot_in_s() <= 0:
+                    await loop.run_in_executor(self._executor, self._snapshot_when_due)
             except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
                 self._fail([*(future for _, future in questions), *(job.future for job in jobs)], error)
                 continue
@@ -235,13 +285,14 @@ class Worker:
             await loop.run_in_executor(self._executor, self._snapshot_at_end)
 
     async def _woken(self) -> bool:
-        """Wait for work, or until predictions have waited long enough to be written; false where there is nothing."""
+        """Wait for work, or until predictions are to be written or a snapshot is due; false where there is nothing."""
         self._wake.clear()
-        left_s = self._write_at - asyncio.get_running_loop().time() if self._predicted else None
+        write_in_s = self._write_at - asyncio.get_running_loop().time() if self._predicted else math.inf
+        left_s = min(write_in_s, self._snapshot_in_s())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), left_s)
+            await asyncio.wait_for(self._wake.wait(), None if left_s == math.inf else left_s)
             return bool(self._jobs or self._questions)
-        return bool(self._predicted) and not self._failed
+        return not self._failed
 
     def _look(self, questions: Sequence[Callable[[Model], Any]]) -> list[Any]:
         """What each question finds; a refusal is an answer as well."""
@@ -294,6 +345,11 @@ class Worker:
                     return self._learn([job.work for job in jobs if isinstance(job.work, LearnRequest)], kept)
                 case Finishing():
                     return [self._finish(work.epochs, kept)]
+                case RollingBack():
+                    return [self._roll_back(work.position, kept)]
+                case Snapshotting():
+                    self._commit(kept)
+                    return [self._snapshot_now()]
                 case Keeping():
                     now = self._now_ms()
                     self._commit([*kept, *([Predicted(work.predictions, now)] if work.predictions else [])])
@@ -374,18 +430,34 @@ class Worker:
         return LearnAnswer(self.model.position, results)
 
     def _finish(self, epochs: int, kept: list[ModelEvent]) -> dict[str, Any]:
-        if epochs and next(self._store.read(self.model.name, 0))[0] != 1:
-            raise Conflict(f"the log of model {self.model.name} is trimmed: there is no whole epoch to learn again")
         if epochs:  # what cannot be read must show before the event is written
-            deque(learned_before(self._store, self.model.name, self.model.position + 1), maxlen=0)
+            self._let_snapshot_end()  # and no trim may take it away until a snapshot holds what comes of it
+            deque(self._history.learned(self.model, self.model.position + 1), maxlen=0)
         finish = self._commit([*kept, Finished(self._now_ms(), epochs)])[-1].finish or Finish(0, converged=True)
-        self._snapshot_when_due(at_once=True)  # a recovery need not run the finishing step again
+        self._snapshot_now()  # a recovery need not run the finishing step again
         figures = self.model.describe()
         wanted = ("model", "position", "support_vectors", "points", "duality_gap")
         return {**{name: figures[name] for name in wanted}, **finish._asdict()}
 
-    def _commit(self, events: list[ModelEvent]) -> list[Outcome]:
-        """Append events durably, apply them, publish."""
+    def _roll_back(self, to: int, kept: list[ModelEvent]) -> dict[str, Any]:
+        model = self.model
+        if not 1 <= to <= model.position:
+            raise Invalid(f"position must be from 1 to {model.position}, where the model stands, got {to}")
+        if not model.counts(to):
+            # Ids that were learned, undone and learned again would have two places in the store's index.
+            raise Conflict(
+                f"event {to} of model {model.name} was undone by a rollback; export the model as of {to} instead, and "
+                "import that under another name"
+            )
+        self._let_snapshot_end()  # no trim may take away what a recovery needs until there is a snapshot behind it
+        with self._going_on():
+            former = self._history.at(to)
+        self._commit([*kept, RolledBack(to, self._now_ms())], former)
+        self._snapshot_now()  # a recovery need not fold the way there again
+        return {"model": model.name, "position": model.position, "rolled_back_to": to, "examples": model.learned}
+
+    def _commit(self, events: list[ModelEvent], former: Model | None = None) -> list[Outcome]:
+        """Append events durably, apply them, publish. former: what a rollback among them goes back to."""
         if not events:
             return []
         model = self.model
@@ -401,14 +473,14 @@ class Worker:
             if self._store.end(model.name) != model.position + len(events):
                 raise
             self._unresolved = False
-        outcomes = [self._apply(model.position + 1, event) for event in events]
+        outcomes = [self._apply(model.position + 1, event, former) for event in events]
         self.published = model.published()
         self._snapshot_when_due()
         return outcomes
 
-    def _apply(self, position: int, event: ModelEvent) -> Outcome:
+    def _apply(self, position: int, event: ModelEvent, former: Model | None = None) -> Outcome:
         try:
-            return self.model.apply(position, event, lambda: learned_before(self._store, self.model.name, position))
+            return self._history.apply(self.model, position, event, former)
         except (ServiceError, Damaged) as error:  # no refusal: what is in the log is half applied
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
 
@@ -431,11 +503,11 @@ class Worker:
             return {}
         by_position: dict[int, list[str]] = {}
         for given, position in self._store.find(self.model.name, ids).items():
-            by_position.setdefault(position, []).append(given)
+            if self.model.counts(position):
+                by_position.setdefault(position, []).append(given)
         found: dict[str, Answer] = {}
         for position, given_ids in by_position.items():
-            _, record = next(self._store.read(self.model.name, position - 1))
-            event = decode_event(record.kind, record.payload)
+            event = self._read_event(position)
             if isinstance(event, Learned):
                 places = {given: r for r, given in enumerate(event.ids)}
                 found |= {
@@ -443,23 +515,91 @@ class Worker:
                     for given in given_ids
                     for r in [places[given]]
                 }
+            elif isinstance(event, Imported):
+                if self._imported is None:  # it is as large as the model was: read once
+                    self._imported = answers_of(event.state)
+                answers = [(given, self._imported.find(given)) for given in given_ids]
+                found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
         return found
 
-    def _snapshot_when_due(self, *, at_once: bool = False) -> None:
+    def _read_event(self, position: int) -> ModelEvent | None:
+        """An event of the log; None where it has been trimmed, perhaps this very moment."""
+        try:
+            at, record = next(self._store.read(self.model.name, position - 1), (0, None))
+        except Damaged:
+            at, record = next(self._store.read(self.model.name, 0), (0, None))
+            if at <= position:
+                raise
+        return decode_event(record.kind, record.payload) if record is not None and at == position else None
+
+    def _snapshot_in_s(self) -> float:
+        """Seconds until a snapshot is due because of its age."""
+        if self._failed or self.model.position == self._snapshot_position:
+            return math.inf
+        return self._snapshot_at + self._settings.snapshot_s - time.monotonic()
+
+    def _snapshot_when_due(self) -> None:
         examples = self.model.learned - self._snapshot_learned
         events = self.model.position - self._snapshot_position
-        due = max(examples, events) >= self._settings.snapshot_examples
-        if (due or at_once) and (self._snapshot is None or self._snapshot.done()):
-            self._snapshot_learned, self._snapshot_position = self.model.learned, self.model.position
-            # Taken here, between two micro-batches; written beside the next ones.
-            self._snapshot = self._executor.submit(self._write_snapshot, self.model.position, self.model.snapshot())
+        aged = self._snapshot_in_s() <= 0
+        if max(examples, events) < self._settings.snapshot_examples and not aged:
+            return
+        if self._snapshot is None or self._snapshot.done():
+            self._begin_snapshot()
+        elif aged:  # the one being written takes longer than that
+            self._snapshot_at = time.monotonic()
 
-    def _write_snapshot(self, position: int, state: bytes) -> None:
+    def _snapshot_now(self) -> tuple[int, Future[ServiceError | None]]:
+        """Begin a snapshot, whether it is due or not: its position and the future of what came of it."""
+        written, position = self._snapshot, self._snapshot_position
+        if written is None or position != self.model.position or (written.done() and written.result() is not None):
+            self._let_snapshot_end()
+            written, position = self._begin_snapshot(), self.model.position
+        return position, written
+
+    def _let_snapshot_end(self) -> None:
+        """No snapshot is being written, and nothing trimmed, when this returns.
+
+        One that has not begun is given up: it may wait for the very thread that this runs on.
+        """
+        if self._snapshot is not None and not self._snapshot.cancel():
+            self._snapshot.result()
+        self._snapshot = None
+
+    def _begin_snapshot(self) -> Future[ServiceError | None]:
+        """Taken here, between two micro-batches; written beside the next ones."""
+        model = self.model
+        self._snapshot_learned, self._snapshot_position = model.learned, model.position
+        self._snapshot_at = time.monotonic()
+        self._snapshot = self._executor.submit(
+            self._write_snapshot, model.position, model.snapshot(), model.reads_back_at
+        )
+        return self._snapshot
+
+    def _write_snapshot(self, position: int, state: bytes, reads_back_at: int) -> ServiceError | None:
+        """Keep a snapshot, then trim the log behind it; why it was not kept, if so."""
         try:
             self._store.put_snapshot(self.model.name, position, state)
-        except NOT_KEPT:  # the log still has everything
+        except NOT_KEPT as error:  # the log still has everything
             self.snapshots_failed += 1
             log.warning("snapshot of model %s at %d was not kept", self.model.name, position, exc_info=True)
+            return error if isinstance(error, ServiceError) else StoreUnavailable(f"the snapshot was not kept: {error}")
+        try:
+            self._trim(reads_back_at)
+        except (*NOT_KEPT, BadFrame):  # the next snapshot tries again
+            log.warning("the log of model %s was not trimmed", self.model.name, exc_info=True)
+        return None
+
+    def _trim(self, reads_back_at: int) -> None:
+        """Forget what neither of the two snapshots needs, but for as many events as are to be kept."""
+        if self._settings.log_kept is None:
+            return
+        snapshots = self._store.snapshots(self.model.name)
+        older = min(snapshots, default=0)
+        # What reads the log before it must not have to be applied again.
+        if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
+            decode(self._store.get_snapshot(self.model.name, older), SNAPSHOT)  # all that will be left of what it holds
+            self._store.trim(self.model.name, older - self._settings.log_kept)
 
     def _snapshot_at_end(self) -> None:
         if self._unresolved:
@@ -468,7 +608,7 @@ class Worker:
         with suppress(*NOT_KEPT):
             kept = self._store.snapshots(self.model.name)
         if self.model.position not in kept:
-            self._write_snapshot(self.model.position, self.model.snapshot())
+            self._write_snapshot(self.model.position, self.model.snapshot(), self.model.reads_back_at)
 
 
 def _settle_all(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any]) -> None:
@@ -479,14 +619,3 @@ def _settle_all(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any])
             future.set_exception(outcome)
         else:
             future.set_result(outcome)
-
-
-def learned_before(store: Store, name: str, position: int) -> Iterator[Learned]:
-    """The learned batches of a model's log before this position, in order."""
-    for at, record in store.read(name, 0):
-        if at >= position:
-            return
-        if record.kind == Learned.KIND:
-            event = decode_event(record.kind, record.payload)
-            assert isinstance(event, Learned)  # noqa: S101  decode_event checks the kind
-            yield event

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from typing import IO, Any, TypeVar
 
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
@@ -22,6 +23,8 @@ T = TypeVar("T")
 # an inner sum into a kernel value is worth VALUE_WORK. About a millisecond.
 INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
+
+BINARY = "application/octet-stream"
 
 NAMED_VALUES = 20  # numbers that a record is taken to hold
 
@@ -61,22 +64,36 @@ async def read_body(request: Request, adapter: TypeAdapter[Any], bytes_max: int)
 
 async def read_json(request: Request, bytes_max: int) -> bytes:
     """The body of a JSON request. UnsupportedMediaType, BodyTooLarge, BadRequest where it is cut off."""
+    return b"".join([part async for part in _parts(request, "application/json", bytes_max)])
+
+
+async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
+    """A body of bytes in a temporary file, so that slow clients fill no memory. The same errors."""
+    file: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile)
+    try:
+        async for part in _parts(request, BINARY, bytes_max):
+            await asyncio.to_thread(file.write, part)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+async def _parts(request: Request, wanted: str, bytes_max: int) -> AsyncIterator[bytes]:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise UnsupportedMediaType(f"Content-Type must be application/json, got {media_type or 'none'!r}")
-    declared = request.headers.get("content-length", "0")
+    if media_type != wanted:
+        raise UnsupportedMediaType(f"Content-Type must be {wanted}, got {media_type or 'none'!r}")
+    declared, size = request.headers.get("content-length", "0"), 0
     if declared.isdigit() and int(declared) > bytes_max:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
-    parts, size = [], 0
     try:
         async for part in request.stream():
             size += len(part)
             if size > bytes_max:
                 raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
-            parts.append(part)
+            yield part
     except ClientDisconnect:
         raise BadRequest("the client went away in the middle of the body") from None
-    return b"".join(parts)
 
 
 def is_named(configuration: Configuration) -> bool:

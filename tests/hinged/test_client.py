@@ -64,6 +64,8 @@ CALLS = {
     "rank": ({"examples": [{"id": "a", "x": [1.0]}], "n": 1}, "POST", "/models/m/rank", {
         "examples": [{"id": "a", "x": [1.0]}], "n": 1, "strategy": "active"}),
     "suspects": ({}, "GET", "/models/m/suspects?n=10", None),
+    "snapshot": ({}, "POST", "/models/m/snapshot", None),
+    "rollback": ({"position": 7}, "POST", "/models/m/rollback", {"position": 7}),
     "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),
     "offer": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/pool", {
         "examples": [{"id": "a", "x": [1.0]}]}),
@@ -74,11 +76,12 @@ CALLS = {
     "skip": ({"lease": "l1", "whom": "all"}, "POST", "/models/m/queries/l1/skip", {"for": "all"}),
 }  # fmt: skip
 ON_THE_SERVER = {"models", "ticket", "metrics", "ready", "wait_until_ready"}
+OF_FILES = {"export_model", "import_model"}
 
 
 def test_every_method_of_the_client_is_called_here():
     named = {name for name, _ in inspect.getmembers(Routes, inspect.isfunction) if not name.startswith("_")}
-    assert named == set(CALLS) | ON_THE_SERVER
+    assert named == set(CALLS) | ON_THE_SERVER | OF_FILES
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -95,6 +98,27 @@ def test_calls_of_the_server_are_its_routes(server, client):
     assert client.ticket() == {"models": ["m"]}
     assert client.metrics() == "text"
     assert server.requests == [("GET", "/models", None), ("POST", "/tickets", None), ("GET", "/metrics", None)]
+
+
+def test_a_model_travels_as_the_bytes_of_a_file(server, client):
+    types = []
+    server.heard = lambda headers: types.append(headers.get("content-type"))
+    server.answer = lambda *_: (200, b"\x00\xff")
+    assert client.export_model("m", as_of=3) == b"\x00\xff"
+    server.answer = lambda *_: (201, {"model": "m"})
+    assert client.import_model("m", b"7") == {"model": "m"}
+    assert server.requests == [("GET", "/models/m/export?as_of=3", None), ("POST", "/models/m/import", 7)]
+    assert types == [None, "application/octet-stream"]
+
+
+@pytest.mark.parametrize("answer", ["lose", (503, error("unavailable"), {})])
+def test_what_a_second_try_could_spoil_is_tried_once(server, client, answer):
+    for call in (lambda: client.rollback("m", 3), lambda: client.import_model("m", b"7")):
+        server.script[:] = [answer]
+        before = len(server.requests)
+        with pytest.raises(HingedError):
+            call()
+        assert len(server.requests) == before + 1
 
 
 def test_what_is_left_to_the_server_is_not_sent(server, client):

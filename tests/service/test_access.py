@@ -77,6 +77,9 @@ NEEDS = {
     ("POST", "/models/one/pool"): "writer",
     ("POST", "/models/one/learn"): "writer",
     ("POST", "/models/one/finish"): "writer",
+    ("POST", "/models/one/snapshot"): "writer",
+    ("GET", "/models/one/export"): "admin",
+    ("POST", "/models/absent/rollback"): "admin",
     ("PUT", "/models/one"): "admin",
     ("DELETE", "/models/absent"): "admin",
 }

@@ -1,0 +1,70 @@
+"""Routes of snapshots: keeping one, a model as a file, and the way back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field, TypeAdapter, with_config
+from starlette.responses import Response
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from service.api.wire import BINARY, body_of, read_body, receive_file, registry_of
+from service.edge import JSON
+from service.examples import STRICT
+from service.exports import SUFFIX
+
+Position = Annotated[int, Field(ge=1, lt=2**53)]
+
+
+@with_config(STRICT)
+class RollbackBody(TypedDict):
+    """The position whose state is to come back."""
+
+    position: Position
+
+
+ROLLBACK: TypeAdapter[RollbackBody] = TypeAdapter(RollbackBody)
+FILE: dict[str, Any] = {
+    "requestBody": {"required": True, "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+router = APIRouter(default_response_class=JSON, tags=["snapshots"])
+
+
+@router.post("/models/{model}/snapshot")
+async def keep_snapshot(model: str, request: Request) -> Response:
+    """Keep a snapshot now. Answered when it is durable."""
+    position = await registry_of(request).get(model).snapshot()
+    return JSON({"model": model, "position": position})
+
+
+@router.get("/models/{model}/export", response_class=Response)
+async def export_model(model: str, request: Request, as_of: Annotated[Position | None, Query()] = None) -> Response:
+    """The model as one file, as it is or as it was at a position of its log."""
+    position, file = await registry_of(request).export(model, as_of)
+    name = f'attachment; filename="{model}-{position}{SUFFIX}"'
+    return Response(file, media_type=BINARY, headers={"Content-Disposition": name})
+
+
+@router.post("/models/{model}/import", openapi_extra=FILE)
+async def import_model(model: str, request: Request) -> Response:
+    """A new model from such a file. 201; 409 if there is one of this name."""
+    registry = registry_of(request)
+    with await receive_file(request, registry.settings.import_bytes_max) as file:
+        worker = await registry.import_file(model, file)
+    configuration = worker.model.configuration.model_dump(mode="json")
+    published = worker.published
+    answer = {"model": model, "configuration": configuration, "position": published.position}
+    return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)
+
+
+@router.post("/models/{model}/rollback", openapi_extra=body_of(ROLLBACK))
+async def roll_back(model: str, request: Request) -> Response:
+    """Make the model what it was at a position. Its log goes on; what is undone does not count any more."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_body(request, ROLLBACK, registry.settings.body_bytes_max)
+    return JSON(await worker.roll_back(body["position"]))

@@ -1,0 +1,240 @@
+"""Files that claim to be models: whatever they hold, they are refused or are models, and the process lives."""
+
+import asyncio
+import json
+from io import BytesIO
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.asking import Ask, Offer
+from service.configuration import parse_configuration
+from service.errors import Invalid
+from service.events import Created, Predicted
+from service.examples import digests, to_inputs
+from service.exports import pack_export, unpack_export
+from service.frames import BadFrame, decode, encode
+from service.inputs import inputs_state, read_inputs, x_digests
+from service.model import SNAPSHOT, Model
+from service.pending import Prediction
+from service.plan import LearnRequest, make_plan
+from service.registry import Registry
+from service.settings import Settings
+from service.store.sqlite import SQLiteStore
+
+SIZES = {"cache_bytes": 2**20, "answers_kept": 100}
+RBF, DENSE = {"type": "rbf", "gamma": 1.0}, {"type": "dense", "dim": 3}
+KINDS = {
+    "lasvm": {"solver": "lasvm", "kernel": RBF, "features": DENSE},
+    "bsgd": {
+        "solver": "bsgd",
+        "kernel": {"type": "rbf", "gamma": 1.0},
+        "features": {"type": "dense", "dim": 3},
+        "budget": 6,
+    },
+    "exact": {"solver": "exact", "kernel": {"type": "polynomial"}, "features": DENSE},
+    "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 30}},
+}
+
+
+def taught(kind):
+    """A model with examples, candidates, a lease and a prediction that waits."""
+    configuration = parse_configuration(json.dumps(KINDS[kind]), Settings())
+    model = Model("m", configuration, **SIZES)
+    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    random = np.random.default_rng(0)
+
+    def xs(n):
+        rows = random.standard_normal((n, 3)).round(2).tolist()
+        return [{"a": r[0], "b": r[1], "c": "xyz"[int(abs(r[2])) % 3]} if kind == "named" else r for r in rows]
+
+    def take(event):
+        model.apply(model.position + 1, event)
+
+    inputs, labels = to_inputs(xs(20), configuration), ["n", "p"] * 10
+    request = LearnRequest([f"e{k}" for k in range(20)], labels, inputs, digests(inputs, labels))
+    for event in make_plan(model, [request], lambda _: {}, 8, 0).events:
+        take(event)
+    inputs = to_inputs(xs(4), configuration)
+    for event in Offer([f"c{k}" for k in range(4)], inputs, x_digests(inputs), [None] * 4).plan(model, 0).events:
+        take(event)
+    for event in Ask(2, "ann", "active", 60_000, "r", 100).plan(model, 0).events:
+        take(event)
+    decided, found = model.published().decide(inputs), x_digests(inputs)
+    waiting = [
+        Prediction(f"w{r}", inputs.take(np.array([r])), found[r], decided.columns[r], int(decided.numbers[r]), 0, 0)
+        for r in range(4)
+    ]
+    take(Predicted(waiting, 0))
+    return model
+
+
+@pytest.fixture(scope="module")
+def states():
+    return {kind: taught(kind).snapshot() for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    store = SQLiteStore(tmp_path_factory.mktemp("imports") / "data")
+
+    async def make():
+        return Registry(store, Settings())
+
+    yield asyncio.run(make())
+    store.close()
+
+
+def take(registry, state):
+    """What importing comes to: None if it is refused, else the model, which is asked what clients ask."""
+    try:
+        model = registry._import("m", BytesIO(pack_export("m", 1, state)))
+    except Invalid:
+        return None
+    try:
+        model.describe()
+        assert Model.restore("m", model.snapshot(), **SIZES).digest() == model.digest()
+    finally:
+        registry._store.delete("m")
+    return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_exported_is_a_model_again_and_learns_on_to_the_bit(registry, states, kind):
+    original = Model.restore("m", states[kind], **SIZES)
+    copy = take(registry, states[kind])
+    assert copy is not None
+    assert (copy.position, copy.undone) == (1, [])
+    assert copy.digest() == original.digest()
+    inputs = next(iter(original.pool)).x
+    request = LearnRequest(["new"], ["p"], inputs, digests(inputs, ["p"]))
+    for model in (original, copy):
+        for event in make_plan(model, [request], lambda _: {}, 8, 0).events:
+            model.apply(model.position + 1, event)
+    assert copy.digest() == original.digest()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), kind=st.sampled_from(sorted(KINDS)))
+def test_a_file_with_other_arrays_under_a_right_checksum_is_refused_or_is_a_model(registry, states, data, kind):
+    facts, arrays = decode(states[kind], SNAPSHOT)
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    array = arrays[name]
+    how = data.draw(st.sampled_from(["bits", "shape", "dtype", "gone", "empty", "extreme"]))
+    if how == "bits" and array.size:
+        raw = bytearray(array.tobytes())
+        for _ in range(data.draw(st.integers(1, 4))):
+            raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+        arrays[name] = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
+    elif how == "shape":
+        arrays[name] = np.resize(array, data.draw(st.lists(st.integers(0, 7), min_size=0, max_size=3)))
+    elif how == "dtype":
+        with np.errstate(all="ignore"):
+            arrays[name] = array.astype(data.draw(st.sampled_from(["int8", "int32", "int64", "float32", "float64"])))
+    elif how == "gone":
+        del arrays[name]
+    elif how == "empty":
+        arrays[name] = array[:0]
+    elif array.size:
+        wild = {"f": [np.inf, -np.inf, np.nan, 1e38, -1e38], "i": [-1, -100, 100], "u": [0, 255]}
+        values = array.copy()
+        values.flat[data.draw(st.integers(0, array.size - 1))] = data.draw(st.sampled_from(wild[array.dtype.kind]))
+        arrays[name] = values
+    take(registry, encode(SNAPSHOT, facts, arrays))
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), kind=st.sampled_from(sorted(KINDS)))
+def test_a_file_with_other_facts_under_a_right_checksum_is_refused_or_is_a_model(registry, states, data, kind):
+    facts, arrays = decode(states[kind], SNAPSHOT)
+    part = facts
+    while True:
+        inner = sorted(key for key, value in part.items() if isinstance(value, dict))
+        if not inner or data.draw(st.booleans()):
+            break
+        part = part[data.draw(st.sampled_from(inner))]
+    name = data.draw(st.sampled_from(sorted(part)))
+    value = part[name]
+    if isinstance(value, list) and value and data.draw(st.booleans()):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(ANY)
+    else:
+        part[name] = data.draw(ANY)
+    take(registry, encode(SNAPSHOT, facts, arrays))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_file_are_refused(data):
+    with pytest.raises(BadFrame):
+        unpack_export(data)
+
+
+@pytest.mark.parametrize(
+    ("limits", "word"),
+    [
+        ({"dim_max": 2}, "features.dim"),
+        ({"points_max": 10}, "points_max"),
+        ({"classes_max": 2, "label_chars_max": 1, "id_chars_max": 2}, "an id has"),
+    ],
+)
+def test_a_file_beyond_this_servers_limits_is_refused(tmp_path, states, limits, word):
+    store = SQLiteStore(tmp_path / "data")
+
+    async def make():
+        return Registry(store, Settings(**limits))
+
+    registry = asyncio.run(make())
+    with pytest.raises(Invalid, match=word):
+        registry._import("m", BytesIO(pack_export("m", 1, states["lasvm"])))
+    assert store.models() == []
+    store.close()
+
+
+DENSE_CONFIGURATION = parse_configuration(json.dumps(KINDS["lasvm"]), Settings())
+ROWS = to_inputs([[1, 0, 2], [0, 3, 0], [0, 0, 0], [4, 5, 6]], DENSE_CONFIGURATION)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("indptr", lambda a: a[:-1]),
+        ("indptr", lambda a: a + 1),
+        ("indptr", lambda a: a[[0, 2, 1, 3, 4]]),
+        ("indptr", lambda a: a.astype(np.int32)),
+        ("indices", lambda a: a - 1),
+        ("indices", lambda a: a + 1),
+        ("indices", lambda a: np.array([2, 0, 1, 0, 1, 2], np.int32)),
+        ("indices", lambda a: np.array([0, 2, 1, 0, 0, 2], np.int32)),
+        ("indices", lambda a: a[:-1]),
+        ("values", lambda a: a * np.inf),
+        ("values", lambda a: a.astype(np.int64)),
+        ("values", lambda a: a[:, None]),
+        ("norms", lambda a: a * np.nan),
+        ("norms", lambda a: -a),
+        ("selves", lambda a: a[1:]),
+        ("selves", lambda a: a.astype(np.float64)),
+    ],
+)
+def test_rows_that_compiled_code_must_not_see_are_refused(name, change):
+    facts, arrays = inputs_state(ROWS)
+    assert read_inputs(facts, arrays).dim == 3
+    with np.errstate(all="ignore"):
+        changed = change(arrays[name])
+    with pytest.raises(BadFrame):
+        read_inputs(facts, arrays | {name: changed})
+
+
+@pytest.mark.parametrize("dim", [None, 0, 2, 2.5, "3", 2**40])
+def test_rows_of_no_width_are_refused(dim):
+    _, arrays = inputs_state(ROWS)
+    with pytest.raises(BadFrame):
+        read_inputs({"dim": dim}, arrays)
