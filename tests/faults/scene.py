@@ -1,9 +1,7 @@
 """A server, its store and, where that is Redis, the connection between the two: what faults happen to."""
 
-import os
 import shutil
 import subprocess
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +28,7 @@ class Scene:
         self.settings = {"snapshot_examples": 50, "shutdown_s": 20, **settings}
         self.faults = self.folder / "faults"
         self.faults.mkdir()
-        self._environment = {"LD_PRELOAD": str(failing_library()), "FAULTS": str(self.faults)} if failing else {}
+        self._environment = {"LD_PRELOAD": str(failing_library(folder)), "FAULTS": str(self.faults)} if failing else {}
         self.redis = self.line = None
 
     def __enter__(self):
@@ -76,15 +74,14 @@ class Scene:
             self.redis.stop()
 
 
-def failing_library():
+def failing_library(folder):
     """failing.c, compiled."""
     source = Path(__file__).with_name("failing.c")
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         missing("there is no C compiler for faults of disk and clock: install one (apt-get install gcc)")
-    library = Path(tempfile.gettempdir()) / f"hinged-failing-{os.getpid()}.so"
-    if not library.exists():
-        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    library = Path(folder) / "failing.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library
 
 

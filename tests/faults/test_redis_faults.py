@@ -37,5 +37,5 @@ def test_faults_of_redis_and_its_machine_lose_invent_and_change_nothing(tmp_path
 def test_what_is_damaged_in_redis_is_refused_or_left_out_and_never_silently_wrong(tmp_path):
     found = damage(tmp_path, "redis", times=25, seed=20_256)
     assert found["WRONG"] == 0, found
-    assert found["refused"] > 0, found
+    assert found["refused"] + found["shorter"] + found["older"] > 0, found
     assert found["whole"] + found["shorter"] > 0, found
