@@ -218,7 +218,7 @@ def main():
             )
             print("| support vectors | ms a label |\n|---|---|---|---|---|---|---|---|---|")
             runs = {
-                strategy: [label(url, f"{task.name}-{seed}", task, strategy, seed) for seed in range(options.runs)]
+                strategy: [label(url, f"{strategy}-{seed}", task, strategy, seed) for seed in range(options.runs)]
                 for strategy in ("random", "active")
             }
             for checkpoint in CHECKPOINTS:
