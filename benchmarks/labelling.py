@@ -126,7 +126,7 @@ def label(url, name, task, strategy, seed):
     for checkpoint in CHECKPOINTS:
         while labelled < checkpoint:
             n = min(task.n, checkpoint - labelled)
-            body = {"n": n, "strategy": strategy}
+            body = {"n": n, "annotator": "oracle", "strategy": strategy}
             questions = model.call("POST", "/queries", body)["queries"]
             learned = [{"id": q["id"], "y": bool(task.labels[int(q["id"])]), "lease": q["lease"]} for q in questions]
             model.call("POST", "/learn", {"examples": learned})
