@@ -106,8 +106,15 @@ class RedisServer:
     def stop(self):
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
-            self.process.terminate()
-            self.process.wait(30)
+            end = time.monotonic() + 30
+            while time.monotonic() < end:  # while it rewrites its log it hears no SIGTERM
+                self.process.terminate()
+                try:
+                    self.process.wait(1)
+                    return
+                except subprocess.TimeoutExpired:
+                    continue
+            raise RuntimeError(f"redis-server does not end: {self.last_words()}")
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
