@@ -126,7 +126,7 @@ def label(url, name, task, strategy, seed):
     for checkpoint in CHECKPOINTS:
         while labelled < checkpoint:
             n = min(task.n, checkpoint - labelled)
-            body = {"n": n, "strategy": strategy}
+            body = {"n": n, "annotator": "oracle", "strategy": strategy}
             questions = model.call("POST", "/queries", body)["queries"]
             learned = [{"id": q["id"], "y": bool(task.labels[int(q["id"])]), "lease": q["lease"]} for q in questions]
             model.call("POST", "/learn", {"examples": learned})
@@ -218,7 +218,7 @@ def main():
             )
             print("| support vectors | ms a label |\n|---|---|---|---|---|---|---|---|---|")
             runs = {
-                strategy: [label(url, f"{task.name}-{seed}", task, strategy, seed) for seed in range(options.runs)]
+                strategy: [label(url, f"{strategy}-{seed}", task, strategy, seed) for seed in range(options.runs)]
                 for strategy in ("random", "active")
             }
             for checkpoint in CHECKPOINTS:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def free_port():
 class RedisServer:
     """redis-server in `folder`, fsyncing each write unless its configuration says otherwise."""
 
-    def __init__(self, folder, binary=None, port=None, **config):
+    def __init__(self, folder, binary=None, port=None, environment=None, **config):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = port or free_port()
@@ -63,6 +64,7 @@ class RedisServer:
         self.config = {"save": "", "requirepass": PASSWORD, "masterauth": PASSWORD, **DURABLE, **named}
         self.log = self.folder / "redis.log"
         self._binary = binary or executable()
+        self._environment = {**os.environ, **(environment or {})}
         self.process = None
 
     def start(self, wait=True):
@@ -72,6 +74,7 @@ class RedisServer:
                 [self._binary, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), *arguments],
                 stdout=log,
                 stderr=log,
+                env=self._environment,
             )
         if wait:
             self.wait_until_ready()
@@ -82,13 +85,16 @@ class RedisServer:
         with self.client() as client:
             while time.monotonic() < end:
                 if self.process.poll() is not None:
-                    raise RuntimeError(f"redis-server ended: {self.log.read_text()[-2000:]}")
+                    raise RuntimeError(f"redis-server ended: {self.last_words()}")
                 try:
                     if client.ping():
                         return
                 except redis.RedisError:
                     time.sleep(0.01)
-        raise RuntimeError(f"redis-server is not ready: {self.log.read_text()[-2000:]}")
+        raise RuntimeError(f"redis-server is not ready: {self.last_words()}")
+
+    def last_words(self):
+        return self.log.read_text(errors="replace")[-2000:]
 
     def client(self):
         return redis.Redis.from_url(self.url, socket_timeout=5, decode_responses=True)
@@ -101,8 +107,12 @@ class RedisServer:
     def stop(self):
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
-            self.process.terminate()
-            self.process.wait(30)
+            end = time.monotonic() + 30
+            while self.process.poll() is None:  # while it begins a new log it refuses to end
+                assert time.monotonic() < end, self.last_words()
+                self.process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(1)
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
@@ -156,7 +166,7 @@ class RedisCluster:
         while not all(self._agrees(node) for node in self.nodes):
             if time.monotonic() > end:
                 self.__exit__()
-                raise RuntimeError(f"the nodes do not find together: {self.nodes[0].log.read_text()[-2000:]}")
+                raise RuntimeError(f"the nodes do not find together: {self.nodes[0].last_words()}")
             time.sleep(0.05)
         return self
 

@@ -125,17 +125,22 @@ class Nodes:
         pool = self._client(key).connection_pool
         connection: Any = self._connect(pool)
         try:
-            wait = lasting and connection in self._waits
-            commands = [command, ("WAITAOF", 1, 0, self._wait_ms)] if wait else [command]
+            return self._converse(connection, command, wait=lasting and connection in self._waits)
+        finally:
+            pool.release(connection)
+
+    def _converse(self, connection: Any, command: Sequence[Any], *, wait: bool) -> Any:
+        commands = [command, ("WAITAOF", 1, 0, self._wait_ms)] if wait else [command]
+        try:
             connection.send_packed_command(connection.pack_commands(commands))
-            answers = [_read(connection) for _ in commands]
+            answers = [_read(connection)]
+            if wait and not isinstance(answers[0], BusyLoadingError):  # after which redis-py has hung up
+                answers.append(_read(connection))
         except (RedisError, OSError) as error:
             connection.disconnect()
             raise OutcomeUnknown(
                 f"{self._where} took a request and did not answer it, it may be done or not: {error}"
             ) from error
-        finally:
-            pool.release(connection)
         self._check(answers[0], connection)
         if wait and not (isinstance(answers[1], list) and answers[1][0]):
             raise OutcomeUnknown(

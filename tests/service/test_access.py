@@ -86,6 +86,7 @@ NEEDS = {
 BODIES = {
     "/models/one/predict": {"x": [0, 1]},
     "/models/one/rank": {"examples": [{"x": [0, 1]}]},
+    "/models/one/queries": {"annotator": "ann"},
     "/models/one/pool": {"examples": [{"id": "candidate", "x": [0, 1]}]},
     "/models/one/learn": {"id": "again", "x": [0, 1], "y": "up"},
     "/models/one": BASE,
@@ -177,7 +178,7 @@ def test_the_default_model_is_made_by_an_admin_and_then_there_for_those_whose_ke
 def test_an_annotator_labels_what_the_model_knows_and_brings_nothing_of_its_own(ask):
     ask("writer", "POST", "/models/one/pool", json={"examples": [{"id": "c1", "x": [0.5, 0.1]}]})
     ask("reader", "POST", "/models/one/predict", json={"id": "late", "x": [0.5, 0.2]})
-    (query,) = ask("annotator", "POST", "/models/one/queries", json={"n": 1}).json()["queries"]
+    (query,) = ask("annotator", "POST", "/models/one/queries", json={"annotator": "ann"}).json()["queries"]
     path = "/models/one/learn"
     for known in ({"id": query["id"], "y": "up", "lease": query["lease"]}, {"id": "late", "y": "down"}):
         refusal(ask("reader", "POST", path, json=known), 403, "forbidden")
@@ -194,7 +195,7 @@ def test_figures_of_the_whole_server_are_not_for_a_bound_key(ask):
 
 @pytest.mark.usefixtures("models")
 def test_a_refused_request_changes_nothing(ask):
-    before = ask("reader", "GET", "/models/one").json()["position"]
+    before = ask("reader", "GET", "/models/one").json()["examples"]
     for who, method, path in (
         ("annotator", "POST", "/models/one/learn"),
         ("reader", "POST", "/models/one/finish"),
@@ -202,7 +203,7 @@ def test_a_refused_request_changes_nothing(ask):
     ):
         body = {"x": [0.3, 0.1], "y": "up"} if path.endswith("learn") else None
         refusal(ask(who, method, path, json=body), 403, "forbidden")
-    assert ask("reader", "GET", "/models/one").json()["position"] == before
+    assert ask("reader", "GET", "/models/one").json()["examples"] == before
 
 
 def test_keys_are_made_and_revoked_while_the_server_runs(guarded):

@@ -531,3 +531,36 @@ def test_a_cluster_that_could_lose_what_it_acknowledges_is_refused_with_the_reas
                 RedisStore(cluster.url)
         finally:
             client.config_set("appendfsync", "always")
+
+
+# -- a failover -----------------------------------------------------------------------------------------------------
+
+
+def test_a_failover_can_lose_the_last_acknowledged_events_and_the_next_append_says_so(tmp_path):
+    with (
+        RedisServer(tmp_path / "master", repl_diskless_sync_delay=0) as master,
+        Proxy(master.port) as way,
+        Proxy(master.port) as replication,
+    ):
+        with (
+            RedisServer(tmp_path / "replica", replicaof=f"127.0.0.1 {replication.port}") as replica,
+            closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{way.port}")) as store,
+            replica.client() as at_replica,
+            master.client() as at_master,
+        ):
+            store.create("m", CREATED)
+            store.append("m", 1, [ONE])
+            while at_master.wait(1, 1000) < 1 or not at_replica.exists("hinged:{m}:meta"):
+                time.sleep(0.01)
+            replication.swallow()
+            assert store.append("m", 2, [Event("learned", b"lost")]) == 3
+            master.kill()
+            at_replica.replicaof("NO", "ONE")
+            way.target = replica.port
+            way.cut()
+            with pytest.raises(PositionTaken, match="ends at 2, not at 3"):
+                store.append("m", 3, [ONE])
+            assert payloads(store, "m") == [b"{}", b"1"]
+        del replica.config["replicaof"]
+        with replica, closing(RedisStore(replica.url)) as store:  # a new start goes on from there
+            assert store.append("m", 2, [ONE]) == 3

@@ -1,10 +1,11 @@
-"""kill -9 of the server at random moments under concurrent load.
+"""Faults at random moments under concurrent load: kill -9 of the server, and what else disturbances.py has.
 
-    python tests/faults/kill_server.py --kills 100 --clients 6
+    PYTHONPATH=.:tests:tests/faults python tests/faults/under_load.py --fault kill-server --times 100 --clients 6
+    PYTHONPATH=.:tests:tests/faults python tests/faults/under_load.py --store redis --fault all --times 20
 
 Clients learn examples of two models, in requests of random size, most with ids, some without; a request with ids that
-was cut off is sent again until it is answered. Meanwhile the server is killed at random moments and started again. At
-the end the log is read by itself and compared with what the clients sent and what they were answered:
+was cut off is sent again until it is answered. Meanwhile the fault happens, again and again. At the end the server is
+killed, the log is read by itself and compared with what the clients sent and what they were answered:
 
 lost        acknowledged, but not in the log
 invented    in the log, but never sent
@@ -17,14 +18,17 @@ answers     predictions and scores that clients got: those of the uninterrupted 
 import argparse
 import json
 import random
+import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-from running import RunningServer
+from disturbances import BOTH, FAULTS, impatient
+from scene import scene_for
 
 from service.configuration import parse_configuration
 from service.events import Learned, decode_event
@@ -33,7 +37,6 @@ from service.model import Model
 from service.plan import LearnRequest, make_plan
 from service.registry import load_model
 from service.settings import Settings
-from service.store.sqlite import SQLiteStore
 
 CONFIGURATIONS = {
     "two-moons": {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}},
@@ -43,6 +46,8 @@ CONFIGURATIONS = {
         "features": {"type": "sparse", "dim": 50},
     },
 }
+IMPATIENT_S = (0.02, 0.05, 0.1, 30)
+"""How long clients wait of whom some are impatient."""
 SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 
 
@@ -68,9 +73,10 @@ def example(model, rng):
     return {"indices": indices, "values": [ord(y) - 97.0 + rng.random() for _ in indices]}, y
 
 
-def client(number, url, seed, traffic, stop):
-    with httpx.Client(base_url=url, timeout=30) as connection:
-        converse(connection, number, random.Random(seed * 1000 + number), traffic, stop)
+def client(number, url, seed, traffic, stop, patience_s):
+    rng = random.Random(seed * 1000 + number)
+    with httpx.Client(base_url=url, timeout=rng.choice(patience_s)) as connection:
+        converse(connection, number, rng, traffic, stop)
 
 
 def converse(connection, number, rng, traffic, stop):
@@ -188,50 +194,73 @@ def labels_of(log):
     return [event.label for event in log if event.KIND == "class_added"]
 
 
-def run(folder, kills, clients, seed, load_s=(0.05, 0.9)):
-    """Kill the server `kills` times; the figures by model, and the traffic."""
+def run(scene, faults, clients, seed, load_s=(0.05, 0.9), copy=None):
+    """Let `faults` happen one after the other; the figures by model, and the traffic.
+
+    What the killed server left on disk is copied to the folder `copy`.
+    """
+    patience_s = IMPATIENT_S if impatient in faults else (30,)
     rng = random.Random(seed)
-    server = RunningServer(folder / "data", snapshot_examples=200, shutdown_s=20)
     traffic, stop = Traffic(), threading.Event()
-    server.start()
     for name, body in CONFIGURATIONS_JSON.items():
-        answer = httpx.put(f"{server.url}/models/{name}", content=body, headers={"content-type": "application/json"})
+        answer = httpx.put(f"{scene.url}/models/{name}", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 201, answer.text
     threads = [
-        threading.Thread(target=client, args=(number, server.url, seed, traffic, stop)) for number in range(clients)
+        threading.Thread(target=client, args=(number, scene.url, seed, traffic, stop, patience_s))
+        for number in range(clients)
     ]
     for thread in threads:
         thread.start()
     try:
-        for _ in range(kills):
+        for fault in faults:
             time.sleep(rng.uniform(*load_s))
-            server.kill()
-            server.start()
+            fault(scene, rng)
         time.sleep(0.3)
+        answered = sum(map(len, traffic.acknowledged.values()))
+        end = time.monotonic() + 30
+        while sum(map(len, traffic.acknowledged.values())) == answered:
+            assert time.monotonic() < end, "nothing is learned any more"
+            time.sleep(0.05)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-        server.kill()  # no farewell snapshot: recovery is what is looked at
-    store = SQLiteStore(folder / "data")
-    try:
+        scene.server.kill()  # no farewell snapshot: recovery is what is looked at
+    if copy is not None:
+        scene.copy(copy)
+    with closing(scene.open_store()) as store:
         return {name: check_model(store, name, traffic) for name in CONFIGURATIONS}, traffic
-    finally:
-        store.close()
+
+
+def faultless(found):
+    """Whether the figures of a model are those of one to which nothing has happened."""
+    return (
+        found["lost"] == found["invented"] == found["twice"] == found["wrong answers"] == 0
+        and found["recovered = folded"]
+        and found["recovered = uninterrupted"]
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
+    parser.add_argument("--fault", choices=[*FAULTS, "all"], default="kill-server")
+    parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
-    print(f"seed {options.seed}")
-    with tempfile.TemporaryDirectory() as folder:
-        figures, traffic = run(Path(folder), options.kills, options.clients, options.seed)
-    print(f"{options.kills} kills, {traffic.requests} requests, {traffic.retries} of them retries")
-    for name, found in figures.items():
-        print(name, *(f"{key}: {value}" for key, value in found.items()), sep="\n    ")
+    possible = BOTH if options.store == "sqlite" else tuple(FAULTS.values())
+    faults = possible if options.fault == "all" else (FAULTS[options.fault],)
+    good = True
+    for fault in faults:
+        with tempfile.TemporaryDirectory() as folder, scene_for(Path(folder), options.store, [fault]) as scene:
+            figures, traffic = run(scene, [fault] * options.times, options.clients, options.seed)
+        print(f"{fault.__name__} {options.times} times on {options.store}, seed {options.seed}:", end=" ")
+        print(f"{traffic.requests} requests, {traffic.retries} of them retries")
+        for name, found in figures.items():
+            print(name, *(f"{key}: {value}" for key, value in found.items()), sep="\n    ")
+            good &= faultless(found)
+    sys.exit(not good)
 
 
 if __name__ == "__main__":

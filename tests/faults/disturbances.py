@@ -1,0 +1,146 @@
+"""What may happen to a server under load, one function a fault: `scene` is healthy before and after."""
+# ruff: noqa: ARG001  each fault is called alike
+
+import os
+import subprocess
+import time
+
+
+def kill_server(scene, rng):
+    """kill -9 of the server."""
+    scene.server.kill()
+    scene.server.start()
+
+
+def stop_server(scene, rng):
+    """SIGTERM: what is under way is answered, within the time that is set."""
+    start = time.monotonic()
+    code = scene.server.terminate()
+    took_s = time.monotonic() - start
+    assert code in (0, -15), code
+    assert took_s < scene.settings["shutdown_s"] + 2, took_s
+    scene.server.start()
+
+
+def kill_redis(scene, rng):
+    """kill -9 of Redis, which stays away for a moment."""
+    scene.redis.kill()
+    time.sleep(rng.uniform(0, 0.3))
+    scene.redis.start()
+
+
+def kill_both(scene, rng):
+    """Loss of the machine, but for what its disk had not yet."""
+    scene.server.kill()
+    scene.redis.kill()
+    scene.redis.start()
+    scene.server.start()
+
+
+def pause_redis(scene, rng):
+    """Redis stands still for longer than the server waits, then goes on with what it was sent."""
+    scene.redis.pause()
+    time.sleep(rng.uniform(1.2, 1.6))
+    scene.redis.go_on()
+
+
+def cut(scene, rng):
+    """The connections to Redis are cut, some of them after a request was sent."""
+    if rng.random() < 0.5:
+        scene.line.swallow()
+        time.sleep(rng.uniform(0, 0.05))
+    scene.line.cut()
+
+
+def hold(scene, rng):
+    """What the server sent arrives after it has given up waiting."""
+    scene.line.hold()
+    time.sleep(rng.uniform(1.05, 1.5))
+    scene.line.deliver()
+
+
+def slow(scene, rng):
+    """Every packet to and from Redis takes its time."""
+    scene.line.delay_s = rng.uniform(0.02, 0.2)
+    time.sleep(rng.uniform(0.2, 0.8))
+    scene.line.delay_s = 0.0
+
+
+def _failing(scene, rng, fault):
+    scene.begin(fault)
+    time.sleep(rng.uniform(0.05, 0.3))
+    scene.end(fault)
+    if scene.redis is not None:
+        _revive_redis(scene)
+
+
+def fsync_fails(scene, rng):
+    """fsync answers with an I/O error. Redis ends itself then, as it should."""
+    _failing(scene, rng, "fsync")
+
+
+def write_fails(scene, rng):
+    """Writes to files answer with an I/O error."""
+    _failing(scene, rng, "write")
+
+
+def disk_full(scene, rng):
+    """The file system has no room left, for a moment."""
+    ballast = scene.data / "ballast"
+    if os.path.ismount(scene.data):
+        with ballast.open("wb", buffering=0) as file:
+            try:
+                for size in (2**16, 2**10, 1):
+                    while True:
+                        try:
+                            file.write(bytes(size))
+                        except OSError:
+                            break
+            finally:
+                time.sleep(rng.uniform(0.05, 0.3))
+        ballast.unlink()
+        if scene.redis is not None:
+            _revive_redis(scene)
+    else:
+        _failing(scene, rng, "full")
+
+
+def clock_back(scene, rng):
+    """The clock is an hour earlier, for the server and for Redis, also when the server starts again."""
+    scene.begin("clock")
+    time.sleep(rng.uniform(0.1, 0.2))
+    scene.server.kill()
+    scene.server.start()
+    time.sleep(rng.uniform(0.1, 0.2))
+    scene.end("clock")
+
+
+def second_server(scene, rng):
+    """Another server is started on the store: the first must stop by itself, the second goes on."""
+    first, second = scene.server, scene.another_server()
+    second.start()
+    first.process.wait(30)
+    assert "another server has taken over the store" in first.log.read_text()
+    scene.server = second
+    scene.front.target = second.port
+    scene.front.cut()
+
+
+def impatient(scene, rng):
+    """Nothing happens but that clients wait a few milliseconds at most, and ask again."""
+    time.sleep(0.3)
+
+
+def _revive_redis(scene):
+    """Redis cannot go on after its disk failed; whatever watches over it starts it again."""
+    try:
+        scene.redis.process.wait(0.2)
+    except subprocess.TimeoutExpired:
+        return
+    scene.redis.start()
+
+
+BOTH = (kill_server, stop_server, fsync_fails, write_fails, disk_full, clock_back, impatient)
+ON_REDIS = (kill_redis, kill_both, pause_redis, cut, hold, slow, second_server)
+FAULTS = {fault.__name__.replace("_", "-"): fault for fault in (*BOTH, *ON_REDIS)}
+NEED_LIBRARY = {fsync_fails, write_fails, disk_full, clock_back}

@@ -1,0 +1,83 @@
+/* Faults of disk and clock, for a program that is started with this in LD_PRELOAD and a folder's name in FAULTS.
+   While that folder has a file of one of these names:
+
+   fsync   fsync and fdatasync fail with EIO
+   write   writes to files fail with EIO
+   full    writes to files fail with ENOSPC
+   clock   the time of day is an hour earlier */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static int wanted(const char *fault)
+{
+    char path[512];
+    const char *folder = getenv("FAULTS");
+    int before = errno, found;
+    if (!folder) return 0;
+    snprintf(path, sizeof path, "%s/%s", folder, fault);
+    found = access(path, F_OK) == 0;
+    errno = before;
+    return found;
+}
+
+static int refused(int file)
+{
+    struct stat about;
+    int fault = wanted("full") ? ENOSPC : wanted("write") ? EIO : 0;
+    /* Sockets and the program's own log go on. */
+    if (!fault || file <= 2 || fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) return 0;
+    errno = fault;
+    return 1;
+}
+
+int fsync(int file)
+{
+    if (wanted("fsync")) return errno = EIO, -1;
+    return REAL(fsync)(file);
+}
+
+int fdatasync(int file)
+{
+    if (wanted("fsync")) return errno = EIO, -1;
+    return REAL(fdatasync)(file);
+}
+
+ssize_t write(int file, const void *data, size_t size)
+{
+    return refused(file) ? -1 : REAL(write)(file, data, size);
+}
+
+ssize_t pwrite64(int file, const void *data, size_t size, off64_t at)
+{
+    return refused(file) ? -1 : REAL(pwrite64)(file, data, size, at);
+}
+
+ssize_t pwrite(int file, const void *data, size_t size, off_t at)
+{
+    return refused(file) ? -1 : REAL(pwrite)(file, data, size, at);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int result = REAL(clock_gettime)(clock, time);
+    if (clock == CLOCK_REALTIME && wanted("clock")) time->tv_sec -= 3600;
+    return result;
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone)
+{
+    int result = REAL(gettimeofday)(time, zone);
+    if (wanted("clock")) time->tv_sec -= 3600;
+    return result;
+}

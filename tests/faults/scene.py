@@ -1,0 +1,106 @@
+"""A server, its store and, where that is Redis, the connection between the two: what faults happen to."""
+
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+from disturbances import NEED_LIBRARY, disk_full
+from proxy import Proxy
+from redis_server import PASSWORD, RedisServer, missing
+from running import RunningServer
+
+from service.store.redis import RedisStore
+from service.store.sqlite import SQLiteStore
+
+
+class Scene:
+    """The parts, started. Clients reach the server through `front`; `url` is there.
+
+    `faults` is the folder in which a file of a fault's name makes calls of the system fail (failing.c), in the server
+    and in Redis, if the scene is `failing`.
+    """
+
+    def __init__(self, folder, store="sqlite", *, failing=False, data=None, **settings):
+        self.folder = Path(folder)
+        self.data = Path(data or self.folder / "disk")
+        self.store = store
+        self.settings = {"snapshot_examples": 50, "shutdown_s": 20, **settings}
+        self.faults = self.folder / "faults"
+        self.faults.mkdir()
+        self._environment = {"LD_PRELOAD": str(failing_library(folder)), "FAULTS": str(self.faults)} if failing else {}
+        self.redis = self.line = None
+
+    def __enter__(self):
+        if self.store == "redis":
+            self.redis = RedisServer(self.data / "redis", environment=self._environment).start()
+            self.line = Proxy(self.redis.port)
+            self.settings |= {"store": f"redis://:{PASSWORD}@127.0.0.1:{self.line.port}", "redis_timeout_s": 1}
+        self.server = self.another_server()
+        self.server.start()
+        self.front = Proxy(self.server.port)
+        self.url = f"http://127.0.0.1:{self.front.port}"
+        return self
+
+    def another_server(self):
+        """A server on the same store, not started."""
+        number = len(list(self.folder.glob("*.log")))
+        server = RunningServer(self.data / "hinged", **self.settings)
+        server.log = self.folder / f"server{number}.log"
+        server.log.touch()
+        server.env |= self._environment
+        return server
+
+    def begin(self, fault):
+        (self.faults / fault).touch()
+
+    def end(self, fault):
+        (self.faults / fault).unlink()
+
+    def copy(self, folder):
+        """What stands on disk just now. SQLite keeps a write-ahead log until its file is next closed in order."""
+        shutil.copytree(self.data / ("redis" if self.redis else "hinged"), folder)
+
+    def open_store(self):
+        """The store itself, once the server is gone."""
+        return RedisStore(self.redis.url) if self.redis else SQLiteStore(self.data / "hinged")
+
+    def __exit__(self, *_):
+        self.front.close()
+        if self.server.process.poll() is None:
+            self.server.kill()
+        if self.redis:
+            self.line.close()
+            self.redis.stop()
+
+
+def failing_library(folder):
+    """failing.c, compiled."""
+    source = Path(__file__).with_name("failing.c")
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        missing("there is no C compiler for faults of disk and clock: install one (apt-get install gcc)")
+    library = Path(folder) / "failing.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+@contextmanager
+def scene_for(folder, store, faults):
+    """The scene that `faults` need."""
+    mounted = disk_full in faults and _mount(folder / "disk")
+    try:
+        with Scene(folder, store, failing=not NEED_LIBRARY.isdisjoint(faults)) as scene:
+            yield scene
+    finally:
+        if mounted:
+            subprocess.run(["umount", folder / "disk"], check=True)
+
+
+def _mount(folder):
+    """A small file system in memory, where this user may make one."""
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=False, capture_output=True
+    )
+    return mounted.returncode == 0
