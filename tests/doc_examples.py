@@ -26,7 +26,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # Whose values are other ones each time; what comes later in a document names those that it has shown.
 DRAWN = ("lease", "ticket")
 # They install, or run until somebody stops them.
-NOT_RUN = ("make ", "hinged label ", "hinged serve")
+NOT_RUN = ("make ", "hinged label ", "hinged serve", "cp docker/")
 WIDTH = 108
 
 
