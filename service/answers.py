@@ -18,6 +18,7 @@ from solvers.solver import CLASSES_MAX, StateReader
 Array = np.ndarray[Any, Any]
 
 RING_MIN = 1024
+FORGOTTEN = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Answers:
         if number is None or not self.oldest <= number <= self.newest:
             return None
         place = number % len(self._ids)
+        if self._labels[place] == FORGOTTEN:
+            return None
         return Answer(
             self._contents[place].tobytes(),
             int(self._labels[place]),
@@ -108,6 +111,24 @@ class Answers:
             kept = number >= self.oldest
             return None if kept and self._ids[number % len(self._ids)] is not None else number
         return self._by_id.get(given)
+
+    def forget(self, number: int) -> None:
+        """Keep nothing of an example but that there was one."""
+        if not self.oldest <= number <= self.newest:
+            return
+        place = number % len(self._ids)
+        given = self._ids[place]
+        if given is not None and self._by_id.get(given) == number:
+            del self._by_id[given]
+        self._ids[place] = None
+        self._contents[place] = 0
+        self._labels[place], self._predictions[place], self._scores[place] = FORGOTTEN, FORGOTTEN, 0.0
+
+    def correct(self, number: int, label: int, content: bytes) -> None:
+        """An example has another label. What was predicted stays."""
+        if self.oldest <= number <= self.newest:
+            place = number % len(self._ids)
+            self._labels[place], self._contents[place] = label, np.frombuffer(content, np.uint8)
 
     def _grow(self, needed: int) -> None:
         size = len(self._ids)
@@ -151,7 +172,7 @@ class Answers:
         if n > newest:
             raise BadFrame(f"{n} first answers of {newest} examples")
         contents = read.take("contents", np.uint8, (n, 16))
-        labels = read.take("labels", np.int32, (n,), 0, CLASSES_MAX - 1)
+        labels = read.take("labels", np.int32, (n,), FORGOTTEN, CLASSES_MAX - 1)
         predictions = read.take("predictions", np.int32, (n,), -1, CLASSES_MAX - 1)
         scores = read.take("scores", np.float64, (n,))
         ids: list[str | None] = facts["ids"][-self.kept :]

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from service.errors import Conflict, Invalid, NotFound
+from service.errors import Conflict, Gone, Invalid, NotFound
 from service.events import Leased, ModelEvent, Offered, Released, Renewed, Skipped
 from service.inputs import Inputs, join_inputs, shown_x
 from service.labels import Label
-from service.model import Model, Published
+from service.model import Model
 from service.parts import Labelling
 from service.pool import EXPLORE, RANDOM, Candidate, Lease
+from service.published import Published
 from solvers.random import random_below
 from solvers.selection import (
     ACTIVE,
@@ -72,6 +73,9 @@ class Offer:
     def plan(self, model: Model, now_ms: int) -> Planned:
         """What is new: not in the pool, not learned, and once. Conflict where the pool has an id with another x."""
         new: dict[str, int] = {}
+        for given in model.traces.known(self.ids):
+            index = self.ids.index(given)
+            raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
         for index, (given, digest) in enumerate(zip(self.ids, self.digests, strict=True)):
             candidate = model.pool.find(given)
             known = candidate.digest if candidate else self.digests[new[given]] if given in new else None

@@ -253,6 +253,11 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         solver = configuration.build_solver(cache_bytes=0)
     except ValueError as error:
         raise Invalid(f"configuration: {error}") from None
+    window = configuration.window
+    if window is not None and not solver.forgets:
+        raise Invalid(f"window: {configuration.solver} cannot unlearn: it keeps no examples")
+    if window is not None and window.examples is not None and window.examples < warmup:
+        raise Invalid(f"window.examples must be at least features.warmup = {warmup}, got {window.examples}")
     classes = configuration.classes
     if classes is not None:
         if not 2 <= len(classes) <= settings.classes_max:
@@ -267,6 +272,20 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         if not 0 < bound < BOUND_MAX:
             raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
     return configuration
+
+
+def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as JSON with some parts changed; of another solver, the parameters that both have stay."""
+    solver = changes.get("solver", base["solver"])
+    kind = _KIND_OF.get(solver) if isinstance(solver, str) else None
+    facts = {name: value for name, value in base.items() if kind is None or name in kind.model_fields}
+    if solver == "exact":
+        facts.pop("precision", None)
+    for name, value in changes.items():
+        inner = name in ("kernel", "labels") and isinstance(value, dict) and isinstance(facts.get(name), dict)
+        whole = not inner or value.get("type", facts[name].get("type")) != facts[name].get("type")
+        facts[name] = value if whole else {**facts[name], **value}
+    return facts
 
 
 def _problem(error: ValidationError) -> str:

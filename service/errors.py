@@ -75,6 +75,13 @@ class Conflict(ServiceError):
     status = 409
 
 
+class Gone(ServiceError):
+    """The example was forgotten on demand, and is not to come back."""
+
+    code = "gone"
+    status = 410
+
+
 class BodyTooLarge(ServiceError):
     """The body is longer than the server reads."""
 

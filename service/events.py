@@ -11,13 +11,21 @@ leased      candidates lent to an annotator, and what the request for them said
 renewed, released, skipped    what an annotator did with a lease
 voted       one of several labels that a candidate needs
 rolled_back the state became again what it was at an earlier position
+forgotten   an example is to leave no trace
+corrected   an example has another label
+intended    another configuration, or a challenger, that is taught from the log before it takes its place
+swapped     the whole state anew, made of the log without what was forgotten, with what is corrected or intended
+settled     what was intended, corrected or forgotten is done, or has failed
+reconfigured another configuration, in place
+retired, promoted    what became of a challenger
+erased      an event that stood here and is none any more
 
 at_ms is the time of an event, milliseconds since 1970; in a log it never falls.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -156,6 +164,106 @@ class Voted(Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten(Facts):
+    """An example is to leave no trace. mark: what stays of its id (service/traces.py); salt: of the first mark's.
+
+    number: the example's, None if it was never learned.
+    """
+
+    KIND: ClassVar[str] = "forgotten"
+    mark: str
+    salt: str
+    number: int | None
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected(Facts):
+    """An example has another label: class number, and hex of the 16 bytes that tell it from any other example now."""
+
+    KIND: ClassVar[str] = "corrected"
+    number: int
+    label: int
+    content: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intended(Facts):
+    """A configuration that is taught from the log, the model's own or that of a challenger named `shadow`."""
+
+    KIND: ClassVar[str] = "intended"
+    configuration: dict[str, Any]
+    shadow: str | None
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigured(Facts):
+    """The model has this configuration from now on, its solver changed in place."""
+
+    KIND: ClassVar[str] = "reconfigured"
+    configuration: dict[str, Any]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(Facts):
+    """These jobs (positions of the events that began them) are done, or failed because of `error`."""
+
+    KIND: ClassVar[str] = "settled"
+    jobs: list[int]
+    result: dict[str, Any]
+    error: str | None
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retired(Facts):
+    """A challenger is gone."""
+
+    KIND: ClassVar[str] = "retired"
+    shadow: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted(Facts):
+    """A challenger took the model's place."""
+
+    KIND: ClassVar[str] = "promoted"
+    shadow: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erased(Facts):
+    """What stood here was about examples that are forgotten, and stands in a later `swapped` without them."""
+
+    KIND: ClassVar[str] = "erased"
+    was: str
+    at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The whole state anew. It replaces what all events before it came to; those are not applied again."""
+
+    KIND: ClassVar[str] = "swapped"
+    state: bytes
+    at_ms: int
+
+    def encode(self) -> bytes:
+        """The event's payload."""
+        return encode(self.KIND, {"at_ms": self.at_ms}, {"state": np.frombuffer(self.state, np.uint8)})
+
+    @classmethod
+    def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """The event of a payload."""
+        return cls(arrays["state"].tobytes(), facts["at_ms"])
+
+
+@dataclass(frozen=True, slots=True)
 class Offered:
     """Candidates for the pool, m of them; labels: those that are known, for selection alone."""
 
@@ -204,7 +312,7 @@ class Learned:
 
     ids (m,): what the client gave, None where the server gives one. classes (m,) int32. inputs: the m points.
     contents: m times 16 bytes that tell equal examples from others. sources (m,) uint8: why each label came
-    (service/metrics.py).
+    (service/metrics.py). numbers (m,) int64: where some of them have been forgotten, the numbers of those that are left.
     """
 
     KIND: ClassVar[str] = "learned"
@@ -215,6 +323,32 @@ class Learned:
     contents: list[bytes]
     at_ms: int
     sources: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
+    numbers: Array | None = None
+
+    @property
+    def keys(self) -> Array:
+        """(m,) the examples' numbers."""
+        return np.arange(self.first, self.first + len(self.ids)) if self.numbers is None else self.numbers
+
+    def part(self, begin: int, end: int) -> Learned:
+        """The examples begin..end as a batch of their own."""
+        return self if end - begin == len(self.ids) else self.take(np.arange(begin, end))
+
+    def take(self, wanted: Array) -> Learned:
+        """These rows as a batch of their own."""
+        return replace(
+            self,
+            ids=[self.ids[r] for r in wanted],
+            classes=self.classes[wanted],
+            inputs=self.inputs.take(wanted),
+            contents=[self.contents[r] for r in wanted],
+            sources=self.sources[wanted],
+            numbers=self.keys[wanted],
+        )
+
+    def with_inputs(self, inputs: Inputs) -> Learned:
+        """The same examples in other rows."""
+        return replace(self, inputs=inputs)
 
     def encode(self) -> bytes:
         """The event's payload."""
@@ -225,14 +359,15 @@ class Learned:
             "contents": np.frombuffer(b"".join(self.contents), np.uint8),
             "sources": self.sources,
         }
-        return encode(self.KIND, facts, arrays)
+        return encode(self.KIND, facts, arrays if self.numbers is None else arrays | {"numbers": self.numbers})
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The event of a payload."""
         inputs, contents = read_inputs(facts, arrays), _sixteens(arrays["contents"])
         sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
-        return cls(facts["first"], facts["ids"], arrays["classes"], inputs, contents, facts["at_ms"], sources)
+        first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
+        return cls(first, ids, classes, inputs, contents, facts["at_ms"], sources, numbers)
 
     @property
     def given_ids(self) -> tuple[str, ...]:
@@ -241,7 +376,7 @@ class Learned:
 
     def id_of(self, index: int) -> str:
         """The id of an example of this batch."""
-        return self.ids[index] or f"{SERVER_ID}{self.first + index}"
+        return self.ids[index] or f"{SERVER_ID}{self.keys[index]}"
 
 
 ModelEvent: TypeAlias = (
@@ -258,12 +393,21 @@ ModelEvent: TypeAlias = (
     | Released
     | Skipped
     | Voted
+    | Forgotten
+    | Corrected
+    | Intended
+    | Reconfigured
+    | Settled
+    | Retired
+    | Promoted
+    | Erased
+    | Swapped
 )
 KINDS: dict[str, type[ModelEvent]] = {
     event.KIND: event
     for event in (
         Created, Imported, RolledBack, ClassAdded, Learned, Finished, Predicted, Offered, Leased, Renewed, Released,
-        Skipped, Voted,
+        Skipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted, Erased, Swapped,
     )
 }  # fmt: skip
 

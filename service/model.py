@@ -9,7 +9,7 @@ over.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,66 +19,51 @@ from service.answers import Answers
 from service.configuration import read_configuration
 from service.events import (
     ClassAdded,
+    Corrected,
     Created,
+    Erased,
     Finished,
+    Forgotten,
     Imported,
+    Intended,
     Learned,
     Leased,
     ModelEvent,
     Offered,
     Predicted,
+    Promoted,
+    Reconfigured,
     Released,
     Renewed,
+    Retired,
     RolledBack,
+    Settled,
     Skipped,
+    Swapped,
     Voted,
 )
 from service.examples import SERVER_ID
 from service.frames import BadFrame, decode, encode
 from service.inputs import Inputs, Records, content_of, join_inputs
-from service.labels import Label, Labels, label_key
+from service.jobs import Job, Jobs, Kind
+from service.labels import Labels, label_key
+from service.learner import Epoch, Learner, score_of
 from service.metrics import UNKNOWN, Prequential
-from service.parts import Configuration, NamedFeatures
+from service.parts import Configuration
 from service.pending import Pending, Prediction
 from service.pool import Asked, Candidate, Lease, Pool
-from service.records import Record
+from service.published import Published
 from service.state import FACTS
-from service.vocabulary import Reader, Vocabulary
-from solvers.kernels import Kernel
-from solvers.rows import Rows, rows_from_csr
-from solvers.selection import distances, is_wanted
-from solvers.sigmoid import Calibration
-from solvers.solver import UNBOUNDED, Finish, Solver, StateReader, View, columns_of
+from service.traces import Traces
+from service.vocabulary import Vocabulary
+from solvers.rows import rows_from_csr
+from solvers.solver import Finish, Solver, columns_of
 
 Array = np.ndarray[Any, Any]
 
 SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 OLD_IDS_MIN = 10_000
-CALIBRATED_MIN = 20  # predictions whose labels have come before there are probabilities
-UNCALIBRATED = Calibration(np.zeros((0, 2)))
-
-
-def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
-    """Class numbers (m,) and the scores (m,) of those classes, from decision values (m, K) of the columns.
-
-    With one column the second class is its positive side. Without any class the prediction is UNKNOWN, the score 0.
-    """
-    m = columns.shape[0]
-    if classes == 0:
-        return np.full(m, UNKNOWN, np.int32), np.zeros(m)
-    if columns.shape[1] == 1:
-        numbers = ((columns[:, 0] > 0) & (classes > 1)).astype(np.int32)
-    else:
-        numbers = columns.argmax(axis=1).astype(np.int32)
-    return numbers, score_of(columns, numbers)
-
-
-def score_of(columns: Array, numbers: Array) -> Array:
-    """(m,) the scores of the classes `numbers` (m,), from decision values (m, K), K >= 1."""
-    if columns.shape[1] == 1:
-        return np.where(numbers == 1, columns[:, 0], 0.0 - columns[:, 0])
-    return np.asarray(columns[np.arange(numbers.size), numbers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,138 +78,85 @@ class Outcome:
 NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
-Epoch = Callable[[], Iterator[Learned]]
-"""All learned batches of the log before an event, in order: what a further epoch learns again."""
-
 Former = Callable[[int], "Model"]
 """The model as it was at a position of the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """Decision values (m, K) of a batch, predicted class numbers (m,) and their probabilities (m,), NaN if unknown."""
-
-    columns: Array
-    numbers: Array
-    probabilities: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What predictions read. It never changes; learning publishes another."""
-
-    view: View
-    reader: Reader | None
-    kernel: Kernel
-    configuration: Configuration
-    labels: tuple[Label, ...]
-    names: tuple[str, ...]
-    majority: int
-    calibration: Calibration
-    position: int
-    examples: int
-
-    def rows(self, inputs: Inputs) -> Rows:
-        """A batch as the view takes it."""
-        if not isinstance(inputs, Records):
-            return inputs
-        assert self.reader is not None  # noqa: S101  records are those of named features
-        dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return rows_from_csr(*self.reader.encode(inputs.records), self.kernel, dim, dtype)
-
-    def decide(self, inputs: Inputs) -> Decided:
-        """Decide on a batch. Before the first example no class is known, in a warm-up perhaps only the majority's."""
-        m = len(inputs)
-        if not self.labels:
-            return Decided(np.zeros((m, 0)), np.full(m, UNKNOWN, np.int32), np.full(m, np.nan))
-        if self.majority != UNKNOWN:
-            return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
-        columns = self.view.decision(self.rows(inputs))
-        numbers, _ = predicted(columns, len(self.labels))
-        return Decided(columns, numbers, self.calibration(columns, numbers))
-
-    def scores(self, decided: Decided) -> list[dict[str, float]]:
-        """The score of each class by name, for each row."""
-        columns = decided.columns
-        if columns.shape[1] == 1:
-            columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
-        return [dict(zip(self.names, scores, strict=False)) for scores in columns.tolist()]
-
-    def distances(self, columns: Array) -> Array:
-        """(m,) |f(x)|, NaN where fewer than two classes are known."""
-        return distances(columns) if self.discerns else np.full(columns.shape[0], np.nan)
-
-    def doubtful(self, columns: Array) -> Array:
-        """(m,) whether |f(x)| < 1 + delta / 2; true where fewer than two classes are known."""
-        return is_wanted(columns, self.view.delta) if self.discerns else np.ones(columns.shape[0], bool)
-
-    @property
-    def discerns(self) -> bool:
-        """Whether decision values tell classes apart."""
-        return len(self.labels) > 1 and self.majority == UNKNOWN
-
-    def predict(self, inputs: Inputs) -> list[tuple[Label | None, dict[str, float]]]:
-        """For each row the predicted label (None while no class is known) and the score of each class by name."""
-        decided = self.decide(inputs)
-        labels = [None if number == UNKNOWN else self.labels[number] for number in decided.numbers.tolist()]
-        return list(zip(labels, self.scores(decided), strict=True))
-
-
 class Model:
-    """The state of one model: vocabulary, solver, labels, metrics, first answers, pool, pending predictions."""
+    """The state of one model: what learns, first answers, pool, pending predictions, and what is still to be done."""
 
     def __init__(self, name: str, configuration: Configuration, *, cache_bytes: int, answers_kept: int) -> None:
         self.name = name
-        self.configuration = configuration
         self.cache_bytes = cache_bytes
         self.position = 0
         self.learned = 0
         self.at_ms = 0
         self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
         self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
-        features = configuration.features
-        self.vocabulary: Vocabulary | None = None
-        if isinstance(features, NamedFeatures):
-            self.vocabulary = Vocabulary(features.warmup, features.columns_max)
-        self.warm_classes = np.zeros(0, np.int32)  # of the examples of the warm-up, while it lasts
-        self.gamma = 1.0  # what "auto" came to
-        self.solver = configuration.build_solver(cache_bytes)
-        self.labels = Labels()
-        self.metrics = Prequential()
+        self.floor = 0  # position before which no state may be folded again: an example was forgotten there
+        self.learner = Learner(configuration, cache_bytes)
+        self.shadows: dict[str, Learner] = {}  # challengers, by name
         self.answers = Answers(answers_kept)
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
         self.pool = Pool(configuration.labels.pool_max)
         self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
-        for label in configuration.classes or ():
-            self._add_class(label)
+        self.traces = Traces()
+        self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is another
+        self.jobs = Jobs()
 
-    def _add_class(self, label: Label) -> None:
-        self.labels.add(label)
-        self.solver.add_class(self.configuration.weight_of(label))
-        self.metrics.add_class()
+    @property
+    def configuration(self) -> Configuration:
+        """Of what predicts."""
+        return self.learner.configuration
+
+    @property
+    def solver(self) -> Solver:
+        """Of what predicts."""
+        return self.learner.solver
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Of named features."""
+        return self.learner.vocabulary
+
+    @property
+    def labels(self) -> Labels:
+        """The classes."""
+        return self.learner.labels
+
+    @property
+    def metrics(self) -> Prequential:
+        """Of the model's predictions."""
+        return self.learner.metrics
 
     @property
     def room(self) -> int:
-        """Examples that may come before points_max is reached, also when the warm-up is learned anew."""
-        warming = self.vocabulary is not None and self.vocabulary.warming
-        if warming and self.solver.room < UNBOUNDED:
-            return self.solver.points_max - self.warm_classes.size
-        return self.solver.room
+        """Examples that may come before points_max is reached."""
+        return self.learner.room
 
     # -- the fold -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def begin(cls, name: str, first: ModelEvent, *, cache_bytes: int, answers_kept: int) -> Model:
-        """The model of a log's first event. ValueError (BadFrame) if that is none, or its state cannot be read."""
+    def begin(cls, name: str, position: int, first: ModelEvent, *, cache_bytes: int, answers_kept: int) -> Model:
+        """The model of the event that its log, or a stretch of it, begins with.
+
+        ValueError (BadFrame) if that is none, or its state cannot be read.
+        """
         sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
         match first:
+            case Swapped():
+                model = cls.restore(name, first.state, **sizes)
+                if model.position != position - 1:
+                    raise BadFrame(f"the event at {position} holds the state at {model.position}")
+                model.position, model.at_ms = position, max(model.at_ms, first.at_ms)
             case Created():
                 model = cls(name, read_configuration(first.configuration), **sizes)
                 model.apply(1, first)
             case Imported():
                 model = cls.restore(name, first.state, **sizes)
                 model.position, model.at_ms = 1, max(model.at_ms, first.at_ms)
-                model.undone, model.reads_back_at = [], 0  # positions of another log
+                # Positions of another log.
+                model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
             case _:
                 raise BadFrame(f"a log begins with {Created.KIND!r} or {Imported.KIND!r}, got {first.KIND!r}")
         return model
@@ -248,11 +180,19 @@ class Model:
                 pass
             case Imported():
                 raise ValueError(f"model {self.name} is there: a state is imported by a log's first event alone")
+            case Erased():
+                raise ValueError(
+                    f"the event at {position} is erased: nothing before the next {Swapped.KIND!r} is folded"
+                )
+            case Swapped():
+                sizes = {"cache_bytes": self.cache_bytes, "answers_kept": self.answers.kept}
+                vars(self).update(vars(Model.begin(self.name, position, event, **sizes)))
             case RolledBack():
                 assert former is not None  # noqa: S101  whoever applies such an event hands the model of then
                 self.roll_back(position, event, former(event.to))
             case ClassAdded():
-                self._add_class(event.label)
+                for learner in (self.learner, *self.shadows.values()):
+                    learner.add_class(event.label)
             case Learned():
                 outcome = self._learn(event)
             case Finished():
@@ -260,8 +200,10 @@ class Model:
                 self.reads_back_at = position if event.epochs else self.reads_back_at
             case Predicted():
                 self.pending.keep(event.predictions)
-            case _:
+            case Offered() | Leased() | Renewed() | Released() | Skipped() | Voted():
                 self._label(event)
+            case _:
+                self._change(position, event)
         self.position = position
         return outcome
 
@@ -304,13 +246,99 @@ class Model:
             case Voted():
                 self.pool.vote(event.token, event.label)
 
+    def _change(
+        self, position: int, event: Forgotten | Corrected | Intended | Reconfigured | Settled | Retired | Promoted
+    ) -> None:
+        match event:
+            case Forgotten():
+                self._forget(position, event)
+            case Corrected():
+                self._correct(position, event)
+            case Intended():
+                kind: Kind = "configure" if event.shadow is None else "shadow"
+                job = Job(position, kind, folds=True, configuration=event.configuration, shadow=event.shadow)
+                self.jobs.add(job)
+            case Reconfigured():
+                self.learner.reconfigure(read_configuration(event.configuration))
+                self._configure_waiting()
+            case Settled():
+                self.jobs.settle(event.jobs, event.result, event.error)
+            case Retired():
+                self.shadows.pop(event.shadow, None)
+                self._give_up(event.shadow, "the challenger was retired")
+            case Promoted():
+                shadow = self.shadows.pop(event.shadow)
+                shadow.stopped = None
+                self.learner = shadow
+                self._configure_waiting()
+
+    def _give_up(self, shadow: str, why: str) -> None:
+        self.jobs.settle([job.at for job in self.jobs.running() if job.shadow == shadow], {}, why)
+
+    def _forget(self, position: int, event: Forgotten) -> None:
+        self.traces.add(event.salt, event.mark, event.number)
+        self.floor = position
+        for given in [c.id for c in self.pool if self.traces.mark_of(c.id) == event.mark]:
+            self.pool.forget(given)
+        for given in [p.id for p in self.pending if self.traces.mark_of(p.id) == event.mark]:
+            self.pending.pop(given)
+        folds = False
+        if event.number is not None:
+            self.answers.forget(event.number)
+            self.old_ids.pop(event.number, None)
+            self.corrections.pop(event.number, None)
+            for learner in (self.learner, *self.shadows.values()):
+                if learner.exact:
+                    learner.forget([event.number])
+                else:
+                    folds = True
+        self.jobs.add(Job(position, "forget", folds, event.number))
+
+    def _correct(self, position: int, event: Corrected) -> None:
+        self.corrections[event.number] = event.label
+        self.answers.correct(event.number, event.label, bytes.fromhex(event.content))
+        folds = False
+        for learner in (self.learner, *self.shadows.values()):
+            if learner.exact:
+                learner.relabel(event.number, event.label)
+            else:
+                folds = True
+        if folds:
+            self.jobs.add(Job(position, "correct", folds, event.number))
+
+    def _configure_waiting(self) -> None:
+        """Let what waits fit the present configuration; an x that the kernel does not take waits no longer."""
+        labels = self.configuration.labels
+        self.pool.most = labels.pool_max
+        self.pending.most, self.pending.age_ms = labels.pending_max, round(1000 * labels.pending_s)
+        self.pool.change(self.learner.rows)
+        self.pending.change(self.learner.rows)
+
+    def take_over(self, taught: Learner, shadow: str | None) -> None:
+        """Let a learner that was taught anew predict, or challenge under this name. Answers and figures carry over."""
+        if shadow is not None:
+            former = self.shadows.get(shadow)
+            if former is not None and former.configuration == taught.configuration:
+                taught.metrics = former.metrics
+            self.shadows[shadow] = taught
+            return
+        taught.metrics = self.metrics
+        self.learner = taught
+        self._configure_waiting()
+
+    def _finish(self, epochs: int, epoch: Epoch | None) -> Finish:
+        for shadow in self.shadows.values():
+            if shadow.stopped is None:
+                shadow.finish(epochs, epoch)
+        return self.learner.finish(epochs, epoch)
+
     def _learn(self, event: Learned) -> Outcome:
         m = len(event.ids)
         numbers, scores = np.full(m, UNKNOWN, np.int32), np.zeros(m)
         ids = [given for given in event.ids if given is not None]
         late = self._late(event) if self.pending else {}
         begin = 0
-        for columns, found in self._learn_parts(event):
+        for columns, found in self.learner.learn(event):
             end = begin + found.size
             numbers[begin:end] = found
             if columns.shape[1]:
@@ -329,6 +357,8 @@ class Model:
             self.pool.answer(given)
             self.pending.pop(given)
         self.learned += m
+        for shadow in self.shadows.values():
+            shadow.challenge(event)
         return Outcome(numbers, scores)
 
     def _late(self, event: Learned) -> dict[int, Prediction]:
@@ -359,93 +389,6 @@ class Model:
                 )
             at = r + 1
 
-    def _learn_parts(self, event: Learned) -> Iterator[tuple[Array, Array]]:
-        """Learn a batch; decision values and predicted class numbers of one part of it after another."""
-        keys = np.arange(event.first, event.first + len(event.ids))
-        if not isinstance(event.inputs, Records):
-            yield from self._learn_rows(event.inputs, event.classes, keys)
-            return
-        assert self.vocabulary is not None  # noqa: S101  records are those of named features
-        begin = 0
-        while begin < len(keys):
-            wanted = self.vocabulary.until_freeze or len(keys)
-            end = min(begin + wanted, len(keys))
-            records, classes = event.inputs.records[begin:end], event.classes[begin:end]
-            if self.vocabulary.warming and not len(self.vocabulary):
-                yield np.zeros((end - begin, 0)), self._majorities(classes)
-            else:
-                yield from self._learn_rows(self._encoded(records), classes, keys[begin:end])
-            if self.vocabulary.warming:
-                self.warm_classes = np.concatenate((self.warm_classes, classes))
-                if self.vocabulary.observe(records):
-                    self._freeze()
-            begin = end
-
-    def _learn_rows(self, rows: Rows, classes: Array, keys: Array) -> Iterator[tuple[Array, Array]]:
-        columns = self.solver.learn(rows, classes, keys)
-        numbers, _ = predicted(columns, len(self.labels))
-        begin = 0
-        if keys.size and keys[0] == 1:
-            # Before the first example of all nothing is known, whatever classes were declared.
-            yield np.zeros((1, 0)), np.full(1, UNKNOWN, np.int32)
-            begin = 1
-        yield columns[begin:], numbers[begin:]
-
-    @property
-    def majority(self) -> int:
-        """The most frequent class while nothing better is known of named features, else UNKNOWN."""
-        if self.vocabulary is None or len(self.vocabulary) or not self.vocabulary.warming:
-            return UNKNOWN
-        return int(np.bincount(self.warm_classes).argmax()) if self.warm_classes.size else UNKNOWN
-
-    def _majorities(self, classes: Array) -> Array:
-        """The most frequent class right before each of these examples."""
-        counts = np.bincount(self.warm_classes, minlength=len(self.labels))
-        found = np.full(classes.size, UNKNOWN, np.int32)
-        for r, number in enumerate(classes):
-            if counts.any():
-                found[r] = counts.argmax()
-            counts[number] += 1
-        return found
-
-    def _encoded(self, records: Sequence[Record]) -> Rows:
-        assert self.vocabulary is not None  # noqa: S101
-        dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return rows_from_csr(*self.vocabulary.encode(records), self.solver.kernel, dim, dtype)
-
-    def _freeze(self) -> None:
-        """Fix the columns by what the warm-up has shown so far, and learn it anew."""
-        vocabulary = self.vocabulary
-        assert vocabulary is not None  # noqa: S101
-        csr = vocabulary.freeze()
-        self.gamma = min(vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
-        self.solver = self._new_solver()
-        rows = rows_from_csr(*csr, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
-        self.solver.learn(rows, self.warm_classes, np.arange(1, self.warm_classes.size + 1))
-        if not vocabulary.warming:
-            self.warm_classes = np.zeros(0, np.int32)
-
-    def _new_solver(self) -> Solver:
-        solver = self.configuration.build_solver(self.cache_bytes, self.gamma)
-        for label in self.labels.labels:
-            solver.add_class(self.configuration.weight_of(label))
-        return solver
-
-    def _finish(self, epochs: int, epoch: Epoch | None) -> Finish:
-        if self.vocabulary is not None and self.vocabulary.warming and self.warm_classes.size:
-            self._freeze()
-        for _ in range(epochs):
-            assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
-            for event in epoch():
-                keys = np.arange(event.first, event.first + len(event.ids))
-                inputs = event.inputs
-                rows = self._encoded(inputs.records) if isinstance(inputs, Records) else inputs
-                # What was dropped before comes back as long as there is room.
-                held = np.isin(keys, self.solver.keys())
-                fits = np.flatnonzero(held | (np.cumsum(~held) <= self.solver.room))
-                self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
-        return self.solver.finish()
-
     def _remember(self, forgotten: Sequence[tuple[int, str]]) -> None:
         """Keep the ids of what may still be a point."""
         self.old_ids.update(forgotten)
@@ -461,19 +404,7 @@ class Model:
 
     def published(self) -> Published:
         """The present state for predictions."""
-        return Published(
-            view=self.solver.view(),
-            reader=self.vocabulary.reader() if self.vocabulary is not None else None,
-            kernel=self.solver.kernel,
-            configuration=self.configuration,
-            labels=tuple(self.labels.labels) if self.learned else (),
-            names=tuple(self.labels.names),
-            majority=self.majority,
-            # A sigmoid through a handful of scores is sure of anything.
-            calibration=self.metrics.calibration() if self.metrics.predicted >= CALIBRATED_MIN else UNCALIBRATED,
-            position=self.position,
-            examples=self.learned,
-        )
+        return Published.of(self.learner, self.position, self.learned)
 
     def describe(self, now_ms: int = 0) -> dict[str, Any]:
         """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later."""
@@ -494,7 +425,7 @@ class Model:
             "memory_bytes": self.solver.memory_bytes(),
         }
         if self.vocabulary is not None:
-            figures["features"] = {**self.vocabulary.figures(), "gamma": self.gamma_used}
+            figures["features"] = {**self.vocabulary.figures(), "gamma": self.learner.gamma_used}
         discarded = self.solver.discarded
         if discarded is not None:
             figures["discards"] = {
@@ -503,39 +434,41 @@ class Model:
             }
         return figures
 
-    @property
-    def gamma_used(self) -> float | None:
-        """The kernel's gamma, whether it was given or found; None for a linear kernel."""
-        return None if self.configuration.kernel.type == "linear" else float(self.solver.kernel.gamma)
-
     # -- state ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """The whole state as one frame."""
         facts: dict[str, Any] = {
             "format": FORMAT,
-            "configuration": self.configuration.model_dump(mode="json"),
             "position": self.position,
             "learned": self.learned,
             "at_ms": self.at_ms,
             "undone": self.undone,
             "reads_back_at": self.reads_back_at,
-            "gamma": self.gamma,
-            "labels": self.labels.labels,
+            "floor": self.floor,
             "old_ids": sorted(self.old_ids.items()),
+            "corrections": sorted(self.corrections.items()),
+            "jobs": self.jobs.state(),
+            "shadows": {},
         }
-        arrays: dict[str, Array] = {"warm_classes": self.warm_classes}
+        arrays: dict[str, Array] = {}
         for name, part in self._parts().items():
             facts[name], part_arrays = part.state()
             arrays |= {f"{name}.{key}": array for key, array in part_arrays.items()}
-        arrays |= {f"solver.{name}": array for name, array in self.solver.state().items()}
-        arrays |= {f"metrics.{name}": array for name, array in self.metrics.state().items()}
+        for name, shadow in self.shadows.items():
+            facts["shadows"][name], part_arrays = shadow.state()
+            arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
         return encode(SNAPSHOT, facts, arrays)
 
     def _parts(self) -> dict[str, Any]:
         """What has facts and arrays of its own."""
-        parts = {"answers": self.answers, "pool": self.pool, "pending": self.pending}
-        return parts if self.vocabulary is None else {**parts, "vocabulary": self.vocabulary}
+        return {
+            "learner": self.learner,
+            "answers": self.answers,
+            "pool": self.pool,
+            "pending": self.pending,
+            "traces": self.traces,
+        }
 
     @classmethod
     def restore(cls, name: str, snapshot: bytes, *, cache_bytes: int, answers_kept: int) -> Model:
@@ -553,50 +486,46 @@ class Model:
     def _restore(
         cls, name: str, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int, answers_kept: int
     ) -> Model:
-        configuration = read_configuration(facts["configuration"])
-        model = cls(name, configuration, cache_bytes=cache_bytes, answers_kept=answers_kept)
-
         def part(prefix: str) -> dict[str, Array]:
             return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
-        model.labels = Labels()
-        for label in facts["labels"]:
-            model.labels.add(label)
-        model.gamma = facts["gamma"]
-        model.solver = configuration.build_solver(cache_bytes, model.gamma)
-        model.solver.load(part("solver."))
-        if model.solver.classes != len(model.labels):
-            raise ValueError(f"the snapshot has {len(model.labels)} labels for {model.solver.classes} classes")
-        model.metrics.load(part("metrics."))
-        if model.metrics.classes != len(model.labels):
-            raise ValueError(f"the snapshot has {len(model.labels)} labels for metrics of {model.metrics.classes}")
+        learner = Learner.restore(facts["learner"], part("learner."), cache_bytes)
+        model = cls(name, learner.configuration, cache_bytes=cache_bytes, answers_kept=answers_kept)
+        model.learner = learner
+        for shadow, own in facts["shadows"].items():
+            model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
         for key, own in model._parts().items():
-            own.load(facts[key], part(f"{key}."))
-        model.warm_classes = arrays["warm_classes"]
-        model.old_ids = dict(facts["old_ids"])
+            if key != "learner":
+                own.load(facts[key], part(f"{key}."))
+        model.old_ids, model.corrections = dict(facts["old_ids"]), dict(facts["corrections"])
         model.position, model.learned, model.at_ms = facts["position"], facts["learned"], facts["at_ms"]
         model.undone = [(to, at) for to, at in facts["undone"]]
-        model.reads_back_at = facts["reads_back_at"]
+        model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
+        model.jobs.load(facts["jobs"])
         model._check(arrays)
         return model
 
     def _check(self, arrays: dict[str, Array]) -> None:
         """Refuse a state whose parts do not belong together."""
-        if len(self.labels) != len({label_key(label) for label in self.labels.labels}):
+        classes = len(self.labels)
+        if classes != len({label_key(label) for label in self.labels.labels}):
             raise ValueError("the snapshot has a label twice")
-        for name, least in (("answers.labels", 0), ("answers.predictions", -1), ("pending.numbers", -1)):
+        for name in ("answers.labels", "answers.predictions", "pending.numbers"):
             numbers = arrays.get(name, NOTHING.predictions)
-            if numbers.size and not least <= numbers.min() <= numbers.max() < len(self.labels):
-                raise ValueError(f"{name} must be numbers of {len(self.labels)} classes")
+            if numbers.size and not UNKNOWN <= numbers.min() <= numbers.max() < classes:
+                raise ValueError(f"{name} must be numbers of {classes} classes")
         if self.answers.newest != self.learned:
             raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
-        warm = StateReader(arrays).take("warm_classes", np.int32, (None,), 0, len(self.labels) - 1)
-        if warm.size != (len(self.vocabulary.observed) if self.vocabulary is not None else 0):
-            raise ValueError(f"the snapshot has {warm.size} classes of a warm-up")
-        if not self.gamma <= self.configuration.gamma_max:
-            raise ValueError(f"gamma must be at most {self.configuration.gamma_max:g}, got {self.gamma}")
-        if any(p.columns.size > columns_of(len(self.labels)) for p in self.pending):
-            raise ValueError(f"a pending prediction has more columns than {len(self.labels)} classes")
+        if not all(0 <= label < classes for label in self.corrections.values()):
+            raise ValueError(f"corrected labels must be numbers of {classes} classes")
+        for shadow in self.shadows.values():
+            if list(map(label_key, shadow.labels.labels)) != list(map(label_key, self.labels.labels)):
+                raise ValueError("a challenger has other classes than the model")
+        for learner in (self.learner, *self.shadows.values()):
+            if learner.learned > self.learned:
+                raise ValueError(f"the snapshot has learned {self.learned} examples, and a learner more of them")
+        if any(p.columns.size > columns_of(classes) for p in self.pending):
+            raise ValueError(f"a pending prediction has more columns than {classes} classes")
         if len(self.pool) > self.pool.most or len(self.pending) > self.pending.most:
             raise ValueError("the snapshot has more candidates or pending predictions than its configuration allows")
         waiting = [*(candidate.x for candidate in self.pool), *(p.x for p in self.pending)]
@@ -620,12 +549,13 @@ class Model:
 
     def digest(self) -> str:
         """A hash of the whole state but positions and time: equal for equal folds, however they were batched."""
-        stood = self.position, self.at_ms, self.undone, self.reads_back_at
-        self.position, self.at_ms, self.undone, self.reads_back_at = 0, 0, [], 0
+        names = ("position", "at_ms", "undone", "reads_back_at", "floor", "jobs")
+        stood = {name: getattr(self, name) for name in names}
+        vars(self).update(position=0, at_ms=0, undone=[], reads_back_at=0, floor=0, jobs=Jobs())
         try:
             return hashlib.sha256(self.snapshot()).hexdigest()
         finally:
-            self.position, self.at_ms, self.undone, self.reads_back_at = stood
+            vars(self).update(stood)
 
 
 def answers_of(snapshot: bytes) -> Answers:

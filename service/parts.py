@@ -17,6 +17,7 @@ from pydantic import (
     ValidationError,
     WrapValidator,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -121,6 +122,19 @@ class Labelling(Part):
     pending_durable: bool = Field(False, description="whether such a prediction is on disk before it is answered")
 
 
+class Window(Part):
+    """What is older is unlearned as the stream goes on: so many examples, or so many seconds."""
+
+    examples: int | None = Field(None, ge=1, lt=2**53, description="the newest that count")
+    seconds: float | None = Field(None, gt=0, le=1e9, description="how long an example counts")
+
+    @model_validator(mode="after")
+    def _either(self) -> Window:
+        if (self.examples is None) == (self.seconds is None):
+            raise PydanticCustomError("window", "Input should have either examples or seconds")
+        return self
+
+
 FeaturesPart = Annotated[Features | NamedFeatures, Field(discriminator="type")]
 KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
 
@@ -144,6 +158,7 @@ class Configuration(Part):
     when_full: Literal["refuse", "remove"] = Field(
         "refuse", description='at points_max: "refuse" to learn, or "remove" the least useful point'
     )
+    window: Window | None = Field(None, description="how old an example may be; null: any")
     labels: Labelling = Labelling()
     seed: int = Field(0, ge=0, lt=2**63)
 

@@ -6,8 +6,8 @@ Bounded in number and in age; the oldest go first. A prediction is kept as it wa
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,14 @@ class Pending:
     def pop(self, given: str) -> Prediction | None:
         """The same; it is no longer pending."""
         return self._by_id.pop(given, None)
+
+    def change(self, rows: Callable[[Inputs], Inputs]) -> None:
+        """Put every x into another form; what has none waits no longer."""
+        for given, prediction in list(self._by_id.items()):
+            try:
+                self._by_id[given] = replace(prediction, x=rows(prediction.x))
+            except ValueError:
+                del self._by_id[given]
 
     def expire(self, now_ms: int) -> None:
         """Drop what is older than age_ms."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from service.answers import Answer
-from service.errors import Conflict, Invalid, ModelFull, NotFound, ServiceError
+from service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, ServiceError
 from service.events import ClassAdded, Learned, ModelEvent, Voted
 from service.examples import SERVER_ID
 from service.inputs import Inputs, content_of, join_inputs
@@ -191,6 +191,8 @@ class _Taking:
             if batch is None or row is None or content is None:
                 raise Invalid(f"examples[{index}].x: x is missing, and there is no id to know it by", index=index)
             return self._add(index, _Example(None, batch, row, label, content, 0))
+        if self.model.traces.knows(given):
+            raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
         repeated = self.new.by_id.get(given)
         if repeated is not None:
             if token is None:

@@ -7,7 +7,7 @@ lease is open is asked with the time of an event. Candidates stand in the order 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -215,6 +215,19 @@ class Pool:
             self.answered += 1
             self.disagreed += len({label_key(label) for _, label in candidate.votes}) > 1
         self._remove(given)
+
+    def forget(self, given: str) -> None:
+        """A candidate leaves; nothing counts that was said of it."""
+        if given in self._by_id:
+            self._remove(given)
+
+    def change(self, rows: Callable[[Inputs], Inputs]) -> None:
+        """Put every x into another form; a candidate whose x has none leaves."""
+        for candidate in list(self):
+            try:
+                candidate.x = rows(candidate.x)
+            except ValueError:
+                self._remove(candidate.id)
 
     def _leased(self, token: str) -> tuple[Candidate, Lease]:
         found = self.find_lease(token)

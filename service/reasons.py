@@ -8,7 +8,9 @@ import numpy as np
 
 from service.errors import Invalid
 from service.inputs import Inputs
-from service.model import Decided, Model, Published, predicted
+from service.learner import predicted
+from service.model import Model
+from service.published import Decided, Published
 from solvers.selection import margins
 
 

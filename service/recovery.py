@@ -9,17 +9,45 @@ anything is folded: what was undone is not applied, however often a model was ro
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from service.errors import Conflict, NotFound
-from service.events import Imported, Learned, ModelEvent, RolledBack, decode_event
+from service.events import (
+    ClassAdded,
+    Created,
+    Erased,
+    Finished,
+    Learned,
+    ModelEvent,
+    RolledBack,
+    Swapped,
+    decode_event,
+)
 from service.frames import BadFrame
 from service.model import Model, Outcome
 from service.store.base import Damaged, Store
 from solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
+
+Taught = ClassAdded | Learned | Finished
+TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND)
+
+
+def as_it_should_be(event: Learned, forgotten: Container[int], corrections: Mapping[int, int]) -> Learned:
+    """A learned batch without the examples that were forgotten, and with the labels that were corrected."""
+    keys = event.keys.tolist()
+    if corrections:
+        classes = event.classes.copy()
+        for r, key in enumerate(keys):
+            classes[r] = corrections.get(key, classes[r])
+        event = replace(event, classes=classes)
+    kept = [r for r, key in enumerate(keys) if key not in forgotten]
+    return event if len(kept) == len(keys) else event.take(np.array(kept, np.int64))
 
 
 class History:
@@ -57,28 +85,41 @@ class History:
         return model.apply(position, event, epoch, lambda to: former or self.at(to))
 
     def learned(self, model: Model, before: int) -> Iterator[Learned]:
-        """The learned batches before a position that the model was made of, in order. Conflict if one is missing."""
+        """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
+
+        Without the examples that were forgotten, and with the labels that were corrected.
+        """
+        for at, event in self.taught(before):
+            if isinstance(event, Learned) and model.counts(at):
+                rest = as_it_should_be(event, model.traces.numbers, model.corrections)
+                if rest.ids:
+                    yield rest
+
+    def taught(self, before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
+        """The events between two positions that teach a learner. Conflict if the log does not begin with the first."""
         first = True
-        for at, record in self.store.read(self.name, 0):
-            if first and at != 1:
+        for at, record in self.store.read(self.name, after):
+            if first and at != after + 1:
                 break
-            if first and record.kind == Imported.KIND:
+            if at == 1 and record.kind != Created.KIND:
                 raise Conflict(f"model {self.name} was imported: its log does not hold all that it has learned")
             first = False
             if at >= before:
                 return
-            if record.kind == Learned.KIND and model.counts(at):
+            if record.kind in TEACHING:
                 event = decode_event(record.kind, record.payload)
-                assert isinstance(event, Learned)  # noqa: S101  decode_event checks the kind
-                yield event
-        if first:
+                assert isinstance(event, Taught)  # noqa: S101  decode_event checks the kind
+                yield at, event
+        if first and before > after + 1:
             raise Conflict(f"the log of model {self.name} is trimmed: there is no whole epoch to learn again")
 
     def _fold(self, position: int) -> Model:
         for at in self.store.snapshots(self.name):
-            stretches = self._stretches(at, position) if at <= position else []
+            anew, stretches = self._stretches(at, position) if at <= position else (False, [])
             if not stretches:
                 continue
+            if anew:  # the log holds the state itself, later than the snapshot
+                return self._along(stretches, None)
             try:
                 model = Model.restore(self.name, self.store.get_snapshot(self.name, at), **self._sizes)
                 if model.position != at:
@@ -90,18 +131,23 @@ class History:
                 continue
             warm_up(model.configuration.solver, model.configuration.dtype)
             return self._along(stretches, model)
-        self._check_reach(position)
-        return self._along(self._stretches(0, position), None)
+        anew, stretches = self._stretches(0, position)
+        if not anew:
+            self._check_reach(position)
+        return self._along(stretches, None)
 
-    def _stretches(self, base: int, position: int) -> list[tuple[int, int]]:
+    def _stretches(self, base: int, position: int) -> tuple[bool, list[tuple[int, int]]]:
         """What of the log behind `base` led from there to `position`: the first and the last event of each stretch.
 
-        Empty if the state at `base` was undone on the way.
+        And whether it begins with an event that holds the whole state, for which `base` is not needed. None if the
+        state at `base` was undone on the way.
         """
-        rollbacks = {}
+        rollbacks: dict[int, int | None] = {}
         for at, record in self.store.read(self.name, base):
             if at > position:
                 break
+            if record.kind == Swapped.KIND:
+                rollbacks[at] = None
             if record.kind == RolledBack.KIND:
                 event = decode_event(record.kind, record.payload)
                 assert isinstance(event, RolledBack)  # noqa: S101  decode_event checks the kind
@@ -109,11 +155,14 @@ class History:
         found = []
         while back := [at for at in rollbacks if at <= position]:
             found.append((back[-1], position))
-            position = rollbacks[back[-1]]
+            to = rollbacks[back[-1]]
+            if to is None:
+                return True, found[::-1]
+            position = to
         if position < base:
-            return []
+            return False, []
         found.append((base + 1, position))
-        return found[::-1]
+        return False, found[::-1]
 
     def _along(self, stretches: list[tuple[int, int]], model: Model | None) -> Model:
         for first, last in stretches:
@@ -121,8 +170,10 @@ class History:
                 if at > last:
                     break
                 event = decode_event(record.kind, record.payload)
+                if isinstance(event, Erased) or (isinstance(event, Learned) and event.numbers is not None):
+                    raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
                 if model is None:
-                    model = Model.begin(self.name, event, **self._sizes)
+                    model = Model.begin(self.name, at, event, **self._sizes)
                     warm_up(model.configuration.solver, model.configuration.dtype)
                 elif isinstance(event, RolledBack):
                     model.roll_back(at, event, model)

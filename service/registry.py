@@ -6,10 +6,10 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from service.answers import Answer
 from service.configuration import parse_configuration
@@ -29,6 +29,8 @@ from service.worker import Worker
 from solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FOLDS = 2  # models that are folded beside those that serve, at once: each takes its memory and a thread
 CLOCKS_MS = 86_400_000  # by so much the clock of a server may be ahead whose models another one imports
@@ -60,7 +62,7 @@ class Registry:
                 log.exception("model %s cannot be loaded", name)
                 self._broken[name] = str(error) or type(error).__name__
             else:
-                self._workers[name] = Worker(model, self._store, self.settings, self._executor)
+                self._workers[name] = self._worker(model)
         self.ready = True
         log.info("ready with %d models, %.1f s", len(self._workers), time.monotonic() - started)
 
@@ -115,7 +117,7 @@ class Registry:
             if new:
                 self._check_models()
                 model = await self._run(self._begin, name, configuration)
-                self._workers[name] = Worker(model, self._store, self.settings, self._executor)
+                self._workers[name] = self._worker(model)
             worker = self.get(name)
             if not worker.model.configuration.same_as(configuration):
                 raise Conflict(
@@ -150,12 +152,15 @@ class Registry:
         Invalid for a position that there is not, Conflict for one that log and snapshots no longer reach.
         """
         worker = self.get(name)
+        floor = await worker.read(_exportable_from)
         if as_of is None:
             position, state = await worker.read(lambda model: (model.position, model.snapshot()))
         else:
             position = as_of
             if position > worker.published.position:
                 raise Invalid(f"as_of must be from 1 to {worker.published.position}, got {position}")
+            if position < floor:
+                raise Conflict(f"an example was forgotten at {floor}: no state from before may leave the server")
             history = History(self._store, name, **self._sizes())
             async with self._folding:
                 state = await self._run(lambda: history.at(position).snapshot())
@@ -170,8 +175,14 @@ class Registry:
                 raise Conflict(f"there is a model {name!r} already")
             self._check_models()
             model = await self._run(self._import, name, file)
-            self._workers[name] = Worker(model, self._store, self.settings, self._executor)
+            self._workers[name] = self._worker(model)
             return self._workers[name]
+
+    async def beside(self, function: Callable[..., T], *args: Any) -> T:
+        """What a long computation finds, beside those that serve."""
+        async with self._folding:
+            found: T = await self._run(function, *args)
+        return found
 
     def _check_models(self) -> None:
         if len(self._workers) >= self.settings.models_max:
@@ -204,9 +215,11 @@ class Registry:
         try:
             state = unpack_export(file.read())
             # The limits come before anything is made that could break them.
-            configuration = parse_configuration(json.dumps(peek(state, SNAPSHOT).get("configuration")), self.settings)
+            configuration = parse_configuration(
+                json.dumps((peek(state, SNAPSHOT).get("learner") or {}).get("configuration")), self.settings
+            )
             warm_up(configuration.solver, configuration.dtype)
-            model = Model.begin(name, Imported(state, now_ms), **self._sizes())
+            model = Model.begin(name, 1, Imported(state, now_ms), **self._sizes())
         except ValueError as error:  # whatever a file may hold that no server wrote
             raise Invalid(f"the file is no model: {str(error).partition(chr(10))[0][:200]}") from error
         self._check_imported(model, now_ms)
@@ -234,8 +247,18 @@ class Registry:
             raise Invalid("the file's model has other classes than its configuration declares")
         check_ids(model.answers.given_ids, settings.id_chars_max)
 
+    def _worker(self, model: Model) -> Worker:
+        return Worker(model, self._store, self.settings, self._executor, self._folding)
+
     def _load(self, name: str) -> Model:
         return load_model(self._store, name, **self._sizes())
+
+
+def _exportable_from(model: Model) -> int:
+    """The position of the oldest state that may be handed out. Conflict while an example is being forgotten."""
+    if any(job.kind == "forget" for job in model.jobs.running()):
+        raise Conflict("an example is being forgotten; try again when that is done", retry_after_s=1)
+    return model.floor
 
 
 def _nothing(_: Sequence[str]) -> Mapping[str, Answer]:

@@ -5,7 +5,7 @@ A snapshot may come from a file that anybody wrote: a right checksum is no right
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr, TypeAdapter, with_config
 
@@ -73,18 +73,55 @@ class PendingFacts(TypedDict):
 
 
 @with_config(STRICT)
-class StateFacts(TypedDict):
-    """All of it. A vocabulary checks its own."""
+class LearnerFacts(TypedDict):
+    """What learns. A vocabulary checks its own."""
 
     configuration: dict[str, Any]
+    learned: Count
+    gamma: Annotated[float, Field(gt=0)]
+    labels: list[AnyLabel]
+    stopped: str | None
+
+
+@with_config(STRICT)
+class TracesFacts(TypedDict):
+    """What stays of forgotten examples."""
+
+    salt: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
+    marks: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
+
+
+@with_config(STRICT)
+class JobFacts(TypedDict):
+    """What is still to be done, or was (service/jobs.py)."""
+
+    at: Count
+    kind: Literal["forget", "correct", "configure", "shadow"]
+    folds: bool
+    number: Count | None
+    configuration: dict[str, Any] | None
+    shadow: str | None
+    state: Literal["running", "done", "failed"]
+    result: dict[str, Any]
+    error: str | None
+
+
+@with_config(STRICT)
+class StateFacts(TypedDict):
+    """All of it."""
+
     position: Annotated[int, Field(ge=1, lt=2**53)]
     learned: Count
     at_ms: Milliseconds
     undone: list[Annotated[tuple[Count, Count], Strict(strict=False)]]
     reads_back_at: Count
-    gamma: Annotated[float, Field(gt=0)]
-    labels: list[AnyLabel]
+    floor: Count
     old_ids: list[Annotated[tuple[Count, StrictStr], Strict(strict=False)]]
+    corrections: list[Annotated[tuple[Count, Count], Strict(strict=False)]]
+    learner: LearnerFacts
+    shadows: dict[str, LearnerFacts]
+    jobs: list[JobFacts]
+    traces: TracesFacts
     answers: AnswersFacts
     pool: PoolFacts
     pending: PendingFacts

@@ -21,23 +21,40 @@ import numpy as np
 
 from service.answers import Answer, Answers
 from service.asking import Command, LabelBudget, Offer, Wish
+from service.changes import Correct, Forget, Located
 from service.errors import (
     UNFORESEEN,
     Conflict,
     InternalError,
     Invalid,
+    NotFound,
     QueueFull,
     ServiceError,
     StoreUnavailable,
     Unavailable,
 )
-from service.events import Finished, Imported, Learned, ModelEvent, Predicted, RolledBack, decode_event
+from service.events import (
+    Finished,
+    Imported,
+    Learned,
+    ModelEvent,
+    Predicted,
+    RolledBack,
+    Settled,
+    Swapped,
+    decode_event,
+)
+from service.examples import SERVER_ID
+from service.folding import Fold
 from service.frames import BadFrame, decode
+from service.inputs import x_digests
 from service.labels import Label
+from service.mending import Mender
 from service.metrics import UNKNOWN
-from service.model import SNAPSHOT, Model, Outcome, Published, answers_of
+from service.model import SNAPSHOT, Model, Outcome, answers_of
 from service.pending import Prediction
 from service.plan import Fate, LearnRequest, Votes, make_plan
+from service.published import Published
 from service.recovery import History
 from service.settings import Settings
 from service.store.base import SNAPSHOTS_KEPT, Damaged, Event, OutcomeUnknown, PositionTaken, Store
@@ -97,7 +114,22 @@ class Snapshotting:
     """A snapshot is to be kept now."""
 
 
-Work: TypeAlias = LearnRequest | Finishing | Keeping | RollingBack | Snapshotting | Command
+@dataclass(frozen=True, slots=True)
+class Swapping:
+    """Learners that were taught anew take their places."""
+
+    fold: Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """The jobs of a fold have ended. unwritten: what the store could not write anew."""
+
+    fold: Fold
+    unwritten: list[str]
+
+
+Work: TypeAlias = LearnRequest | Finishing | Keeping | RollingBack | Snapshotting | Swapping | Settling | Command
 
 
 @dataclass(slots=True)
@@ -115,7 +147,14 @@ class _Job:
 class Worker:
     """Owns a model. Everything that changes the model goes through its queue."""
 
-    def __init__(self, model: Model, store: Store, settings: Settings, executor: Executor) -> None:
+    def __init__(
+        self,
+        model: Model,
+        store: Store,
+        settings: Settings,
+        executor: Executor,
+        folding: asyncio.Semaphore | None = None,
+    ) -> None:
         self.model = model
         self.published: Published = model.published()
         self._store = store
@@ -139,6 +178,10 @@ class Worker:
         self._snapshot: Future[ServiceError | None] | None = None  # the newest; its result: why it was not kept
         self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self._imported: Answers | None = None  # what an imported model knew when its log began
+        self._mender = Mender(self, self._history, store, executor, folding or asyncio.Semaphore())
+        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
+        if model.jobs.running():
+            self._mender.wake()
         self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
 
     # -- what callers use, on the event loop ----------------------------------------------------------------------
@@ -182,9 +225,47 @@ class Worker:
         answer: dict[str, Any] = await self._enqueue(command)
         return answer
 
+    async def swap(self, fold: Fold) -> int | None:
+        """Put the learners of a fold in their places; the position of the new state, None if the jobs have changed."""
+        position: int | None = await self._enqueue(Swapping(fold))
+        return position
+
+    async def settle(self, fold: Fold, unwritten: list[str]) -> None:
+        """Note that the jobs of a fold have ended."""
+        await self._enqueue(Settling(fold, unwritten))
+
+    def job(self, at: int) -> dict[str, Any]:
+        """A job in figures. NotFound for one that is none, or ended long ago."""
+        job = self.model.jobs.find(at)
+        if job is None:
+            raise NotFound(f"model {self.model.name} has no job {at}, or it ended long ago")
+        running = job.state == "running"
+        figures: dict[str, Any] = {
+            "state": job.state,
+            "kind": job.kind,
+            "progress": self._mender.progress if running else 1.0,
+            "certificate": job.result.get("certificate"),
+        }
+        if job.result.get("unwritten"):
+            figures["unwritten"] = job.result["unwritten"]
+        return figures if job.error is None else {**figures, "error": job.error}
+
+    async def ended(self, at: int) -> dict[str, Any]:
+        """The same, once the job has ended."""
+        while (job := self.model.jobs.find(at)) is not None and job.state == "running":
+            self._check_running()
+            future = asyncio.get_running_loop().create_future()
+            self._ending.setdefault(at, []).append(future)
+            await future
+        return self.job(at)
+
     async def keep(self, predictions: list[Prediction]) -> None:
-        """Let predictions wait for their labels; where the model asks for it, they are durable on return."""
+        """Let predictions wait for their labels; where the model asks for it, they are durable on return.
+
+        Not those of forgotten examples: their labels will not be taken.
+        """
         self._check_running()
+        predictions = [p for p in predictions if not self.model.traces.knows(p.id)]
         if self.model.configuration.labels.pending_durable:
             await self._enqueue(Keeping(predictions))
         else:
@@ -212,6 +293,7 @@ class Worker:
 
     async def stop(self, *, keep_snapshot: bool = True) -> None:
         """Refuse new work, do what has queued up, keep a snapshot."""
+        await self._mender.stop()
         self._stopping = True
         self._keep_snapshot = keep_snapshot
         self._wake.set()
@@ -242,6 +324,11 @@ class Worker:
     def waiting_requests(self) -> int:
         """Requests that have queued up."""
         return len(self._jobs)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it takes no more work."""
+        return self._stopping or self.failed
 
     @property
     def failed(self) -> bool:
@@ -278,11 +365,26 @@ class Worker:
                 self._write_at = loop.time() + self._settings.pending_flush_s
             _settle_all([future for _, future in questions], answers)
             _settle_all([job.future for job in jobs], outcomes)
+            self._look_after_jobs()
+        self._release(list(self._ending))
         # None may outlive the worker: the name could belong to another model by the time it is kept.
         if self._snapshot is not None:
             await asyncio.wait([asyncio.wrap_future(self._snapshot)])
         if self._keep_snapshot and not self._failed:
             await loop.run_in_executor(self._executor, self._snapshot_at_end)
+
+    def _look_after_jobs(self) -> None:
+        running = {job.at for job in self.model.jobs.running()}
+        if running and not self._stopping:
+            self._mender.wake()
+        self._release([at for at in self._ending if at not in running])
+
+    def _release(self, jobs: list[int]) -> None:
+        """Let those go on who wait for the end of these jobs."""
+        for at in jobs:
+            for future in self._ending.pop(at):
+                if not future.done():
+                    future.set_result(None)
 
     async def _woken(self) -> bool:
         """Wait for work, or until predictions are to be written or a snapshot is due; false where there is nothing."""
@@ -332,6 +434,7 @@ class Worker:
         self._questions.clear()
         self._predicted.clear()
         self._waiting_examples = 0
+        self._release(list(self._ending))
 
     # -- the work, on a thread of the executor --------------------------------------------------------------------
 
@@ -339,6 +442,9 @@ class Worker:
         try:
             self._resolve()
             work = jobs[0].work if jobs else Keeping([])
+            if isinstance(work, Forget):
+                meant, waiting = [p for p in waiting if p.id == work.given], [p for p in waiting if p.id != work.given]
+                work = replace(work, waiting=bool(meant))
             kept: list[ModelEvent] = [Predicted(waiting, self._now_ms())] if waiting else []
             match work:
                 case LearnRequest():
@@ -347,6 +453,10 @@ class Worker:
                     return [self._finish(work.epochs, kept)]
                 case RollingBack():
                     return [self._roll_back(work.position, kept)]
+                case Swapping():
+                    return [self._swap(work.fold, kept)]
+                case Settling():
+                    return [self._settle(work, kept)]
                 case Snapshotting():
                     self._commit(kept)
                     return [self._snapshot_now()]
@@ -398,6 +508,8 @@ class Worker:
             self._commit(kept)
         if isinstance(command, Offer):
             command = replace(command, learned=frozenset(self._find_forgotten(command.ids)))
+        if isinstance(command, Forget | Correct):
+            command = replace(command, located=self._locate(command.given))
         with self._going_on():
             planned = command.plan(self.model, self._now_ms())
         self._commit(planned.events)
@@ -429,6 +541,37 @@ class Worker:
             )
         return LearnAnswer(self.model.position, results)
 
+    def _swap(self, fold: Fold, kept: list[ModelEvent]) -> int | None:
+        """Teach the fold the last events, and make what comes of it the state. None where it no longer fits."""
+        self._commit(kept)
+        running = {job.at for job in self.model.jobs.running()}
+        if fold.undone != self.model.undone or not all(job.at in running for job in fold.jobs):
+            return None  # a rollback, or a challenger was retired: begin again
+        fold.advance(self.model.position)
+        with self._going_on():
+            sizes = {"cache_bytes": self.model.cache_bytes, "answers_kept": self.model.answers.kept}
+            successor = Model.restore(self.model.name, self.model.snapshot(), **sizes)
+            fold.put_into(successor)
+            if fold.erases:
+                successor.floor = self.model.position + 1
+            state = successor.snapshot()
+        self._let_snapshot_end()
+        self._commit([Swapped(state, self._now_ms())])
+        return self.model.position
+
+    def _settle(self, settling: Settling, kept: list[ModelEvent]) -> None:
+        certificate = self.model.solver.certificate()
+        now, events = self._now_ms(), list(kept)
+        by_error: dict[str | None, list[int]] = {}
+        for job in settling.fold.jobs:
+            by_error.setdefault(settling.fold.error_of(job), []).append(job.at)
+        for error, jobs in by_error.items():
+            result = {"certificate": certificate} if error is None else {}
+            if settling.unwritten:
+                result["unwritten"] = settling.unwritten
+            events.append(Settled(jobs, result, error, now))
+        self._commit(events)
+
     def _finish(self, epochs: int, kept: list[ModelEvent]) -> dict[str, Any]:
         if epochs:  # what cannot be read must show before the event is written
             self._let_snapshot_end()  # and no trim may take it away until a snapshot holds what comes of it
@@ -443,6 +586,8 @@ class Worker:
         model = self.model
         if not 1 <= to <= model.position:
             raise Invalid(f"position must be from 1 to {model.position}, where the model stands, got {to}")
+        if to < model.floor:
+            raise Conflict(f"an example was forgotten at {model.floor}: no state from before may come back")
         if not model.counts(to):
             # Ids that were learned, undone and learned again would have two places in the store's index.
             raise Conflict(
@@ -521,6 +666,31 @@ class Worker:
                 answers = [(given, self._imported.find(given)) for given in given_ids]
                 found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
         return found
+
+    def _locate(self, given: str) -> Located | None:
+        """Where the log has an example. None if it has not, also where it is trimmed."""
+        number = self.model.answers.number_of(given)
+        if given.startswith(SERVER_ID):
+            found = self._find_number(number) if number is not None else None
+            return Located(number, found) if number is not None else None
+        for position in self._store.find(self.model.name, [given]).values():
+            event = self._read_event(position)
+            if isinstance(event, Learned) and given in event.ids:
+                row = event.ids.index(given)
+                counts = self.model.counts(position)
+                return Located(
+                    int(event.keys[row]) if counts else None, x_digests(event.inputs.take(np.array([row])))[0]
+                )
+        return None
+
+    def _find_number(self, number: int) -> bytes | None:
+        """The digest of the x of the example with this number; the log has no index for it."""
+        for position, record in self._store.read(self.model.name, 0):
+            if record.kind == Learned.KIND and self.model.counts(position):
+                event = decode_event(record.kind, record.payload)
+                if isinstance(event, Learned) and number in (keys := event.keys):
+                    return x_digests(event.inputs.take(np.flatnonzero(keys == number)))[0]
+        return None
 
     def _read_event(self, position: int) -> ModelEvent | None:
         """An event of the log; None where it has been trimmed, perhaps this very moment."""

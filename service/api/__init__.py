@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from service.api import examples, labels, models, snapshots
+from service.api import changes, examples, labels, models, snapshots
 from service.errors import Invalid, NotFound
 
-PARTS = (models.router, examples.router, labels.router, snapshots.router)
+PARTS = (models.router, examples.router, labels.router, snapshots.router, changes.router)
 
 router = APIRouter()
 for part in PARTS:

@@ -41,7 +41,6 @@ from service.examples import (
 from service.inputs import Inputs, x_digests
 from service.labels import check_label
 from service.metrics import UNKNOWN
-from service.model import Decided
 from service.parts import Configuration
 from service.pending import Prediction
 from service.plan import LearnRequest

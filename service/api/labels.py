@@ -31,7 +31,7 @@ from service.examples import (
 )
 from service.inputs import x_digests
 from service.labels import Label, check_label, label_key
-from service.model import Published
+from service.published import Published
 from solvers.selection import ACTIVE, GRADIENT
 
 LEASE_S = 600.0

@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect
 
 from service.errors import BadRequest, BodyTooLarge, Invalid, UnsupportedMediaType
 from service.inputs import Inputs, Records
-from service.model import Published
 from service.parts import Configuration, first_problem
+from service.published import Published
 from service.registry import Registry
 
 T = TypeVar("T")

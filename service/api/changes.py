@@ -1,0 +1,182 @@
+"""Routes that change what was learned: forgetting, correcting, another configuration, challengers, and their jobs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter, with_config
+from starlette.responses import Response
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from service.access import require
+from service.api.wire import body_of, read_body, read_json, registry_of
+from service.changes import Challenge, Configure, Correct, Forget, Promote, Retire
+from service.edge import JSON
+from service.errors import Conflict, Invalid, NotFound
+from service.examples import STRICT, Y
+from service.learner import Learner
+from service.model import Model
+from service.worker import Worker
+from solvers.exact import ExactSVM
+
+
+@with_config(STRICT)
+class CorrectionBody(TypedDict):
+    """The label that an example should have had."""
+
+    y: Y
+
+
+CORRECTION: TypeAdapter[CorrectionBody] = TypeAdapter(CorrectionBody)
+CHANGES: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+router = APIRouter(default_response_class=JSON)
+
+
+@router.delete("/models/{model}/examples/{given:path}", tags=["changes"])
+async def forget(model: str, given: str, request: Request) -> Response:
+    """Forget an example: 200 when it is gone, 202 with a job where the model is taught anew without it."""
+    worker = registry_of(request).get(model)
+    return await _changed(model, worker, await worker.command(Forget(given)))
+
+
+@router.put("/models/{model}/examples/{given:path}", tags=["changes"], openapi_extra=body_of(CORRECTION))
+async def correct(model: str, given: str, request: Request) -> Response:
+    """Give a learned example another label: 200, or 202 with a job where the model is taught anew with it."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_body(request, CORRECTION, registry.settings.body_bytes_max)
+    settings = registry.settings
+    command = Correct(given, body["y"], settings.classes_max, settings.label_chars_max)
+    return await _changed(model, worker, await worker.command(command))
+
+
+@router.patch("/models/{model}", tags=["changes"], openapi_extra=body_of(CHANGES))
+async def change_model(model: str, request: Request) -> Response:
+    """Change parts of a model's configuration: 200, or 202 with a job where it is taught anew; the old one serves."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    changes = await _read_changes(request)
+    return await _changed(model, worker, await worker.command(Configure(changes, registry.settings)))
+
+
+async def _changed(model: str, worker: Worker, answer: dict[str, Any]) -> Response:
+    if "at" not in answer:
+        return JSON({"model": model, "position": answer["position"], "certificate": answer["certificate"]})
+    at = answer["at"]
+    if answer["folds"]:
+        return JSON({"model": model, "position": answer["position"], "job": f"/jobs/{model}.{at}"}, 202)
+    ended = await worker.ended(at)
+    figures = {name: ended[name] for name in ("certificate", "unwritten") if name in ended}
+    return JSON({"model": model, "position": worker.published.position, **figures})
+
+
+async def _read_changes(request: Request) -> dict[str, Any]:
+    body = await read_json(request, registry_of(request).settings.body_bytes_max)
+    try:
+        changes = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"body: not JSON: {error}") from None
+    if not isinstance(changes, dict):
+        raise Invalid("body: Input should be an object")
+    return changes
+
+
+@router.get("/jobs/{job}", tags=["changes"])
+async def show_job(job: str, request: Request) -> Response:
+    """What became of a change that takes its time."""
+    model, _, at = job.rpartition(".")
+    if not at.isascii() or not at.isdigit() or len(at) > 18:
+        raise NotFound(f"there is no job {job[:80]!r}")
+    require(request, "reader", model)
+    return JSON({"job": f"/jobs/{job}", "model": model, **registry_of(request).get(model).job(int(at))})
+
+
+@router.get("/models/{model}/certificate", tags=["changes"])
+async def certificate(model: str, request: Request) -> Response:
+    """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
+    position, found = await registry_of(request).get(model).read(_certificate)
+    return JSON({"model": model, "position": position, "certificate": found})
+
+
+def _certificate(model: Model) -> tuple[int, dict[str, Any]]:
+    return model.position, model.solver.certificate()
+
+
+@router.get("/models/{model}/loo", tags=["changes"])
+async def leave_one_out(model: str, request: Request) -> Response:
+    """The exact solver's leave-one-out error: each example predicted by the machine without it."""
+    registry = registry_of(request)
+    position, copy = await registry.get(model).read(_copy_of_exact)
+    examples, errors = await registry.beside(_left_out, copy)
+    error = errors / examples if examples else None
+    return JSON({"model": model, "position": position, "examples": examples, "errors": errors, "error": error})
+
+
+def _copy_of_exact(model: Model) -> tuple[int, Learner]:
+    if not isinstance(model.solver, ExactSVM):
+        raise Conflict(f"leave-one-out needs the exact solver; this model's is {model.configuration.solver}")
+    facts, arrays = model.learner.state()
+    return model.position, Learner.restore(facts, arrays, model.cache_bytes)
+
+
+def _left_out(learner: Learner) -> tuple[int, int]:
+    """Examples, and how many of them the machine without it takes for another class."""
+    solver = learner.solver
+    assert isinstance(solver, ExactSVM)  # noqa: S101  checked where it was copied
+    if not solver.live:
+        return 0, 0
+    error = solver.leave_one_out_error()
+    return solver.live, round(error * solver.live)
+
+
+# -- challengers ------------------------------------------------------------------------------------------------------
+
+
+@router.get("/models/{model}/shadows", tags=["challengers"])
+async def list_shadows(model: str, request: Request) -> Response:
+    """The model and its challengers, each with the metrics of its own predictions."""
+    return JSON(await registry_of(request).get(model).read(_shadows))
+
+
+def _shadows(model: Model) -> dict[str, Any]:
+    def figures(learner: Learner) -> dict[str, Any]:
+        return {
+            "configuration": learner.configuration.model_dump(mode="json"),
+            "examples": learner.learned,
+            "certificate": learner.solver.certificate(),
+            "metrics": learner.metrics.figures(learner.labels.labels),
+        }
+
+    return {
+        "model": model.name,
+        "position": model.position,
+        "champion": figures(model.learner),
+        "shadows": {name: {**figures(s), "stopped": s.stopped} for name, s in sorted(model.shadows.items())},
+    }
+
+
+@router.put("/models/{model}/shadows/{shadow}", tags=["challengers"], openapi_extra=body_of(CHANGES))
+async def challenge(model: str, shadow: str, request: Request) -> Response:
+    """A challenger: the model's configuration with these changes. 202 with a job, after which it learns along."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    command = Challenge(shadow, await _read_changes(request), registry.settings)
+    return await _changed(model, worker, await worker.command(command))
+
+
+@router.delete("/models/{model}/shadows/{shadow}", tags=["challengers"])
+async def retire(model: str, shadow: str, request: Request) -> Response:
+    """Give a challenger up."""
+    return JSON(await registry_of(request).get(model).command(Retire(shadow)))
+
+
+@router.post("/models/{model}/shadows/{shadow}/promote", tags=["challengers"])
+async def promote(model: str, shadow: str, request: Request) -> Response:
+    """Let a challenger take the model's place."""
+    worker = registry_of(request).get(model)
+    return await _changed(model, worker, await worker.command(Promote(shadow)))

@@ -1,0 +1,134 @@
+"""Learners taught anew from a model's log, beside the model that goes on serving and learning.
+
+What makes another solver state is not applied to the old one but left out of, or put into, what a new one is taught:
+an example that is forgotten or has another label, another configuration, a challenger.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from service.configuration import read_configuration
+from service.errors import Conflict
+from service.events import ClassAdded, Finished, Learned
+from service.jobs import Job
+from service.learner import Learner
+from service.model import Model
+from service.parts import Configuration
+from service.recovery import History, as_it_should_be
+from solvers.warm import warm_up
+
+log = logging.getLogger(__name__)
+
+
+class Fold:
+    """What the running jobs of a model need: a learner for the model itself (None) or for challengers, by name."""
+
+    def __init__(self, history: History, model: Model) -> None:
+        self.history = history
+        self.jobs = model.jobs.running()
+        self.position = 0
+        self.undone = model.undone
+        self.learners: dict[str | None, Learner] = {}
+        self.failed: dict[str | None, str] = {}
+        self.stopped = False  # the server is: leave off
+        self.whole = True  # whether the log holds all that was learned
+        self._forgotten = frozenset(model.traces.numbers)
+        self._corrections = dict(model.corrections)
+        for name, configuration in _wanted(model, self.jobs).items():
+            self.learners[name] = Learner(configuration, model.cache_bytes)
+
+    @property
+    def erases(self) -> bool:
+        """Whether an example is to leave no trace."""
+        return any(job.kind == "forget" for job in self.jobs)
+
+    def advance(self, through: int) -> None:
+        """Teach what the log holds up to and with this position. On any thread; the model is not touched."""
+        if not self.learners or not self.whole:
+            self.position = through
+            return
+        for learner in self.learners.values():
+            warm_up(learner.configuration.solver, learner.configuration.dtype)
+        try:
+            for at, event in self.history.taught(through + 1, self.position):
+                if not any(to < at < back for to, back in self.undone):
+                    self._teach(at, event)
+                self.position = at
+                if self.stopped:
+                    return
+        except Conflict as error:
+            log.info("model %s: %s", self.history.name, error.message)
+            self.whole = False
+        self.position = through
+
+    def _teach(self, at: int, event: ClassAdded | Learned | Finished) -> None:
+        if isinstance(event, Learned):
+            event = as_it_should_be(event, self._forgotten, self._corrections)
+        for name, learner in self.learners.items():
+            if name in self.failed:
+                continue
+            try:
+                match event:
+                    case ClassAdded():
+                        learner.add_class(event.label)
+                    case Learned() if event.ids:
+                        learner.follow(event)
+                    case Finished():
+                        learner.finish(event.epochs, lambda: self._epoch(at))
+            except ValueError as error:
+                self.failed[name] = str(error)
+
+    def _epoch(self, before: int) -> Iterator[Learned]:
+        for at, event in self.history.taught(before):
+            if isinstance(event, Learned) and not any(to < at < back for to, back in self.undone):
+                rest = as_it_should_be(event, self._forgotten, self._corrections)
+                if rest.ids:
+                    yield rest
+
+    def put_into(self, model: Model) -> None:
+        """Let the learners take their places in a copy of the model, which stands where the fold does.
+
+        Where the log was no longer whole, the points of forgotten examples are dropped, and those that have another
+        label learned again with it.
+        """
+        for name, learner in self.learners.items():
+            if name in self.failed or not self.whole:
+                continue
+            model.take_over(learner, name)
+        for name in self._left_out():
+            held = model.learner if name is None else model.shadows.get(name)
+            if held is None:
+                continue
+            for job in self.jobs:
+                if job.kind == "forget" and job.number is not None:
+                    held.forget([job.number])
+                if job.kind == "correct" and job.number is not None and job.number in self._corrections:
+                    held.learn_again(job.number, self._corrections[job.number])
+        if self.erases and not self.whole:
+            model.forget_words()
+
+    def _left_out(self) -> list[str | None]:
+        """Learners that are to be mended where they stand."""
+        return [name for name in self.learners if name in self.failed or not self.whole]
+
+    def error_of(self, job: Job) -> str | None:
+        """Why a job has failed, None if it has not. Forgetting never fails."""
+        if job.kind in ("forget", "correct"):
+            return None
+        if not self.whole:
+            return "the log does not hold all that was learned: it was trimmed, or begins with an import"
+        return self.failed.get(job.shadow)
+
+
+def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
+    """The configuration of each learner that is to be taught anew."""
+    wanted: dict[str | None, Configuration] = {}
+    if any(job.folds and job.kind in ("forget", "correct") for job in jobs):
+        present: dict[str | None, Learner] = {None: model.learner, **model.shadows}
+        wanted = {name: learner.configuration for name, learner in present.items() if not learner.exact}
+    for job in jobs:  # of several configurations the newest
+        if job.configuration is not None:
+            wanted[job.shadow] = read_configuration(job.configuration)
+    return wanted
