@@ -33,7 +33,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """An example is to leave no trace. located: where the log has it; waiting: a prediction of it was not yet logged."""
+    """An example is to leave no trace. located: where the log has it; waiting: a prediction of it is not yet logged."""
 
     given: str
     located: Located | None = None

@@ -312,7 +312,7 @@ class Learned:
 
     ids (m,): what the client gave, None where the server gives one. classes (m,) int32. inputs: the m points.
     contents: m times 16 bytes that tell equal examples from others. sources (m,) uint8: why each label came
-    (service/metrics.py). numbers (m,) int64: where some of them have been forgotten, the numbers of those that are left.
+    (service/metrics.py). numbers (m,) int64: where some of them were forgotten, the numbers of those that are left.
     """
 
     KIND: ClassVar[str] = "learned"

@@ -107,7 +107,8 @@ class Fold:
                 if job.kind == "correct" and job.number is not None and job.number in self._corrections:
                     held.learn_again(job.number, self._corrections[job.number])
         if self.erases and not self.whole:
-            model.forget_words()
+            for learner in (model.learner, *model.shadows.values()):
+                learner.forget_words()
 
     def _left_out(self) -> list[str | None]:
         """Learners that are to be mended where they stand."""
@@ -126,8 +127,8 @@ def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
     """The configuration of each learner that is to be taught anew."""
     wanted: dict[str | None, Configuration] = {}
     if any(job.folds and job.kind in ("forget", "correct") for job in jobs):
-        present: dict[str | None, Learner] = {None: model.learner, **model.shadows}
-        wanted = {name: learner.configuration for name, learner in present.items() if not learner.exact}
+        present: list[tuple[str | None, Learner]] = [(None, model.learner), *model.shadows.items()]
+        wanted = {name: learner.configuration for name, learner in present if not learner.exact}
     for job in jobs:  # of several configurations the newest
         if job.configuration is not None:
             wanted[job.shadow] = read_configuration(job.configuration)

@@ -26,7 +26,7 @@ from solvers.solver import UNBOUNDED, Finish, PointsFull, Solver, StateReader
 
 Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
-"""Decision values (m, K) of a part of a batch from right before each example was learned, and predicted classes (m,)."""
+"""Decision values (m, K) of a part of a batch, from right before each example was learned; predicted classes (m,)."""
 
 Epoch = Callable[[], Iterator[Learned]]
 """All learned batches of the log before an event, in order: what a further epoch learns again."""
@@ -174,10 +174,10 @@ class Learner:
                 inputs, keys = event.inputs, event.keys
                 rows = self._encoded(inputs.records) if isinstance(inputs, Records) else self.rows(inputs)
                 # What was dropped before comes back as long as there is room, unless it was too old.
+                assert isinstance(rows, Rows)  # noqa: S101
                 held = np.isin(keys, self.solver.keys())
-                fits = held | (np.cumsum(~held) <= self.solver.room)
-                fits = np.flatnonzero(fits & (keys > self.ages.dropped))
-                self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)  # type: ignore[union-attr]
+                fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
+                self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
         return self.solver.finish()
 
     def rows(self, inputs: Inputs) -> Inputs:
@@ -202,7 +202,20 @@ class Learner:
     def relabel(self, key: int, number: int) -> None:
         """Give an example another class, exactly; only where it is `exact`. One that is not held stays so."""
         assert isinstance(self.solver, ExactSVM)  # noqa: S101
-        self.solver.relabel(key, number)
+        if np.isin(key, self.solver.keys()):
+            self.solver.relabel(key, number)
+
+    def learn_again(self, key: int, number: int) -> None:
+        """Drop an example's point, where there is one, and learn it with this class; for a log that has lost it."""
+        held = self.solver.row_of(key)
+        if held is not None:
+            self.solver.drop(np.array([key]))
+            self.solver.learn(held, np.array([number], np.int32), np.array([key]))
+
+    def forget_words(self) -> None:
+        """Forget the names and values of features that no point has; only needed where the log no longer tells."""
+        if self.vocabulary is not None and not self.vocabulary.warming:
+            self.vocabulary.keep(np.unique(self.solver.indices()))
 
     def reconfigure(self, configuration: Configuration) -> None:
         """Another configuration in place: of the same solver, another C, weights or kernel where it is `exact`."""
@@ -278,8 +291,13 @@ class Learner:
         if self.vocabulary is not None:
             facts["vocabulary"], parts = self.vocabulary.state()
             arrays |= {f"vocabulary.{name}": array for name, array in parts.items()}
-        for prefix, own in (("solver", self.solver), ("metrics", self.metrics), ("ages", self.ages)):
-            arrays |= {f"{prefix}.{name}": array for name, array in own.state().items()}  # type: ignore[attr-defined]
+        states: dict[str, dict[str, Array]] = {
+            "solver": self.solver.state(),
+            "metrics": self.metrics.state(),
+            "ages": self.ages.state(),
+        }
+        for prefix, state in states.items():
+            arrays |= {f"{prefix}.{name}": array for name, array in state.items()}
         return facts, arrays
 
     @classmethod

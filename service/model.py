@@ -181,9 +181,7 @@ class Model:
             case Imported():
                 raise ValueError(f"model {self.name} is there: a state is imported by a log's first event alone")
             case Erased():
-                raise ValueError(
-                    f"the event at {position} is erased: nothing before the next {Swapped.KIND!r} is folded"
-                )
+                raise ValueError(f"the event at {position} is erased: what is before a {Swapped.KIND!r} is not folded")
             case Swapped():
                 sizes = {"cache_bytes": self.cache_bytes, "answers_kept": self.answers.kept}
                 vars(self).update(vars(Model.begin(self.name, position, event, **sizes)))

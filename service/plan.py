@@ -108,17 +108,33 @@ def make_plan(
     classes_max: int,
     at_ms: int,
     waiting: Mapping[str, Prediction] | None = None,
+    refit: Callable[[Inputs], Inputs] | None = None,
 ) -> Plan:
     """Decide each example's fate against the model as it stands. Changes nothing.
 
-    waiting: predictions that are about to be logged.
+    waiting: predictions that are about to be logged. refit: what makes rows of those that were read under another
+    configuration.
     """
     plan, new = Plan(), _New()
     for request in requests:
+        if refit is not None and request.inputs is not None:
+            try:
+                request = replace(request, inputs=refitted(request.inputs, refit))  # noqa: PLW2901
+            except Invalid as error:
+                plan.fates.append(error)
+                continue
         plan.fates.append(_take(model, request, lookup, classes_max, at_ms, waiting or {}, new))
     plan.new = len(new.examples)
     plan.events = [*new.events, *_learned(model, new.examples, at_ms)]
     return plan
+
+
+def refitted(inputs: Inputs, refit: Callable[[Inputs], Inputs]) -> Inputs:
+    """Rows as the present configuration has them. Invalid for one that it does not take."""
+    try:
+        return refit(inputs)
+    except ValueError as error:
+        raise Invalid(f"the model's configuration has changed meanwhile: {error}") from None
 
 
 def _take(

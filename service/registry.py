@@ -215,9 +215,9 @@ class Registry:
         try:
             state = unpack_export(file.read())
             # The limits come before anything is made that could break them.
-            configuration = parse_configuration(
-                json.dumps((peek(state, SNAPSHOT).get("learner") or {}).get("configuration")), self.settings
-            )
+            taught = peek(state, SNAPSHOT).get("learner")
+            facts = taught.get("configuration") if isinstance(taught, dict) else None
+            configuration = parse_configuration(json.dumps(facts), self.settings)
             warm_up(configuration.solver, configuration.dtype)
             model = Model.begin(name, 1, Imported(state, now_ms), **self._sizes())
         except ValueError as error:  # whatever a file may hold that no server wrote

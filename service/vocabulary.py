@@ -76,7 +76,7 @@ class Vocabulary:
 
     def _begin(self) -> None:
         self._fields: _Fields = {}
-        self._columns: list[tuple[str, Value]] = []
+        self._columns: list[tuple[str | None, Value | int]] = []  # None: what it meant was forgotten
         self._mean = np.zeros(STAGE_MIN)
         self._scale = np.ones(STAGE_MIN)
         self._spread = Spread(0.0, 0.0, 0.0)
@@ -158,6 +158,20 @@ class Vocabulary:
         """The present columns, for predictions."""
         return Reader(self._fields, len(self._columns), self._mean, self._scale)
 
+    def keep(self, columns: Array) -> None:
+        """Forget what all other columns mean; they stay empty. Readers keep what they know."""
+        kept = set(columns.tolist())
+        self._mean, self._scale = self._mean.copy(), self._scale.copy()
+        for column in range(len(self._columns)):
+            if column not in kept:
+                self._columns[column] = (None, column)
+                self._mean[column], self._scale[column] = 0.0, 1.0
+        self._fields = {}
+        for column, (name, value) in enumerate(self._columns):
+            if name is not None:
+                self._fields.setdefault(name, {})[value] = column  # type: ignore[index]
+        self._ignored_names = {}
+
     def _unseen(self, name: str, value: Any) -> int | None:
         if len(self._columns) == self.columns_max:
             self._ignored += 1
@@ -224,6 +238,8 @@ class Vocabulary:
             match column:
                 case (str(), str() | bool() | None):
                     pass
+                case (None, int(number)) if number is not True and number is not False:
+                    pass
                 case _:
                     raise ValueError(f"a column is a name with a string, a boolean or null, got {column!r:.80}")
         if len(set(columns)) < len(columns):
@@ -239,7 +255,8 @@ class Vocabulary:
             raise ValueError("spread must be three finite numbers >= 0")
         self._begin()
         for (name, value), centre, size in zip(columns, mean.tolist(), scale.tolist(), strict=True):
-            self._add(name, value, centre, size)
+            self._add(name or "", value, centre, size)
+        self.keep(np.array([column for column, (name, _) in enumerate(columns) if name is not None], np.int64))
         self.observed, self.warming = observed, bool(facts["warming"])
         self._spread = Spread(*spread.tolist())
         self._ignored, self._ignored_names = int(facts["ignored"]), dict(facts["ignored_names"])

@@ -47,13 +47,13 @@ from service.events import (
 from service.examples import SERVER_ID
 from service.folding import Fold
 from service.frames import BadFrame, decode
-from service.inputs import x_digests
+from service.inputs import Inputs, x_digests
 from service.labels import Label
 from service.mending import Mender
 from service.metrics import UNKNOWN
 from service.model import SNAPSHOT, Model, Outcome, answers_of
 from service.pending import Prediction
-from service.plan import Fate, LearnRequest, Votes, make_plan
+from service.plan import Fate, LearnRequest, Votes, make_plan, refitted
 from service.published import Published
 from service.recovery import History
 from service.settings import Settings
@@ -179,6 +179,7 @@ class Worker:
         self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self._imported: Answers | None = None  # what an imported model knew when its log began
         self._mender = Mender(self, self._history, store, executor, folding or asyncio.Semaphore())
+        self._kernel = model.solver.kernel  # what rows were made for until another configuration came
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
         if model.jobs.running():
             self._mender.wake()
@@ -445,6 +446,8 @@ class Worker:
             if isinstance(work, Forget):
                 meant, waiting = [p for p in waiting if p.id == work.given], [p for p in waiting if p.id != work.given]
                 work = replace(work, waiting=bool(meant))
+            if self.model.solver.kernel != self._kernel:
+                waiting = _fitted(waiting, self.model.learner.rows)
             kept: list[ModelEvent] = [Predicted(waiting, self._now_ms())] if waiting else []
             match work:
                 case LearnRequest():
@@ -456,7 +459,8 @@ class Worker:
                 case Swapping():
                     return [self._swap(work.fold, kept)]
                 case Settling():
-                    return [self._settle(work, kept)]
+                    self._settle(work, kept)
+                    return [None]
                 case Snapshotting():
                     self._commit(kept)
                     return [self._snapshot_now()]
@@ -483,8 +487,9 @@ class Worker:
     def _learn(self, requests: list[LearnRequest], kept: list[ModelEvent]) -> list[LearnAnswer | ServiceError]:
         waiting = {p.id: p for event in kept if isinstance(event, Predicted) for p in event.predictions}
         classes_max = self._settings.classes_max
+        refit = self.model.learner.rows if self.model.solver.kernel != self._kernel else None
         with self._going_on():
-            plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting)
+            plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting, refit)
         first_new = self.model.learned + 1
         outcomes = self._commit([*kept, *plan.events])
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
@@ -508,6 +513,8 @@ class Worker:
             self._commit(kept)
         if isinstance(command, Offer):
             command = replace(command, learned=frozenset(self._find_forgotten(command.ids)))
+            if self.model.solver.kernel != self._kernel:
+                command = replace(command, inputs=refitted(command.inputs, self.model.learner.rows))
         if isinstance(command, Forget | Correct):
             command = replace(command, located=self._locate(command.given))
         with self._going_on():
@@ -566,7 +573,7 @@ class Worker:
         for job in settling.fold.jobs:
             by_error.setdefault(settling.fold.error_of(job), []).append(job.at)
         for error, jobs in by_error.items():
-            result = {"certificate": certificate} if error is None else {}
+            result: dict[str, Any] = {"certificate": certificate} if error is None else {}
             if settling.unwritten:
                 result["unwritten"] = settling.unwritten
             events.append(Settled(jobs, result, error, now))
@@ -779,6 +786,15 @@ class Worker:
             kept = self._store.snapshots(self.model.name)
         if self.model.position not in kept:
             self._write_snapshot(self.model.position, self.model.snapshot(), self.model.reads_back_at)
+
+
+def _fitted(predictions: list[Prediction], rows: Callable[[Inputs], Inputs]) -> list[Prediction]:
+    """Predictions as another kernel sees them, without those that it does not take."""
+    found = []
+    for prediction in predictions:
+        with suppress(ValueError):
+            found.append(replace(prediction, x=rows(prediction.x)))
+    return found
 
 
 def _settle_all(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any]) -> None:

@@ -194,6 +194,18 @@ class Expansion(Solver):
         keys: Array = self.machine.key[self._live_slots()]
         return np.where(keys < NONE, -2 - keys, keys)
 
+    def row_of(self, key: int) -> Rows | None:
+        """The point of an example as a batch of one; None where it is not held, or was merged with another."""
+        slots = np.flatnonzero(self.machine.key[: self.slots] == key)
+        slots = slots[self.machine.class_of[slots] != NONE]
+        return (
+            rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype) if slots.size else None
+        )
+
+    def indices(self) -> Array:
+        """The features that points held have, each at least once."""
+        return pts.rows_of(self.points, self._live_slots())[1]
+
     def contributions(self, rows: Rows) -> Contributions | None:
         """What each point adds to the decision values of a batch of one."""
         n, slots = self.slots, self._live_slots()

@@ -235,6 +235,14 @@ class Solver(ABC):
         """Numbers of the examples whose points are held, for solvers that hold points."""
         return np.zeros(0, np.int64)
 
+    def row_of(self, key: int) -> Rows | None:  # noqa: ARG002  a solver with points reads it
+        """The point of an example as a batch of one; None where it is not held."""
+        return None
+
+    def indices(self) -> Array:
+        """The features that points held have, each at least once."""
+        return np.zeros(0, np.int32)
+
     def contributions(self, rows: Rows) -> Contributions | None:  # noqa: ARG002  a solver with points reads them
         """What each point adds to the decision values of a batch of one; None for a solver without points."""
         return None

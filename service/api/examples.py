@@ -44,6 +44,7 @@ from service.metrics import UNKNOWN
 from service.parts import Configuration
 from service.pending import Prediction
 from service.plan import LearnRequest
+from service.published import Decided
 from service.registry import Registry
 from service.settings import Settings
 from service.worker import Worker
