@@ -34,6 +34,7 @@ class Fold:
         self.failed: dict[str | None, str] = {}
         self.stopped = False  # the server is: leave off
         self.whole = True  # whether the log holds all that was learned
+        self._labels = list(model.labels.labels)
         self._forgotten = frozenset(model.traces.numbers)
         self._corrections = dict(model.corrections)
         for name, configuration in _wanted(model, self.jobs).items():
@@ -71,9 +72,11 @@ class Fold:
                 continue
             try:
                 match event:
-                    case ClassAdded():
+                    case ClassAdded() if learner.labels.number(event.label) is None:
                         learner.add_class(event.label)
                     case Learned() if event.ids:
+                        while len(learner.labels) <= int(event.classes.max()):  # by a correction, before its time
+                            learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
                     case Finished():
                         learner.finish(event.epochs, lambda: self._epoch(at))

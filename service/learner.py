@@ -287,7 +287,7 @@ class Learner:
             "labels": self.labels.labels,
             "stopped": self.stopped,
         }
-        arrays = {"warm_classes": self.warm_classes, "warm_keys": self.warm_keys}
+        arrays: dict[str, Array] = {"warm_classes": self.warm_classes, "warm_keys": self.warm_keys}
         if self.vocabulary is not None:
             facts["vocabulary"], parts = self.vocabulary.state()
             arrays |= {f"vocabulary.{name}": array for name, array in parts.items()}

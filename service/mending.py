@@ -62,9 +62,11 @@ class Mender:
         self._folding = folding
         self._fold: Fold | None = None
         self._task: asyncio.Task[None] | None = None
+        self._woken = False
 
     def wake(self) -> None:
-        """Begin, unless it goes on already."""
+        """Begin, or look again before leaving off."""
+        self._woken = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"mender of {self._history.name}")
 
@@ -86,9 +88,11 @@ class Mender:
         wait_s = RETRY_FIRST_S
         while not self._owner.stopped:
             try:
-                if not await self._owner.read(lambda model: bool(model.jobs.running())):
+                self._woken = False
+                if await self._owner.read(lambda model: bool(model.jobs.running())):
+                    await self._round()
+                elif not self._woken:
                     break
-                await self._round()
                 wait_s = RETRY_FIRST_S
             except (ServiceError, Damaged) as error:  # the store, most likely
                 log.warning("jobs of model %s wait: %s", self._history.name, error)

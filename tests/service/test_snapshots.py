@@ -3,9 +3,6 @@
 import asyncio
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -14,73 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis_server import RedisServer
 from running import RunningServer
+from working import SIZES, examples_of, learning, with_worker, working
 
 from service.asking import Offer
-from service.configuration import parse_configuration
 from service.errors import Conflict, Invalid, StoreUnavailable
-from service.events import Created
-from service.examples import digests, to_rows
+from service.examples import to_rows
 from service.inputs import x_digests
-from service.model import Model
 from service.pending import Prediction
-from service.plan import LearnRequest
 from service.recovery import History, load_model
-from service.settings import Settings
-from service.store.base import Event
 from service.store.redis import RedisStore
 from service.store.sqlite import SQLiteStore
-from service.worker import Worker
-
-SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
-
-
-@asynccontextmanager
-async def working(store, sizes=SIZES, **changes):
-    """A worker of a new model "m"."""
-    configuration = parse_configuration(json.dumps(BASE), Settings())
-    model = Model("m", configuration, **sizes)
-    created = Created(configuration.model_dump(mode="json"), 0)
-    store.create("m", Event(created.KIND, created.encode()))
-    model.apply(1, created)
-    with ThreadPoolExecutor(4) as executor:
-        worker = Worker(model, store, Settings(**changes), executor)
-        try:
-            yield worker
-        finally:
-            await worker.stop(keep_snapshot=False)
-
-
-def with_worker(scenario, **changes):
-    """Run an async scenario(worker, store) over a new model in a SQLite store."""
-
-    async def main():
-        with TemporaryDirectory() as folder:
-            store = SQLiteStore(folder_of(folder))
-            try:
-                async with working(store, **changes) as worker:
-                    return await scenario(worker, store)
-            finally:
-                store.close()
-
-    return asyncio.run(main())
-
-
-def folder_of(path):
-    return type(Settings().data_dir)(path) / "data"
-
-
-def learning(model, examples):
-    ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, model.configuration)
-    return LearnRequest(ids, labels, rows, digests(rows, labels))
-
-
-def examples_of(seed, n):
-    random = np.random.default_rng(seed)
-    return [
-        (f"s{seed}-{k}" if k % 3 else None, random.standard_normal(2).tolist(), "abc"[random.integers(3)])
-        for k in range(n)
-    ]
 
 
 async def do(worker, what, seed, n):

@@ -6,11 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Stream, same, stream_of, three_classes, two_moons
 
-from solvers.catalogue import SOLVERS, make_solver
+from solvers.catalogue import SOLVERS
 from solvers.dual import DualExpansion
-from solvers.kernels import make_kernel
 from solvers.machine import NONE
-from solvers.points import rows_of
 
 names = pytest.mark.parametrize("name", SOLVERS)
 POINTED = [name for name in SOLVERS if name != "fogd"]

@@ -1,0 +1,496 @@
+"""Forgetting, correcting, another configuration, windows and challengers: over real workers, stores and the server."""
+
+import asyncio
+import json
+import time
+
+import numpy as np
+import pytest
+from asking import Asking, example, refusal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from running import RunningServer
+from working import SIZES, examples_of, learning, with_worker
+
+from service.changes import Challenge, Configure, Correct, Forget, Promote, Retire
+from service.configuration import parse_configuration
+from service.errors import Conflict, Gone, Invalid, NotFound
+from service.events import Learned
+from service.learner import Learner
+from service.recovery import History, load_model
+from service.settings import Settings
+
+EXACT = {"solver": "exact", "C": 10}
+NEEDLE = "needle-5e1f0c77aa"
+
+
+async def changed(worker, command):
+    """What a command comes to once it is done."""
+    answer = await worker.command(command)
+    if "at" in answer:
+        ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
+        assert ended["state"] == "done", ended
+    return answer
+
+
+def taught(model, examples, left=None, **changes):
+    """A learner that these examples were taught, in order (of them only those of the numbers `left`)."""
+    facts = {**json.loads(model.configuration.model_dump_json()), **changes}
+    learner = Learner(parse_configuration(json.dumps(facts), Settings()), SIZES["cache_bytes"])
+    for number, (name, x, label) in enumerate(examples, 1):
+        while len(learner.labels) <= model.labels.number(label):  # a class is known once its first example comes
+            learner.add_class(model.labels.labels[len(learner.labels)])
+        if left is None or number in left:
+            request = learning(model, [(name, x, label)])
+            classes, sources = np.array([model.labels.number(label)], np.int32), np.zeros(1, np.uint8)
+            learner.follow(Learned(number, [name], classes, request.inputs, list(request.contents), 0, sources))
+    return learner
+
+
+def same_solver(one, other):
+    mine, theirs = one.state(), other.state()
+    assert mine.keys() == theirs.keys()
+    for name, array in mine.items():
+        assert np.array_equal(array, theirs[name]), name
+
+
+# -- forgetting -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 99), st.sets(st.integers(1, 24), min_size=1, max_size=4), st.sampled_from(["lasvm", "bsgd"]))
+def test_what_was_forgotten_is_as_if_it_had_never_been_learned(seed, gone, solver):
+    examples = examples_of(seed, 24)
+
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples[:15]))
+        await worker.learn(learning(worker.model, examples[15:]))
+        jobs = []
+        for number in sorted(gone):
+            answer = await worker.command(Forget(examples[number - 1][0] or f"@{number}"))
+            jobs.append(answer["at"])
+        for at in jobs:
+            assert (await asyncio.wait_for(worker.ended(at), 300))["state"] == "done"
+        left = set(range(1, 25)) - gone
+        same_solver(worker.model.solver, taught(worker.model, examples, left).solver)
+        for number in gone:
+            if examples[number - 1][0] is not None:
+                with pytest.raises(Gone):
+                    await worker.learn(learning(worker.model, [examples[number - 1]]))
+        recovered = load_model(store, "m", **SIZES)
+        assert recovered.snapshot() == worker.model.snapshot()
+        store.snapshots = lambda _: []  # the log alone leads there as well
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration={"solver": solver} | ({"budget": 8} if solver == "bsgd" else {}))
+
+
+def test_the_exact_solver_forgets_in_place_and_comes_to_the_machine_without_the_example():
+    examples = examples_of(3, 20)
+
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples))
+        position = worker.model.position
+        answer = await worker.command(Forget("s3-4"))
+        assert not answer["folds"]
+        assert 5 not in worker.model.solver.keys().tolist()
+        await asyncio.wait_for(worker.ended(answer["at"]), 300)
+        left = set(range(1, 21)) - {5}
+        rows = learning(worker.model, examples).inputs
+        np.testing.assert_allclose(
+            worker.model.solver.decision(rows), taught(worker.model, examples, left).solver.decision(rows), atol=1e-6
+        )
+        with pytest.raises(Conflict, match="forgotten"):
+            await worker.roll_back(position)
+
+    with_worker(scenario, configuration=EXACT)
+
+
+def test_learning_goes_on_while_a_model_is_taught_anew_and_nothing_of_it_is_lost():
+    examples = examples_of(7, 400)
+
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples[:300]))
+        answer = await worker.command(Forget("@1"))
+        ended = asyncio.create_task(worker.ended(answer["at"]))
+        for k in range(300, 400, 5):
+            await worker.learn(learning(worker.model, examples[k : k + 5]))
+        await asyncio.wait_for(ended, 300)
+        same_solver(worker.model.solver, taught(worker.model, examples, set(range(2, 401))).solver)
+
+    with_worker(scenario)
+
+
+def test_a_crash_in_the_middle_of_forgetting_is_made_good_by_the_next_start(tmp_path):
+    with RunningServer(tmp_path / "data", snapshot_examples=300) as server, Asking(server.url) as ask:
+        model = ask.new_model("m")
+        for k in range(20):
+            model.learn(*(example([k + j / 50, j % 7], "ab"[j % 2], f"e{k}-{j}") for j in range(50)))
+        model.learn(example([1.25, 2.5], "a", NEEDLE))
+        answer = ask("DELETE", f"{model.path}/examples/{NEEDLE}")
+        assert answer.status_code == 202, answer.text
+        job = answer.json()["job"]
+        server.kill()
+        server.start()
+        assert until_ended(ask, job)["state"] == "done"
+        assert refusal(model.try_learn(example([1.25, 2.5], "a", NEEDLE)), 410, "gone")
+        assert found_in(tmp_path / "data", NEEDLE.encode()) == []
+
+
+def until_ended(ask, job, seconds=90):
+    end = time.monotonic() + seconds
+    while (found := ask("GET", job).json())["state"] == "running":
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+    return found
+
+
+def found_in(folder, needle):
+    """The files of a folder that hold these bytes."""
+    return [path.name for path in folder.rglob("*") if path.is_file() and needle in path.read_bytes()]
+
+
+@pytest.mark.parametrize("solver", ["lasvm", "exact"])
+def test_no_byte_of_a_forgotten_example_stays_in_any_file_export_or_answer(tmp_path, solver):
+    value = 0.7310585786300049
+    bits = [np.float32(value).tobytes(), np.float64(value).tobytes(), str(value).encode(), NEEDLE.encode()]
+    with RunningServer(tmp_path / "data", snapshot_examples=20) as server, Asking(server.url) as ask:
+        model = ask.new_model("m", **({"solver": "exact", "C": 10} if solver == "exact" else {}))
+        model.learn(*(example([k % 5, k / 40], "ab"[k % 2], f"e{k}") for k in range(40)))
+        ask("POST", f"{model.path}/pool", json={"examples": [{"id": NEEDLE, "x": [value, value]}]})
+        ask("POST", f"{model.path}/queries", json={"n": 1, "annotator": "ann"})
+        ask("POST", f"{model.path}/predict", json={"examples": [{"id": NEEDLE, "x": [value, value]}]})
+        model.learn({"id": NEEDLE, "y": "a"})
+        ask("POST", f"{model.path}/snapshot")
+        assert found_in(tmp_path / "data", NEEDLE.encode())
+        answer = ask("DELETE", f"{model.path}/examples/{NEEDLE}")
+        if solver == "exact":
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["certificate"]["points"] == 40
+        else:
+            assert answer.status_code == 202, answer.text
+            assert until_ended(ask, answer.json()["job"])["state"] == "done"
+        assert ask("DELETE", f"{model.path}/examples/{NEEDLE}").status_code == 200
+        file = ask("GET", f"{model.path}/export").content
+        for needle in bits:
+            assert found_in(tmp_path / "data", needle) == []
+            assert needle not in file
+        refusal(model.try_learn(example([value, value], "a", NEEDLE)), 410, "gone")
+        refusal(ask("POST", f"{model.path}/pool", json={"examples": [{"id": NEEDLE, "x": [1, 1]}]}), 410, "gone")
+        refusal(ask("POST", f"{model.path}/rollback", json={"position": 2}), 409, "conflict")
+        refusal(ask("GET", f"{model.path}/export?as_of=2"), 409, "conflict")
+        ask("POST", "/models/copy/import", content=file, headers={"content-type": "application/octet-stream"})
+        refusal(ask("POST", "/models/copy/learn", json=example([value, value], "a", NEEDLE)), 410, "gone")
+        server.terminate()
+        assert found_in(tmp_path / "data", NEEDLE.encode()) == []
+        server.start()
+        assert refusal(model.try_learn(example([value, value], "a", NEEDLE)), 410, "gone")
+        assert model.figures()["examples"] == 41
+
+
+def test_words_that_no_other_example_has_are_forgotten_with_it(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        features = {"type": "named", "warmup": 20}
+        model = ask.new_model("m", features=features, kernel={"type": "rbf", "gamma": "auto"})
+        model.learn(*(example({"a": k, "c": "xy"[k % 2]}, "ab"[k % 2], f"e{k}") for k in range(40)))
+        model.learn(example({"a": 7, "c": NEEDLE, "onlyhere": 1}, "a", "gone"))
+        answer = ask("DELETE", f"{model.path}/examples/gone")
+        assert until_ended(ask, answer.json()["job"])["state"] == "done"
+        for needle in (NEEDLE.encode(), b"onlyhere"):
+            assert found_in(tmp_path / "data", needle) == []
+        assert {field["name"] for field in model.figures()["features"]["fields"]} == {"a", "c"}
+
+
+def test_forgetting_is_never_refused_where_the_log_is_trimmed():
+    examples = examples_of(5, 300)
+
+    async def scenario(worker, store):
+        for k in range(0, 60, 5):
+            await worker.learn(learning(worker.model, examples[k : k + 5]))
+            await worker.snapshot()
+        assert next(store.read("m", 0))[0] > 1
+        held = int(worker.model.solver.keys()[0])
+        given = worker.model.id_of(held)
+        await changed(worker, Forget(given))
+        assert held not in worker.model.solver.keys().tolist()
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        await worker.learn(learning(worker.model, [("later", [0.0, 0.0], "a")]))
+
+    with_worker(scenario, log_kept=1)
+
+
+def test_what_nobody_knows_cannot_be_forgotten():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 3)))
+        for nobody in ("nobody", "@9", "@0"):
+            with pytest.raises(NotFound):
+                await worker.command(Forget(nobody))
+
+    with_worker(scenario)
+
+
+# -- correcting -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("configuration", [{}, EXACT], ids=["lasvm", "exact"])
+def test_a_corrected_label_counts_as_if_it_had_always_been_so(configuration):
+    examples = examples_of(11, 24)
+
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples))
+        await changed(worker, Correct("s11-7", "c", 8, 100))
+        right = [(name, x, "c" if name == "s11-7" else y) for name, x, y in examples]
+        rows = learning(worker.model, examples).inputs
+        np.testing.assert_allclose(
+            worker.model.solver.decision(rows), taught(worker.model, right).solver.decision(rows), atol=1e-6
+        )
+        name, x, _ = examples[7]
+        again = await worker.learn(learning(worker.model, [(name, x, "c")]))
+        assert again.results[0].duplicate
+        with pytest.raises(Conflict):
+            await worker.learn(learning(worker.model, [(name, x, "never")]))
+        await worker.finish(epochs=1)  # a further epoch keeps to it
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration=configuration)
+
+
+# -- another configuration --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("configuration", "changes", "exactly"),
+    [
+        ({}, {"C": 1.0}, True),
+        ({}, {"kernel": {"gamma": 0.3}}, True),
+        ({}, {"kernel": {"type": "polynomial", "degree": 2}}, True),
+        ({}, {"solver": "bsca", "budget": 10}, True),
+        ({"class_weight": {"a": 2.0}}, {"class_weight": None, "window": {"examples": 20}}, True),
+        (EXACT, {"C": 0.5, "class_weight": {"a": 2.0}}, False),
+        (EXACT, {"kernel": {"gamma": 0.3}}, False),
+        ({}, {"solver": "exact"}, False),
+    ],
+)
+def test_a_model_with_another_configuration_is_one_that_always_had_it(configuration, changes, exactly):
+    examples = examples_of(13, 300)
+
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples[:40]))
+        accuracy = worker.model.metrics.figures()["accuracy"]
+        await changed(worker, Configure(changes, Settings()))
+        assert worker.model.metrics.figures()["accuracy"] == accuracy
+        await worker.learn(learning(worker.model, examples[40:]))
+        fresh = taught(worker.model, examples)
+        if exactly:
+            same_solver(worker.model.solver, fresh.solver)
+        rows = learning(worker.model, examples).inputs
+        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration=configuration)
+
+
+def test_what_would_make_it_another_model_is_refused():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        state = worker.model.snapshot()
+        for changes in (
+            {"features": {"type": "dense", "dim": 3}},
+            {"classes": ["a", "b"]},
+            {"C": -1},
+            {"solver": "none"},
+            {"nothing": 1},
+            {"window": {"examples": 1, "seconds": 1}},
+            {"solver": "fogd", "window": {"examples": 9}},
+        ):
+            with pytest.raises(Invalid):
+                await worker.command(Configure(changes, Settings()))
+        assert worker.model.snapshot() == state
+
+    with_worker(scenario)
+
+
+def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_old_one_stays():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 60)))
+        answer = await worker.command(Configure({"points_max": 5}, Settings()))
+        ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
+        assert ended["state"] == "failed"
+        assert "5" in ended["error"]
+        assert worker.model.configuration.points_max != 5
+        await worker.learn(learning(worker.model, examples_of(2, 5)))
+
+    with_worker(scenario)
+
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+def flipped(n, at, seed=0):
+    """A stream whose concept turns round after `at` examples."""
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, 2))
+    return [(None, x.tolist(), "ab"[int((x[0] > 0) ^ (k >= at))]) for k, x in enumerate(X)]
+
+
+@pytest.mark.parametrize("solver", ["lasvm", "bsca", "exact"])
+def test_a_model_with_a_window_recovers_from_a_change_that_another_lags_behind(solver):
+    stream = flipped(900, 600)
+
+    async def scenario(worker, _):
+        for k in range(0, 720, 20):
+            await worker.learn(learning(worker.model, stream[k : k + 20]))
+        late = stream[720:]
+        said = worker.model.published().predict(learning(worker.model, late).inputs)
+        return np.mean([label == y for (label, _), (_, _, y) in zip(said, late, strict=True)])
+
+    base = {"solver": solver, "C": 0.1 if solver == "lasvm" else 1, "kernel": {"type": "rbf", "gamma": 0.5}}
+    plain = with_worker(scenario, configuration=base)
+    windowed = with_worker(scenario, configuration=base | {"window": {"examples": 100}})
+    assert windowed > 0.9
+    assert windowed > plain + 0.1
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=12), st.integers(1, 400))
+def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size):
+    stream = flipped(300, 150)
+
+    async def scenario(worker, _, cuts):
+        begin = 0
+        for cut in [*cuts, 300]:
+            part = stream[begin : begin + cut]
+            if part:
+                await worker.learn(learning(worker.model, part))
+            begin += cut
+        keys = worker.model.solver.keys()
+        assert keys.min() > worker.model.learned - size - max(1, size // 100)
+        return worker.model.digest()
+
+    def run(cuts):
+        async def one(worker, store):
+            return await scenario(worker, store, cuts)
+
+        return with_worker(one, configuration={"window": {"examples": size}})
+
+    assert run(cuts) == run([1] * 50)
+
+
+def test_what_is_older_than_so_many_seconds_leaves():
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        await asyncio.sleep(0.6)
+        await worker.learn(learning(worker.model, examples_of(2, 9)))
+        assert worker.model.solver.keys().min() > 9
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration={"window": {"seconds": 0.5}})
+
+
+# -- challengers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted():
+    examples = examples_of(17, 300)
+
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples[:30]))
+        await changed(worker, Challenge("other", {"C": 0.5}, Settings()))
+        await worker.learn(learning(worker.model, examples[30:45]))
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        shadow = worker.model.shadows["other"]
+        fresh = taught(worker.model, examples[:45], C=0.5)
+        same_solver(shadow.solver, fresh.solver)
+        assert shadow.metrics.figures() == fresh.metrics.figures()
+        await changed(worker, Promote("other"))
+        assert worker.model.configuration.C == 0.5
+        assert not worker.model.shadows
+        await worker.learn(learning(worker.model, examples[45:]))
+        same_solver(worker.model.solver, taught(worker.model, examples).solver)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        with pytest.raises(NotFound):
+            await worker.command(Promote("other"))
+
+    with_worker(scenario)
+
+
+def test_a_challenger_forgets_as_the_model_does_and_one_that_is_full_stops_alone():
+    examples = examples_of(19, 80)
+
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples[:30]))
+        await changed(worker, Challenge("other", {"kernel": {"gamma": 0.2}}, Settings()))
+        await changed(worker, Challenge("small", {"points_max": 40}, Settings()))
+        await changed(worker, Forget("@1"))
+        kernel = {"type": "rbf", "gamma": 0.2}
+        without = taught(worker.model, examples[:30], set(range(2, 31)), kernel=kernel)
+        same_solver(worker.model.shadows["other"].solver, without.solver)
+        await worker.command(Challenge("tiny", {"points_max": 31}, Settings()))
+        await worker.learn(learning(worker.model, examples[30:]))
+        await worker.command(Retire("small"))
+        with pytest.raises(Conflict):
+            await worker.command(Challenge("other", {"C": 3}, Settings()))
+        assert list(worker.model.shadows) in (["other"], ["other", "tiny"])
+
+    with_worker(scenario)
+
+
+# -- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+def test_changes_over_http_have_the_shapes_that_are_promised(ask):
+    model = ask.new_model()
+    model.learn(*(example([k / 9, k % 3], "ab"[k % 2], f"e{k}") for k in range(30)))
+    answer = ask("PUT", f"{model.path}/examples/e3", json={"y": "a"})
+    assert answer.status_code == 202
+    job = until_ended(ask, answer.json()["job"])
+    assert (job["state"], job["progress"]) == ("done", 1.0)
+    assert job["certificate"]["points"] > 0
+    answer = ask("PATCH", model.path, json={"C": 2})
+    assert answer.status_code == 202
+    assert until_ended(ask, answer.json()["job"])["state"] == "done"
+    assert model.figures()["configuration"]["C"] == 2
+    assert ask("PATCH", model.path, json={"C": 2}).status_code == 200
+    found = ask("GET", f"{model.path}/certificate").json()
+    assert found["certificate"]["gap"] >= 0
+    refusal(ask("GET", f"{model.path}/loo"), 409, "conflict")
+    refusal(ask("DELETE", f"{model.path}/examples/nobody"), 404, "not_found")
+    refusal(ask("PUT", f"{model.path}/examples/nobody", json={"y": "a"}), 404, "not_found")
+    refusal(ask("PUT", f"{model.path}/examples/e3", json={"y": 1.5}), 422, "invalid")
+    refusal(ask("PATCH", model.path, json=[1]), 422, "invalid")
+    for job in ("/jobs/none", f"/jobs/{model.name}.1", "/jobs/nobody.3"):
+        refusal(ask("GET", job), 404, "not_found")
+    answer = ask("PUT", f"{model.path}/shadows/s", json={"C": 9})
+    assert answer.status_code == 202
+    assert until_ended(ask, answer.json()["job"])["state"] == "done"
+    model.learn(example([1, 1], "a"))
+    shadows = ask("GET", f"{model.path}/shadows").json()
+    assert shadows["shadows"]["s"]["examples"] == 31
+    assert shadows["shadows"]["s"]["metrics"]["predicted"] == shadows["champion"]["metrics"]["predicted"] == 30
+    assert ask("POST", f"{model.path}/shadows/s/promote").status_code == 200
+    assert model.figures()["configuration"]["C"] == 9
+    refusal(ask("DELETE", f"{model.path}/shadows/s"), 404, "not_found")
+
+
+def test_leave_one_out_is_that_of_machines_without_each_example(ask):
+    model = ask.new_model(solver="exact", C=1)
+    points = [([k / 9, k % 3], "ab"[(k % 5) % 2]) for k in range(14)]
+    model.learn(*(example(x, y) for x, y in points))
+    found = ask("GET", f"{model.path}/loo").json()
+    wrong = 0
+    for k, (x, y) in enumerate(points):
+        other = ask.new_model(solver="exact", C=1, classes=["a", "b"])
+        other.learn(*(example(x, y) for j, (x, y) in enumerate(points) if j != k))
+        wrong += other.predict(x)[0]["prediction"] != y
+    assert (found["examples"], found["errors"]) == (14, wrong)
+
+
+def test_a_state_from_before_is_refused_and_never_guessed():
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        before = worker.model.position
+        await changed(worker, Forget("@1"))
+        with pytest.raises(Conflict, match="forgotten"):
+            History(store, "m", **SIZES).at(before)
+
+    with_worker(scenario)

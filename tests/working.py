@@ -1,0 +1,71 @@
+"""A worker of a new model over a real store, without a server around it."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from asking import BASE
+
+from service.configuration import parse_configuration
+from service.events import Created
+from service.examples import digests, to_rows
+from service.model import Model
+from service.plan import LearnRequest
+from service.settings import Settings
+from service.store.base import Event
+from service.store.sqlite import SQLiteStore
+from service.worker import Worker
+
+SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
+
+
+@asynccontextmanager
+async def working(store, sizes=SIZES, configuration=None, **changes):
+    """A worker of a new model "m"."""
+    configuration = parse_configuration(json.dumps(BASE | (configuration or {})), Settings())
+    model = Model("m", configuration, **sizes)
+    created = Created(configuration.model_dump(mode="json"), 0)
+    store.create("m", Event(created.KIND, created.encode()))
+    model.apply(1, created)
+    with ThreadPoolExecutor(4) as executor:
+        worker = Worker(model, store, Settings(**changes), executor)
+        try:
+            yield worker
+        finally:
+            await worker.stop(keep_snapshot=False)
+
+
+def with_worker(scenario, **changes):
+    """Run an async scenario(worker, store) over a new model in a SQLite store."""
+
+    async def main():
+        with TemporaryDirectory() as folder:
+            store = SQLiteStore(folder_of(folder))
+            try:
+                async with working(store, **changes) as worker:
+                    return await scenario(worker, store)
+            finally:
+                store.close()
+
+    return asyncio.run(main())
+
+
+def folder_of(path):
+    return type(Settings().data_dir)(path) / "data"
+
+
+def learning(model, examples):
+    ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
+    rows = to_rows(xs, model.configuration)
+    return LearnRequest(ids, labels, rows, digests(rows, labels))
+
+
+def examples_of(seed, n):
+    random = np.random.default_rng(seed)
+    return [
+        (f"s{seed}-{k}" if k % 3 else None, random.standard_normal(2).tolist(), "abc"[random.integers(3)])
+        for k in range(n)
+    ]
