@@ -61,7 +61,9 @@ class RedisServer:
         self.port = port or free_port()
         self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}"
         named = {name.replace("_", "-"): value for name, value in config.items()}
-        self.config = {"save": "", "requirepass": PASSWORD, "masterauth": PASSWORD, **DURABLE, **named}
+        # Not compressed, so that a test may look for bytes in its files.
+        files = {"save": "", "rdbcompression": "no"}
+        self.config = {**files, "requirepass": PASSWORD, "masterauth": PASSWORD, **DURABLE, **named}
         self.log = self.folder / "redis.log"
         self._binary = binary or executable()
         self._environment = {**os.environ, **(environment or {})}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from service.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 SNAPSHOT_CHUNK_BYTES = 2**20
 """A snapshot is written in pieces of this size, so that appends never wait for more than one."""
@@ -108,6 +108,27 @@ class Store(Protocol):
 
         Their positions are never used again. Snapshots before `through` go with them: what follows those is
         lost, so no state can be folded from them. A trim that fails may have forgotten some, from the front.
+        """
+
+    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
+        """Put other events in the places of those at these positions, and take `ids` out of the index, durably.
+
+        All positions are in 1..`through`; what is trimmed there is passed over. An id that came again behind
+        `through` stays, and so do the end and all other events. Ids of the events given are not looked at.
+        Snapshots before `through` go, those too that are being written: no state from before may be folded
+        again. Appends and reads go on meanwhile; a reader finds the one event or the other.
+
+        ValueError for other positions, PositionTaken if the log ends before `through`. A redaction that fails
+        may have replaced some; each place then holds either the old event or the new one, and whoever calls
+        again with the same arguments completes it.
+        """
+
+    def purge(self) -> list[str]:
+        """Write anew what is kept, so that what was removed or replaced stands in none of the store's files.
+
+        That is the bytes of events that were redacted or trimmed, of ids taken out of the index, of deleted
+        models and of snapshots that were dropped; until then a file may still hold them, unread. Returns what
+        could not be rewritten, a sentence each for whoever runs the server; empty if all was.
         """
 
     def close(self) -> None:

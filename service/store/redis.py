@@ -37,7 +37,7 @@ from service.store.checks import event_checksum, snapshot_hash
 from service.store.nodes import Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from service.store.scripts import Script
 
@@ -202,6 +202,14 @@ class RedisStore(Store):
             more, through = self._write(model, scripts.TRIM, born, through, TRIM_EVENTS, lasting=True)[1]
         while cursor != b"0":
             ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
+
+    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
+        """To come."""
+        raise NotImplementedError
+
+    def purge(self) -> list[str]:
+        """To come."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -43,7 +43,7 @@ CREATE TABLE ids (
 ) WITHOUT ROWID;                           -- short rows, found by their key alone
 CREATE TABLE snapshots (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    model INTEGER NOT NULL,
+    model INTEGER NOT NULL,                -- 0, which no model has, once nobody may write or read it any more
     position INTEGER NOT NULL,
     complete INTEGER NOT NULL DEFAULT 0,   -- 0 while it is written and while it is removed
     digest BLOB                            -- BLAKE2b of position and state
@@ -128,4 +128,8 @@ def prepare(file: Path) -> None:
         ((mode,),) = connection.execute("PRAGMA journal_mode=WAL")
         if mode != "wal":
             raise StoreUnavailable(f"{file} is on a file system without shared memory, which the store needs")
+        # Where VACUUM puts its copy, a file without a name: it may be large, and belongs on no other disk. The
+        # setting is the process's.
+        folder = str(file.parent.absolute()).replace("'", "''")
+        connection.execute(f"PRAGMA temp_store_directory='{folder}'")
     sync_folder(file.parent)

@@ -1,8 +1,9 @@
 """The embedded store: one SQLite file in the data folder.
 
-Whatever could grow large (a snapshot, what is trimmed or deleted) is written or removed in slices, each in a
-transaction, so that appends never wait for more than a slice. First it is made invisible, then removed; what
-a crash leaves half done is removed when the store is opened.
+Whatever could grow large (a snapshot, what is trimmed, redacted or deleted) is written or removed in slices, each
+in a transaction, so that appends never wait for more than a slice. First it is made invisible, then removed; what
+a crash leaves half done is removed when the store is opened. Only `purge` writes the whole file at once. What is
+done in one transaction stands in steps.py.
 """
 
 from __future__ import annotations
@@ -14,34 +15,23 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from service.errors import StoreUnavailable
-from service.store.base import (
-    SNAPSHOT_CHUNK_BYTES,
-    SNAPSHOTS_KEPT,
-    Damaged,
-    Event,
-    OutcomeUnknown,
-    PositionTaken,
-    Store,
-)
-from service.store.checks import event_checksum, snapshot_hash
+from service.store import steps
+from service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from service.store.checks import check_places, event_checksum, snapshot_hash
 from service.store.readers import Readers
 from service.store.schema import connect, lock_folder, make_folder, prepare
+from service.store.steps import BATCH_BYTES, BATCH_EVENTS, QUESTION_IDS
 from service.store.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-BATCH_BYTES = 2**20
-"""Payload that one read or one slice of a trim takes at once, bytes; at least one event."""
-BATCH_EVENTS = 1_000
-SLICE_IDS = 4_096
 EVERYTHING = 2**62
 """A position behind all others."""
-QUESTION_IDS = 500
-"""Ids that one query asks for: SQLite may be built with no more than 999 parameters."""
 
 EventRow = tuple[int, bytes, bytes, int]
+"""Position, kind, payload and checksum."""
 
 
 class SQLiteStore(Store):
@@ -80,7 +70,7 @@ class SQLiteStore(Store):
             if connection.execute("SELECT 1 FROM models WHERE name = ?", (model,)).fetchone():
                 raise KeyError(model)
             key = connection.execute("INSERT INTO models (name) VALUES (?)", (model,)).lastrowid
-            _insert(connection, key or 0, 1, [first])
+            steps.insert(connection, key or 0, 1, [first])
 
         self._writer.do(work)
 
@@ -102,10 +92,10 @@ class SQLiteStore(Store):
         """Append in one transaction, together with what other models append at the same time."""
 
         def work(connection: sqlite3.Connection) -> int:
-            key, end = _key_and_end(connection, model)
+            key, end = steps.key_and_end(connection, model)
             if end != after:
                 raise PositionTaken(f"the log of {model} ends at {end}, not at {after}")
-            _insert(connection, key, after + 1, events)
+            steps.insert(connection, key, after + 1, events)
             return after + len(events)
 
         return self._writer.do(work)
@@ -113,12 +103,12 @@ class SQLiteStore(Store):
     def end(self, model: str) -> int:
         """Position of the last event."""
         with self._readers.lend() as connection:
-            return _key_and_end(connection, model)[1]
+            return steps.key_and_end(connection, model)[1]
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
         """Events behind `after`, read a batch at a time, so that a slow caller holds no transaction open."""
         with self._readers.lend() as connection:
-            key, end = _key_and_end(connection, model)
+            key, end = steps.key_and_end(connection, model)
             ((trimmed,),) = connection.execute("SELECT trimmed FROM models WHERE id = ?", (key,)).fetchall()
         return self._read(model, key, max(after, trimmed), end)
 
@@ -126,7 +116,7 @@ class SQLiteStore(Store):
         """Positions from the index."""
         found: dict[str, int] = {}
         with self._readers.lend() as connection:
-            key = _key(connection, model)
+            key = steps.key_of(connection, model)
             for start in range(0, len(ids), QUESTION_IDS):
                 asked = ids[start : start + QUESTION_IDS]
                 rows = connection.execute(
@@ -142,13 +132,13 @@ class SQLiteStore(Store):
         with suppress(StoreUnavailable):
             self._sweep()
         digest = snapshot_hash(position)
-        snapshot = self._writer.do(partial(self._begin_snapshot, model, position))
+        key, snapshot = self._writer.do(partial(self._begin_snapshot, model, position))
         try:
             for part, start in enumerate(range(0, len(state), SNAPSHOT_CHUNK_BYTES)):
                 data = memoryview(state)[start : start + SNAPSHOT_CHUNK_BYTES]
                 digest.update(data)
-                self._writer.do(partial(_insert_chunk, model, snapshot, part, data))
-            self._writer.do(partial(_complete_snapshot, model, snapshot, digest.digest()))
+                self._writer.do(partial(steps.insert_chunk, model, key, snapshot, part, data))
+            self._writer.do(partial(steps.complete_snapshot, model, key, snapshot, digest.digest()))
         finally:
             self._in_progress.discard(snapshot)
             with suppress(StoreUnavailable):
@@ -159,7 +149,7 @@ class SQLiteStore(Store):
         with self._readers.lend() as connection:
             rows = connection.execute(
                 "SELECT position FROM snapshots WHERE model = ? AND complete ORDER BY position DESC",
-                (_key(connection, model),),
+                (steps.key_of(connection, model),),
             ).fetchall()
         return [position for (position,) in rows]
 
@@ -171,7 +161,7 @@ class SQLiteStore(Store):
             rows = connection.execute(
                 "SELECT digest, CAST(data AS BLOB) FROM snapshots LEFT JOIN chunks ON snapshot = id"
                 " WHERE model = ? AND position = ? AND complete ORDER BY id, part",
-                (_key(connection, model), position),
+                (steps.key_of(connection, model), position),
             )
             with closing(rows):
                 for row in rows:
@@ -187,19 +177,42 @@ class SQLiteStore(Store):
     def trim(self, model: str, through: int) -> None:
         """Forget events from the front, a slice at a time."""
         with self._readers.lend() as connection:
-            key, end = _key_and_end(connection, model)
+            key, end = steps.key_and_end(connection, model)
         through = min(through, end)
-
-        def drop_snapshots(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "UPDATE snapshots SET complete = 0 WHERE model = ? AND position < ? AND complete",
-                (key, through),
-            )
-
-        self._writer.do(drop_snapshots)
+        self._writer.do(partial(steps.drop_snapshots, key, through))
         self._sweep()
         self._forget(key, through)
         self._writer.truncate_log()
+
+    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
+        """Drop the snapshots, then replace events a slice at a time, each together with the ids that it carries."""
+        check_places(through, events)
+        with self._readers.lend() as connection:
+            key, end = steps.key_and_end(connection, model)
+            if end < through:
+                raise PositionTaken(f"the log of {model} ends at {end}, not at {through} or later")
+            carried = steps.carried(connection, key, through, ids)
+        slices = [*steps.slices(events, carried)]
+        self._writer.do(partial(steps.drop_snapshots, key, through))
+        for rows, names in slices:
+            self._writer.do(partial(steps.replace, key, through, rows, names))
+        self._sweep()
+
+    def purge(self) -> list[str]:
+        """Remove what is invisible, also the ids that a crash left of a trim; then VACUUM and an empty log."""
+        told = []
+        try:
+            self._sweep()
+            with self._readers.lend() as connection:
+                leftover = connection.execute(
+                    "SELECT DISTINCT models.id, trimmed FROM models JOIN ids ON model = models.id"
+                    " WHERE position <= trimmed"
+                ).fetchall()
+            for key, trimmed in leftover:
+                self._forget(key, trimmed)
+        except (StoreUnavailable, Damaged) as error:
+            told.append(f"Not all that was dropped was removed: {error}.")
+        return told + self._writer.rewrite()
 
     def close(self) -> None:
         """Wait for the write under way, then close all connections and free the folder."""
@@ -223,7 +236,7 @@ class SQLiteStore(Store):
     def _missing(self, model: str, key: int, position: int) -> Damaged:
         """Who deletes or trims while somebody reads takes the events from under him: KeyError if deleted."""
         with self._readers.lend() as connection:
-            if _key(connection, model) != key:
+            if steps.key_of(connection, model) != key:
                 raise KeyError(model)
         return Damaged(f"event {position} of {model} is missing")
 
@@ -246,21 +259,20 @@ class SQLiteStore(Store):
                         break
         return batch
 
-    def _begin_snapshot(self, model: str, position: int, connection: sqlite3.Connection) -> int:
-        inserted = connection.execute(
-            "INSERT INTO snapshots (model, position) VALUES (?, ?)", (_key(connection, model), position)
-        )
+    def _begin_snapshot(self, model: str, position: int, connection: sqlite3.Connection) -> tuple[int, int]:
+        key = steps.key_of(connection, model)
+        inserted = connection.execute("INSERT INTO snapshots (model, position) VALUES (?, ?)", (key, position))
         snapshot = inserted.lastrowid or 0
         self._in_progress.add(snapshot)
-        return snapshot
+        return key, snapshot
 
     def _sweep(self) -> None:
         """Remove what is invisible: deleted models, snapshots that are dropped or were never finished."""
 
         def leftovers(connection: sqlite3.Connection) -> tuple[list[int], list[int]]:
             deleted = connection.execute("SELECT id FROM models WHERE name IS NULL").fetchall()
-            # A job, so that no snapshot gets complete between the query and the look at _in_progress. To the
-            # snapshot of a deleted model no chunk can be added, whoever is writing it.
+            # A job, so that no snapshot gets complete between the query and the look at _in_progress. To one
+            # that has no model any more no chunk can be added, whoever is writing it.
             dropped = connection.execute(
                 "SELECT snapshots.id, name IS NULL FROM snapshots LEFT JOIN models ON models.id = model"
                 " WHERE NOT complete OR name IS NULL"
@@ -272,17 +284,17 @@ class SQLiteStore(Store):
 
         deleted, dropped = self._writer.do(leftovers)
         for snapshot in dropped:
-            self._repeat(partial(_remove_chunk, snapshot))
+            self._repeat(partial(steps.remove_chunk, snapshot))
         for key in deleted:
             self._forget(key, EVERYTHING)
-            self._writer.do(partial(_remove_model, key))
+            self._writer.do(partial(steps.remove_model, key))
 
     def _forget(self, key: int, through: int) -> None:
         """Remove events and index entries up to and with position `through`."""
-        self._repeat(partial(_remove_events, key, through))
+        self._repeat(partial(steps.remove_events, key, through))
         start: str | None = ""
         while start is not None:
-            start = self._writer.do(partial(_remove_ids, key, through, start))
+            start = self._writer.do(partial(steps.remove_ids, key, through, start))
 
     def _repeat(self, work: Callable[[sqlite3.Connection], bool]) -> None:
         """Run `work` in one transaction after the other until it says that nothing is left."""
@@ -290,116 +302,5 @@ class SQLiteStore(Store):
             pass
 
 
-def _key(connection: sqlite3.Connection, model: str) -> int:
-    """The model's number in the file."""
-    row = connection.execute("SELECT id FROM models WHERE name = ?", (model,)).fetchone()
-    if row is None:
-        raise KeyError(model)
-    return int(row[0])
-
-
-def _key_and_end(connection: sqlite3.Connection, model: str) -> tuple[int, int]:
-    row = connection.execute(
-        "SELECT id, max(trimmed, coalesce((SELECT max(position) FROM events WHERE model = id), 0))"
-        " FROM models WHERE name = ?",
-        (model,),
-    ).fetchone()
-    if row is None:
-        raise KeyError(model)
-    return row[0], row[1]
-
-
-def _insert(connection: sqlite3.Connection, key: int, first: int, events: Sequence[Event]) -> None:
-    """Write `events` at positions from `first` on, and their ids; an id's newest event wins."""
-    numbered = list(enumerate(events, first))
-    connection.executemany(
-        "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
-        (
-            (key, at, event.kind, event.payload, event_checksum(at, event.kind.encode(), event.payload))
-            for at, event in numbered
-        ),
-    )
-    connection.executemany(
-        "INSERT OR REPLACE INTO ids VALUES (?, ?, ?)",
-        ((key, name, at) for at, event in numbered for name in event.ids),
-    )
-
-
 def _is_whole(position: int, kind: bytes | None, payload: bytes | None, checksum: int) -> bool:
     return kind is not None and payload is not None and event_checksum(position, kind, payload) == checksum
-
-
-def _insert_chunk(model: str, snapshot: int, part: int, data: memoryview, connection: sqlite3.Connection) -> None:
-    inserted = connection.execute(
-        "INSERT INTO chunks SELECT snapshots.id, ?, ? FROM snapshots JOIN models ON models.id = model"
-        " WHERE snapshots.id = ? AND name IS NOT NULL",
-        (part, data, snapshot),
-    )
-    if not inserted.rowcount:
-        raise KeyError(model)
-
-
-def _complete_snapshot(model: str, snapshot: int, digest: bytes, connection: sqlite3.Connection) -> None:
-    """Make a snapshot visible and hide the one that it replaces and those behind the newest."""
-    if not connection.execute(
-        "UPDATE snapshots SET digest = ?, complete = 1 WHERE id = ?"
-        " AND EXISTS (SELECT 1 FROM models WHERE models.id = model AND name IS NOT NULL)",
-        (digest, snapshot),
-    ).rowcount:
-        raise KeyError(model)
-    ((key, position),) = connection.execute(
-        "SELECT model, position FROM snapshots WHERE id = ?", (snapshot,)
-    ).fetchall()
-    connection.execute(
-        "UPDATE snapshots SET complete = 0 WHERE model = ? AND complete AND ("
-        " (position = ? AND id <> ?) OR id NOT IN ("
-        "  SELECT max(id) FROM snapshots WHERE model = ? AND complete"
-        "  GROUP BY position ORDER BY position DESC LIMIT ?))",
-        (key, position, snapshot, key, SNAPSHOTS_KEPT),
-    )
-
-
-def _remove_chunk(snapshot: int, connection: sqlite3.Connection) -> bool:
-    """Remove a chunk, or the snapshot if it has none left; whether there is more."""
-    removed = connection.execute(
-        "DELETE FROM chunks WHERE rowid = (SELECT rowid FROM chunks WHERE snapshot = ? LIMIT 1)", (snapshot,)
-    )
-    if removed.rowcount:
-        return True
-    connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot,))
-    return False
-
-
-def _remove_events(key: int, through: int, connection: sqlite3.Connection) -> bool:
-    """Remove the first events of a log, at most to position `through`; whether there are more to remove."""
-    rows = connection.execute(
-        "SELECT position, length(payload) FROM events WHERE model = ? AND position <= ? ORDER BY position LIMIT ?",
-        (key, through, BATCH_EVENTS),
-    ).fetchall()
-    size, last = 0, None
-    for last, length in rows:  # noqa: B007 (used behind the loop)
-        size += length or 0
-        if size >= BATCH_BYTES:
-            break
-    if last is None:
-        return False
-    connection.execute("DELETE FROM events WHERE model = ? AND position <= ?", (key, last))
-    connection.execute("UPDATE models SET trimmed = ? WHERE id = ?", (last, key))
-    return True
-
-
-def _remove_ids(key: int, through: int, start: str, connection: sqlite3.Connection) -> str | None:
-    """Of SLICE_IDS ids from `start` on, remove those up to `through`; where to go on, or None."""
-    bound = connection.execute(
-        "SELECT id FROM ids WHERE model = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?", (key, start, SLICE_IDS)
-    ).fetchone()
-    connection.execute(
-        "DELETE FROM ids WHERE model = ? AND position <= ? AND id IN"
-        " (SELECT id FROM ids WHERE model = ? AND id >= ? ORDER BY id LIMIT ?)",
-        (key, through, key, start, SLICE_IDS),
-    )
-    return bound[0] if bound else None
-
-
-def _remove_model(key: int, connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM models WHERE id = ?", (key,))

@@ -68,6 +68,30 @@ class Writer:
                 self._disconnect()
                 raise StoreUnavailable(f"the store could not empty its write-ahead log: {error}") from error
 
+    def rewrite(self) -> list[str]:
+        """Write the file anew without what was deleted in it: what that did not reach, a sentence each.
+
+        Takes seconds for a large file, and whoever writes waits. The steps are SQLite's own: a crash in the
+        middle leaves the old file or the new one.
+        """
+        told = []
+        with self._alone():
+            try:
+                self._connected().execute("VACUUM").close()
+            except sqlite3.Error as error:
+                self._disconnect()
+                told.append(f"The database was not written anew: {error}.")
+            # Until this the new pages stand in the write-ahead log, and the old ones where they were. After a
+            # failure it frees what the attempt took.
+            try:
+                ((busy, _, _),) = self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                if busy:
+                    told.append("The write-ahead log was not emptied: somebody reads the database.")
+            except sqlite3.Error as error:
+                self._disconnect()
+                told.append(f"The write-ahead log was not emptied: {error}.")
+        return told
+
     def close(self) -> None:
         """Wait for the group under way, then let go of the file."""
         with self._alone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,13 +31,26 @@ class Backend:
     """Python that leaves the same store in `store`, for programs of their own."""
     spoil: Callable[[bytes, bytes], None]
     """Overwrite bytes where the closed store keeps them."""
+    folder: Path
+    """Of all files in which the store keeps anything."""
 
-    def program(self, body: str) -> subprocess.Popen[str]:
+    def holding(self, words):
+        """Those of `words` that stand somewhere in the store's files.
+
+        By another process: to open and close SQLite's file in this one would drop its locks.
+        """
+        command, lines = ["grep", "-rahoF", "-f", "-", self.folder], "\n".join(words).encode()
+        grep = subprocess.run(command, check=False, input=lines, capture_output=True)
+        assert grep.returncode < 2, grep.stderr
+        return {word.decode() for word in grep.stdout.splitlines()}
+
+    def program(self, body: str, **environment: str) -> subprocess.Popen[str]:
         """Start `body` as another process, with the store in `store`."""
         heading = "from itertools import count\nfrom service.store.base import Event\n"
         return subprocess.Popen(
             [sys.executable, "-c", f"{heading}{self.opening}\n{body}"],
             cwd=ROOT,
+            env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -57,6 +71,7 @@ def on_sqlite(tmp_path):
         opening=f"from pathlib import Path\nfrom service.store.sqlite import SQLiteStore\n"
         f"store = SQLiteStore(Path({str(folder)!r}))",
         spoil=spoil,
+        folder=folder,
     )
 
 
@@ -72,6 +87,7 @@ def on_redis(redis_server):
         open=lambda: RedisStore(redis_server.url),
         opening=f"from service.store.redis import RedisStore\nstore = RedisStore({redis_server.url!r})",
         spoil=redis_server.spoil,
+        folder=redis_server.folder,
     )
 
 

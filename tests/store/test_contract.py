@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import shake_128
 
 import hypothesis.strategies as st
@@ -216,6 +217,7 @@ def test_a_model_without_a_log_is_a_key_error(store):
         lambda: store.snapshots("m"),
         lambda: store.get_snapshot("m", 1),
         lambda: store.trim("m", 1),
+        lambda: store.redact("m", 1, {}, []),
     ):
         with pytest.raises(KeyError):
             call()
@@ -493,15 +495,9 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     reopen = None
     names = st.sampled_from(["a", "b"])
-    events = st.lists(
-        st.builds(
-            Event,
-            st.text(st.characters(codec="utf-8"), max_size=3),
-            st.binary(max_size=5),
-            st.lists(st.sampled_from(["", "1", "2", "é", "\0", "2\0"]), max_size=2).map(tuple),
-        ),
-        max_size=4,
-    )
+    ids = st.lists(st.sampled_from(["", "1", "2", "é", "\0", "2\0"]), max_size=2)
+    event = st.builds(Event, st.text(st.characters(codec="utf-8"), max_size=3), st.binary(max_size=5), ids.map(tuple))
+    events = st.lists(event, max_size=4)
 
     def __init__(self):
         super().__init__()
@@ -509,6 +505,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
         for name in self.store.models():
             self.store.delete(name)
         self.logs = {}
+        self.index = {}
         self.snapshots = {}
         self.trimmed = {}
 
@@ -523,12 +520,12 @@ class StoreAgainstDict(RuleBasedStateMachine):
     def create(self, name):
         self.expect(name not in self.logs, lambda: self.store.create(name, CREATED))
         if name not in self.logs:
-            self.logs[name], self.snapshots[name], self.trimmed[name] = [CREATED], {}, 0
+            self.logs[name], self.index[name], self.snapshots[name], self.trimmed[name] = [CREATED], {}, {}, 0
 
     @rule(name=names)
     def delete(self, name):
         self.expect(name in self.logs, lambda: self.store.delete(name))
-        for kept in (self.logs, self.snapshots, self.trimmed):
+        for kept in (self.logs, self.index, self.snapshots, self.trimmed):
             kept.pop(name, None)
 
     @rule(name=names, events=events, astray=st.sampled_from([0, 0, 0, 0, -1, 1]))
@@ -540,6 +537,8 @@ class StoreAgainstDict(RuleBasedStateMachine):
                 self.store.append(name, after, events)
         else:
             end = self.expect(name in self.logs, lambda: self.store.append(name, after, events))
+            if name in self.logs:
+                self.index[name] |= {i: at for at, event in enumerate(events, after + 1) for i in event.ids}
             known += events
             assert end == (len(known) if name in self.logs else None)
 
@@ -558,6 +557,30 @@ class StoreAgainstDict(RuleBasedStateMachine):
             self.trimmed[name] = max(self.trimmed[name], through)
             self.snapshots[name] = {at: s for at, s in self.snapshots[name].items() if at >= through}
 
+    @rule(name=names, through=st.integers(0, 12), places=st.sets(st.integers(-1, 12), max_size=3), ids=ids, new=event)
+    def redact(self, name, through, places, ids, new):
+        end = len(self.logs.get(name, []))
+        call = partial(self.store.redact, name, through, dict.fromkeys(places, new), ids)
+        if any(not 1 <= at <= through for at in places):
+            with pytest.raises(ValueError, match="can be replaced"):
+                call()
+        elif name in self.logs and through > end:
+            with pytest.raises(PositionTaken):
+                call()
+        else:
+            self.expect(name in self.logs, call)
+        if name in self.logs and all(1 <= at <= through for at in places) and through <= end:
+            for at in places:
+                self.logs[name][at - 1] = new
+            for i in ids:
+                if self.index[name].get(i, end + 1) <= through:
+                    del self.index[name][i]
+            self.snapshots[name] = {at: s for at, s in self.snapshots[name].items() if at >= through}
+
+    @rule()
+    def purge(self):
+        assert self.store.purge() == []
+
     @rule()
     def close_and_open(self):
         self.store = self.reopen()
@@ -572,7 +595,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
         assert log(self.store, name, after) == [
             (at, event.kind, event.payload) for at, event in events if at > max(after, self.trimmed[name])
         ]
-        ids = {i: at for at, event in events if at > self.trimmed[name] for i in event.ids}
+        ids = {i: at for i, at in self.index[name].items() if at > self.trimmed[name]}
         assert self.store.find(name, ["", "1", "2", "é", "\0", "2\0", "3"]) == ids
         assert self.store.snapshots(name) == sorted(self.snapshots[name], reverse=True)
         for at, state in self.snapshots[name].items():
