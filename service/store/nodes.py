@@ -28,6 +28,7 @@ from redis.retry import Retry
 
 from service.errors import StoreUnavailable
 from service.store.base import OutcomeUnknown
+from service.store.rewriting import rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +98,25 @@ class Nodes:
             return self._exchange(command[1], command, lasting=False)
         except OutcomeUnknown as error:
             raise StoreUnavailable(error.message) from error
+
+    def rewrite(self) -> list[str]:
+        """Let every server that takes writes write its files anew: what was not, a sentence each."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        if self._cluster is None:
+            assert self._single is not None  # noqa: S101  one of the two is there
+            return rewrite(self._single, self._where)
+        cluster: Any = self._cluster
+        try:
+            cluster.nodes_manager.initialize()
+        except RedisError as error:
+            return [f"{self._where} does not say which servers it has, their files were not written anew: {error}."]
+        masters = cluster.get_primaries()
+        return [
+            sentence
+            for node in masters
+            for sentence in rewrite(cluster.get_redis_connection(node), f"Redis at {node.name}")
+        ]
 
     def close(self) -> None:
         """Close the connections that nobody is using; those that are lent out when they come back."""

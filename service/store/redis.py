@@ -14,6 +14,7 @@ again, the append is given up: its number is written down, durably, and should i
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from contextlib import suppress
 from io import BytesIO
 from itertools import count
@@ -33,7 +34,7 @@ from service.store.base import (
     PositionTaken,
     Store,
 )
-from service.store.checks import event_checksum, snapshot_hash
+from service.store.checks import check_places, event_checksum, snapshot_hash
 from service.store.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -44,13 +45,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 2**20
-"""Payload that one read takes at once, bytes; at least one event."""
+"""Payload that one read, or one step of a copy, takes at once, bytes; at least one event."""
 BATCH_EVENTS = 1_000
 TRIM_EVENTS = 1_000
 QUESTION_IDS = 1_000
 """Ids that one question asks for."""
+SLICE_IDS = 4_096
+"""Ids that one step forgets."""
 REPLACED_MAX = 3
 """How often a snapshot may be replaced while it is read."""
+
+Packed = tuple[bytes, bytes, int]
+"""Kind, payload and checksum of an event."""
 
 
 class RedisStore(Store):
@@ -74,6 +80,7 @@ class RedisStore(Store):
         self._list = [f"{namespace}:{{-}}:epoch", f"{namespace}:{{-}}:models"]
         self._numbers = count(1)
         self._naming = Lock()  # a name is taken from the list while no model is made under it
+        self._rebuilding = Lock()  # of one log at a time: the copy takes as much memory again
         self._guard = Lock()  # of the next two
         self._unknown: dict[str, int] = {}  # by model, the number of the last append of unknown outcome
         self._in_progress: set[str] = set()  # snapshots that are being written
@@ -197,11 +204,33 @@ class RedisStore(Store):
     def trim(self, model: str, through: int) -> None:
         """Forget events from the front, a slice at a time, then their ids."""
         self._give_up(model)
-        born, more, cursor = self._born(model), 1, b""
+        born, more = self._born(model), 1
         while more:
             more, through = self._write(model, scripts.TRIM, born, through, TRIM_EVENTS, lasting=True)[1]
-        while cursor != b"0":
-            ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
+        self._trim_ids(model, born, through)
+
+    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
+        """Put a copy of the log in its place, in which the events are the other ones, and forget the ids with that."""
+        check_places(through, events)
+        others = {place: _pack_event(place, event) for place, event in sorted(events.items())}
+        names = [name.encode() for name in ids]
+        self._give_up(model)
+        self._rebuild(model, through, others, names)
+
+    def purge(self) -> list[str]:
+        """Copy logs that were trimmed: their streams keep what was; then let Redis write its files anew."""
+        told = []
+        for model in self.models():
+            try:
+                trimmed, clean, rest = self._nodes.ask("HMGET", self._keys(model)[1], "trimmed", "clean", "rebuilding")
+                if rest or int(trimmed or 0) > int(clean or 0):
+                    self._trim_ids(model, self._born(model), int(trimmed))
+                    self._rebuild(model, 0, {}, [])
+            except KeyError:  # deleted meanwhile
+                continue
+            except StoreUnavailable as error:
+                told.append(f"The log of {model} may still hold what was removed: {error}.")
+        return told + self._nodes.rewrite()
 
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
         """To come."""
@@ -214,6 +243,44 @@ class RedisStore(Store):
     def close(self) -> None:
         """Let go of the connections."""
         self._nodes.close()
+
+    def _trim_ids(self, model: str, born: str, through: int) -> None:
+        cursor = b""
+        while cursor != b"0":
+            ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
+
+    def _rebuild(self, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
+        """Copy the log a slice at a time, while appends go on, and put the copy in its place with the last.
+
+        `others` by position, in ascending order. Of many ids all but the last slice go before.
+        """
+        born, name, places = self._born(model), uuid4().hex, [*others]
+        with self._rebuilding:
+            word, found = self._write(model, scripts.BEGIN_REBUILDING, born, through, name)
+            if word == "short":
+                raise PositionTaken(f"the log of {model} ends at {int(found[0])}, not at {through} or later")
+            at, end, done = int(found[0]), int(found[1]), 0
+            try:
+                while len(ids) > SLICE_IDS:
+                    self._write(model, scripts.FORGET_IDS, born, through, *ids[:SLICE_IDS])
+                    ids = ids[SLICE_IDS:]
+                while not done:
+                    if at < end:
+                        script, more = scripts.COPY, _next(others, places, at, end)
+                    else:
+                        script, more = scripts.FINISH_REBUILDING, ["", BATCH_BYTES, BATCH_EVENTS, 0, *ids]
+                    at, done = self._copy(model, script, born, through, name, at, *more)
+            except BaseException:
+                with suppress(StoreUnavailable, KeyError):  # the next rebuilding or opening removes the copy
+                    self._write(model, scripts.END_REBUILDING, born, name)
+                raise
+
+    def _copy(self, model: str, script: Script, born: str, *arguments: Any) -> list[int]:
+        """How far the copy of a log is after this step of it, and whether it has taken its place."""
+        word, found = self._write(model, script, born, *arguments, lasting=True)
+        if word == "overtaken":
+            raise StoreUnavailable(f"the log of {model} was rebuilt by somebody else meanwhile")
+        return [int(number) for number in found]
 
     def _take_over(self) -> int:
         """Get an epoch that is higher than any that has written, and write it everywhere."""
@@ -247,7 +314,9 @@ class RedisStore(Store):
 
     def _write_snapshot(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> None:
         if self._write(model, script, born, *arguments, lasting=lasting)[0] == "dropped":
-            raise StoreUnavailable(f"a snapshot of {model} was dropped while it was written: the log was trimmed")
+            raise StoreUnavailable(
+                f"a snapshot of {model} was dropped while it was written: the log was trimmed or redacted"
+            )
 
     def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
         """An answer's word and the rest. KeyError for `gone`, Fenced for `fenced`."""
@@ -312,7 +381,23 @@ def _pack(after: int, events: Sequence[Event]) -> list[bytes | int]:
     """The arguments of an append. UnicodeEncodeError before anything is sent."""
     packed: list[bytes | int] = [after, len(events)]
     for position, event in enumerate(events, after + 1):
-        kind = event.kind.encode()
-        packed += [kind, event.payload, event_checksum(position, kind, event.payload), len(event.ids)]
+        packed += [*_pack_event(position, event), len(event.ids)]
         packed += [name.encode() for name in event.ids]
     return packed
+
+
+def _pack_event(position: int, event: Event) -> tuple[bytes, bytes, int]:
+    kind = event.kind.encode()
+    return kind, event.payload, event_checksum(position, kind, event.payload)
+
+
+def _next(others: Mapping[int, Packed], places: Sequence[int], at: int, end: int) -> list[Any]:
+    """Arguments of a copy of what is next behind `at`, and of those others there that may be sent at once."""
+    to, size, sent = min(at + BATCH_EVENTS, end), 0, list[Any]()
+    for place in places[bisect_right(places, at) : bisect_right(places, to)]:
+        size += len(others[place][1])
+        if sent and size > BATCH_BYTES:
+            to = place - 1
+            break
+        sent += [place, *others[place]]
+    return [to, BATCH_BYTES, BATCH_EVENTS, len(sent) // 4, *sent]

@@ -10,8 +10,12 @@ ARGV  epoch of the server that asks; what the model's `born` must be, or '' for 
 
     fence      string  highest epoch that has written here. Outlives the model by a day: who was fenced off stays so
     meta       hash    born (unlike that of any other model of the name), end, trimmed, void (appends of this epoch with
-                       a number up to here are given up: should they arrive, they are refused)
+                       a number up to here are given up: should they arrive, they are refused), clean (how far log was
+                       trimmed when the one that it is now was begun), rebuilding ("name position": how far log:NAME
+                       has come), from (where it begins)
     log        stream  the event at position n has id n-0
+    log:NAME           what will stand in its place. A stream keeps the bytes of an entry that is taken out of it, and
+                       none can be put in but at the end: to forget is to copy the others
     ids        hash    id of an example to the position of its newest event
     snapshots  hash    position to "name parts size digest"; "pending:name" to position while one is written
     snapshots:NAME     hash, part to chunk
@@ -48,6 +52,13 @@ end
 local function each_snapshot(visit)
     local found = redis.call('HGETALL', snapshots)
     for i = 1, #found, 2 do visit(found[i], found[i + 1]) end
+end
+local function drop_rebuilt()
+    local name = string.match(redis.call('HGET', meta, 'rebuilding') or '', '^%S+')
+    if name then
+        redis.call('UNLINK', log .. ':' .. name)
+        redis.call('HDEL', meta, 'rebuilding', 'from')
+    end
 end
 local held = redis.call('GET', fence)
 if held and tonumber(held) > tonumber(epoch) then return {'fenced', held} end
@@ -111,6 +122,7 @@ DELETE = Script(
     + _ALIVE
     + """
 each_snapshot(drop)
+drop_rebuilt()
 redis.call('UNLINK', meta, log, ids, snapshots)
 redis.call('EXPIRE', fence, 86400)
 return {'ok'}
@@ -127,6 +139,7 @@ if not lives then
 end
 redis.call('SET', fence, epoch)
 redis.call('HSET', meta, 'void', 0)
+drop_rebuilt()
 each_snapshot(function(field, record)
     if string.sub(field, 1, 8) == 'pending:' then drop(field, record) end
 end)
@@ -181,17 +194,24 @@ return {'ok'}
 """
 )
 
+_DROP_BEFORE = """
+local function drop_before(position)
+    each_snapshot(function(field, record)
+        if (tonumber(field) or tonumber(record)) < position then drop(field, record) end
+    end)
+end
+"""
+
 # ARGV: position through which to forget, events at most. Answers whether there is more, and the position meant.
 TRIM = Script(
     _NAMES
     + _ALIVE
+    + _DROP_BEFORE
     + """
 local last, trimmed = unpack(redis.call('HMGET', meta, 'end', 'trimmed'))
 local through = math.min(tonumber(ARGV[3]), tonumber(last))
 trimmed = tonumber(trimmed)
-each_snapshot(function(field, record)
-    if (tonumber(field) or tonumber(record)) < through then drop(field, record) end
-end)
+drop_before(through)
 local to = math.min(through, trimmed + tonumber(ARGV[4]))
 if to > trimmed then
     redis.call('XTRIM', log, 'MINID', string.format('%d-0', to + 1))
@@ -211,6 +231,91 @@ for i = 1, #found, 2 do
     if tonumber(found[i + 1]) <= tonumber(ARGV[3]) then redis.call('HDEL', ids, found[i]) end
 end
 return {'ok', on}
+"""
+)
+
+# ARGV: position through which to redact, name of the new stream. Answers from where on to copy, and the end.
+BEGIN_REBUILDING = Script(
+    _NAMES
+    + _ALIVE
+    + _DROP_BEFORE
+    + """
+local last, trimmed = unpack(redis.call('HMGET', meta, 'end', 'trimmed'))
+if tonumber(last) < tonumber(ARGV[3]) then return {'short', last} end
+drop_before(tonumber(ARGV[3]))
+drop_rebuilt()
+redis.call('HSET', meta, 'rebuilding', ARGV[4] .. ' ' .. trimmed, 'from', trimmed)
+return {'ok', trimmed, last}
+"""
+)
+
+# Forgets ids. ARGV: position through which, then from number `first` to `final` the ids.
+_FORGET = """
+local function forget(first, final)
+    for i = first, final do
+        local position = redis.call('HGET', ids, ARGV[i])
+        if position and tonumber(position) <= tonumber(ARGV[3]) then redis.call('HDEL', ids, ARGV[i]) end
+    end
+end
+"""
+
+FORGET_IDS = Script(_NAMES + _ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
+
+# Copies events to the new stream. ARGV behind the first: name of the stream, how far it has come, position up to which
+# to copy or '' for the end, most bytes, most events, count of other events; of each position, kind, payload, checksum.
+_COPY = """
+local name, at, bytes, most = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[8])
+-- An answer may have been lost, another rebuilding begun, a failover have forgotten a step.
+if redis.call('HGET', meta, 'rebuilding') ~= name .. ' ' .. ARGV[5] then return {'overtaken'} end
+local rebuilt, last = log .. ':' .. name, tonumber(redis.call('HGET', meta, 'end'))
+local to, others, behind = tonumber(ARGV[6]) or last, {}, 10 + 4 * tonumber(ARGV[9])
+for i = 10, behind - 1, 4 do others[ARGV[i] .. '-0'] = i end
+while at < to and bytes > 0 and most > 0 do
+    local entry = redis.call('XRANGE', log, string.format('%d-0', at + 1), string.format('%d-0', to), 'COUNT', 1)[1]
+    if not entry then
+        at = to
+        break
+    end
+    local fields, other = entry[2], others[entry[1]]
+    if other then fields = {'kind', ARGV[other + 1], 'payload', ARGV[other + 2], 'checksum', ARGV[other + 3]} end
+    redis.call('XADD', rebuilt, entry[1], unpack(fields))
+    for _, part in ipairs(fields) do bytes = bytes - #part end
+    most = most - 1
+    at = tonumber(string.match(entry[1], '^%d+'))
+end
+redis.call('HSET', meta, 'rebuilding', name .. ' ' .. string.format('%d', at))
+"""
+
+# ARGV: any, then as above. Answers how far the new stream has come.
+COPY = Script(_NAMES + _ALIVE + _COPY + "return {'ok', at, 0}")
+
+# ARGV: position through which to redact, then as above, then ids. Copies the rest and, if that was all, forgets the ids
+# and puts the new stream in the place of the log. Answers how far it has come, and whether it is done.
+FINISH_REBUILDING = Script(
+    _NAMES
+    + _ALIVE
+    + _FORGET
+    + _COPY
+    + """
+if at < last then return {'ok', at, 0} end
+local trimmed, from = unpack(redis.call('HMGET', meta, 'trimmed', 'from'))
+redis.call('XTRIM', rebuilt, 'MINID', string.format('%d-0', tonumber(trimmed) + 1))
+forget(behind, #ARGV)
+redis.call('UNLINK', log)
+if redis.call('EXISTS', rebuilt) == 1 then redis.call('RENAME', rebuilt, log) end
+redis.call('HDEL', meta, 'rebuilding', 'from')
+redis.call('HSET', meta, 'clean', from)
+return {'ok', at, 1}
+"""
+)
+
+# ARGV: name of the new stream. Gives up a rebuilding, if it is that one. Also where memory has run out: it frees some.
+END_REBUILDING = Script(
+    _NAMES.replace("#!lua", "#!lua flags=allow-oom", 1)
+    + _ALIVE
+    + """
+if string.match(redis.call('HGET', meta, 'rebuilding') or '', '^%S+') == ARGV[3] then drop_rebuilt() end
+return {'ok'}
 """
 )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from redis_server import RedisServer
+from proxy import Proxy
+from redis_server import PASSWORD, RedisCluster, RedisServer
 
 from service.store.base import Event
 from service.store.redis import RedisStore
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from service.store.base import Store
 
 ROOT = Path(__file__).parents[2]
+CREATED = Event("created", b"{}")
 
 
 @dataclass
@@ -79,6 +82,26 @@ def on_sqlite(tmp_path):
 def redis_server(tmp_path):
     with RedisServer(tmp_path / "redis") as server:
         yield server
+
+
+@pytest.fixture
+def proxy(redis_server):
+    with Proxy(redis_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def through(proxy):
+    """A store that reaches its server through the proxy, and does not wait long."""
+    with closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=0.4)) as store:
+        store.create("m", CREATED)
+        yield store
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

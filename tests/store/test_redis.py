@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from proxy import Proxy
-from redis_server import PASSWORD, RedisCluster, RedisServer, newer_executable
+from redis_server import PASSWORD, RedisServer, newer_executable
 
 from service.errors import StoreUnavailable
 from service.settings import Settings
@@ -32,26 +32,6 @@ def backend(on_redis):
 def model(store):
     store.create("m", CREATED)
     return "m"
-
-
-@pytest.fixture
-def proxy(redis_server):
-    with Proxy(redis_server.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def through(proxy):
-    """A store that reaches its server through the proxy, and does not wait long."""
-    with closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=0.4)) as store:
-        store.create("m", CREATED)
-        yield store
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
 
 
 def payloads(store, model):
@@ -187,7 +167,9 @@ def test_a_user_with_the_rights_that_the_documents_name_can_do_everything(redis_
         assert store.get_snapshot("m", 2) == b"state"
         assert store.find("m", ["a"]) == {"a": 3}
         store.trim("m", 2)
-        assert payloads(store, "m") == [b"1"]
+        store.redact("m", 3, {3: CREATED}, ["a"])
+        assert payloads(store, "m") == [b"{}"]
+        assert store.purge() == []
         store.delete("m")
 
 
@@ -234,6 +216,7 @@ def test_who_opens_the_store_takes_it_over_and_the_other_writes_no_more(redis_se
                 lambda: first.create("n", CREATED),
                 lambda: first.put_snapshot("m", 1, b"other"),
                 lambda: first.trim("m", 1),
+                lambda: first.redact("m", 1, {1: ONE}, []),
                 lambda: first.delete("m"),
             ):
                 with pytest.raises(Fenced, match="another server has taken over the store"):
