@@ -335,18 +335,18 @@ def flipped(n, at, seed=0):
 
 @pytest.mark.parametrize("solver", ["lasvm", "bsca", "exact"])
 def test_a_model_with_a_window_recovers_from_a_change_that_another_lags_behind(solver):
-    stream = flipped(900, 600)
+    stream = flipped(1350, 1000)
 
     async def scenario(worker, _):
-        for k in range(0, 720, 20):
+        for k in range(0, 1150, 20):
             await worker.learn(learning(worker.model, stream[k : k + 20]))
-        late = stream[720:]
+        late = stream[1150:]
         said = worker.model.published().predict(learning(worker.model, late).inputs)
         return np.mean([label == y for (label, _), (_, _, y) in zip(said, late, strict=True)])
 
     base = {"solver": solver, "C": 0.1 if solver == "lasvm" else 1, "kernel": {"type": "rbf", "gamma": 0.5}}
     plain = with_worker(scenario, configuration=base)
-    windowed = with_worker(scenario, configuration=base | {"window": {"examples": 100}})
+    windowed = with_worker(scenario, configuration=base | {"window": {"examples": 150}})
     assert windowed > 0.9
     assert windowed > plain + 0.1
 
