@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import uvicorn
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
+from uvicorn.config import STARTUP_FAILURE
 
 from service.access import Access, authorise, refuse_open_door
 from service.api import bad_query, router, unknown_route
@@ -26,9 +27,11 @@ from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllow
 from service.exposition import Exposition
 from service.logs import begin_logging
 from service.registry import Registry
+from service.serving import make_server
 from service.settings import Settings
 from service.store.base import Store
 from service.store.choice import open_store as open_chosen_store
+from service.streams import Streams
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     app = FastAPI(title="hinged", version=_version(), lifespan=lifespan, redirect_slashes=False)
     exposition = app.state.exposition = Exposition()
     app.state.access = access
+    app.state.streams = Streams(chosen.streams_max)
     app.include_router(router, dependencies=[Depends(authorise)])
     app.add_middleware(Edge, settings=chosen, count=exposition.count)
     app.add_exception_handler(ServiceError, _service_error)
@@ -76,14 +80,12 @@ def serve(settings: Settings | None = None) -> None:
     refuse_open_door(chosen)
     begin_logging(chosen)
     store = open_chosen_store(chosen, _stop_fenced)
-    uvicorn.run(
-        create_app(chosen, lambda: store),
-        host=chosen.host,
-        port=chosen.port,
-        access_log=False,  # query strings may hold examples; service/logs.py has requests without them
-        log_config=None,
-        timeout_graceful_shutdown=max(1, round(chosen.shutdown_s)),
-    )
+    app = create_app(chosen, lambda: store)
+    server = make_server(app, app.state.streams, chosen)
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
+        server.run()
+    if not server.started:
+        sys.exit(STARTUP_FAILURE)
 
 
 def _version() -> str:

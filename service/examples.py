@@ -142,7 +142,11 @@ _X: dict[bool, TypeAdapter[Any]] = {
 }
 
 
-def parse_learn(body: bytes, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
+Body = bytes | dict[str, Any]
+"""A body as it came, or what it says: of a frame the parts besides op and ref."""
+
+
+def parse_learn(body: Body, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
     """The labelled examples of a body; named: x is a record. Invalid says which one is wrong and why."""
     parsed = _parsed(_LEARN[named], body)
     if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
@@ -150,14 +154,14 @@ def parse_learn(body: bytes, examples_max: int, *, named: bool = False) -> list[
     return _examples(parsed, ("y",), examples_max)
 
 
-def parse_predict(body: bytes, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], int]:
+def parse_predict(body: Body, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], int]:
     """The examples of a body and how many support vectors are to explain each; named: x is a record."""
     parsed = _parsed(_PREDICT[named], body)
     explain = parsed.pop("explain", None) or 0
     return _examples(parsed, ("x",), examples_max), explain
 
 
-def parse_pool(body: bytes, examples_max: int, *, named: bool = False) -> list[CandidateExample]:
+def parse_pool(body: Body, examples_max: int, *, named: bool = False) -> list[CandidateExample]:
     """The candidates of a body."""
     return _examples(_parsed(_POOL[named], body), ("x",), examples_max)
 
@@ -177,9 +181,14 @@ def parse_x(text: str, *, named: bool = False) -> Any:
         raise Invalid(f"x: {_problem(error)}") from None
 
 
-def _parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
+def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
+    """What a body says. ValidationError."""
+    return adapter.validate_json(body) if isinstance(body, bytes) else adapter.validate_python(body)
+
+
+def _parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
     try:
-        return adapter.validate_json(body)
+        return validated(adapter, body)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = problem["loc"]

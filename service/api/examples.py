@@ -12,6 +12,7 @@ from typing import Annotated, Any, NotRequired
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, TypeAdapter, with_config
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
@@ -26,6 +27,7 @@ from service.edge import JSON
 from service.errors import Conflict, Invalid, NotFound
 from service.examples import (
     STRICT,
+    Body,
     LabelledExample,
     LearnBody,
     PredictBody,
@@ -75,9 +77,15 @@ async def learn(model: str, request: Request) -> Response:
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_json(request, registry.settings.body_bytes_max)
-    examples = parse_learn(body, registry.settings.batch_examples_max, named=is_named(worker.model.configuration))
-    check_examples(request, examples)
-    return await _learn(worker, examples, registry.settings)
+    return JSON(await learn_from(request, worker, body))
+
+
+async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Learn the examples of a body."""
+    settings = registry_of(connection).settings
+    examples = parse_learn(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
+    check_examples(connection, examples)
+    return await _learn(worker, examples, settings)
 
 
 @router.post("/learn", tags=["examples"], openapi_extra=body_of(LearnBody))
@@ -100,7 +108,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     check_examples(request, examples)
     require(request, "admin")
     worker = await _create_default(registry, examples, named=is_named(template))
-    return await _learn(worker, examples, settings)
+    return JSON(await _learn(worker, examples, settings))
 
 
 async def _create_default(registry: Registry, examples: list[LabelledExample], *, named: bool) -> Worker:
@@ -141,7 +149,7 @@ def _learn_request(examples: list[LabelledExample], configuration: Configuration
     return LearnRequest(ids, labels, inputs, contents, leases)
 
 
-async def _learn(worker: Worker, examples: list[LabelledExample], settings: Settings) -> Response:
+async def _learn(worker: Worker, examples: list[LabelledExample], settings: Settings) -> dict[str, Any]:
     answer = await worker.learn(_learn_request(examples, worker.model.configuration, settings))
     results = []
     for r in answer.results:
@@ -156,7 +164,7 @@ async def _learn(worker: Worker, examples: list[LabelledExample], settings: Sett
             if r.votes.tally:
                 result["votes"] = [{"label": label, "count": count} for label, count in r.votes.tally]
         results.append(result)
-    return JSON({"model": worker.model.name, "position": answer.position, "results": results})
+    return {"model": worker.model.name, "position": answer.position, "results": results}
 
 
 @router.post("/models/{model}/finish", tags=["examples"], openapi_extra=body_of(FinishBody))
@@ -176,10 +184,15 @@ async def predict(model: str, request: Request) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_json(request, registry.settings.body_bytes_max)
+    return JSON(await predict_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+
+
+async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Predict the examples of a body."""
+    settings = registry_of(connection).settings
     named = is_named(worker.model.configuration)
-    examples, explain = parse_predict(body, registry.settings.batch_examples_max, named=named)
-    return await _predict(worker, examples, explain, registry.settings)
+    examples, explain = parse_predict(body, settings.batch_examples_max, named=named)
+    return await _predict(worker, examples, explain, settings)
 
 
 @router.get("/models/{model}/predict", tags=["examples"])
@@ -188,7 +201,7 @@ async def predict_one(model: str, request: Request, x: Annotated[str, Query(desc
     registry = registry_of(request)
     worker = registry.get(model)
     example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.model.configuration))}
-    return await _predict(worker, [example], 0, registry.settings)
+    return JSON(await _predict(worker, [example], 0, registry.settings))
 
 
 @router.post("/predict", tags=["examples"], openapi_extra=body_of(PredictBody))
@@ -203,7 +216,9 @@ async def predict_one_default(request: Request, x: Annotated[str, Query(descript
     return await predict_one(DEFAULT, request, x)
 
 
-async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: int, settings: Settings) -> Response:
+async def _predict(
+    worker: Worker, examples: list[UnlabelledExample], explain: int, settings: Settings
+) -> dict[str, Any]:
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
@@ -230,7 +245,7 @@ async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: i
         if because is not None:
             result["support_vectors"] = because[r]
         results.append(result)
-    return JSON({"model": worker.model.name, "position": published.position, "results": results})
+    return {"model": worker.model.name, "position": published.position, "results": results}
 
 
 async def _keep(worker: Worker, inputs: Inputs, ids: list[str | None], decided: Decided, wishes: list[Wish]) -> None:

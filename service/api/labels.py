@@ -8,19 +8,21 @@ from typing import Annotated, Any, Literal, NotRequired
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, StringConstraints, TypeAdapter, with_config
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from service import reasons
-from service.api.wire import body_of, decided_soon, is_named, read_body, read_json, read_optional, registry_of
+from service.api.wire import body_of, decided_soon, is_named, parsed, read_json, read_optional, registry_of
 from service.asking import Ask, Offer, Peek, Release, Renew, Skip, rank
 from service.edge import JSON
 from service.errors import Invalid
 from service.examples import (
     SERVER_ID,
     STRICT,
+    Body,
     PoolBody,
     RankBody,
     Strategy,
@@ -32,6 +34,7 @@ from service.examples import (
 from service.inputs import x_digests
 from service.labels import Label, check_label, label_key
 from service.model import Published
+from service.worker import Worker
 from solvers.selection import ACTIVE, GRADIENT
 
 LEASE_S = 600.0
@@ -80,8 +83,13 @@ router = APIRouter(default_response_class=JSON)
 async def offer(model: str, request: Request) -> Response:
     """Offer candidates for a label. What is in the pool or learned already is not added again."""
     registry = registry_of(request)
-    worker, settings = registry.get(model), registry.settings
-    body = await read_json(request, settings.body_bytes_max)
+    worker = registry.get(model)
+    return JSON(await offer_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+
+
+async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Offer the candidates of a body."""
+    settings = registry_of(connection).settings
     examples = parse_pool(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
     ids = [example["id"] for example in examples]
     check_ids(ids, settings.id_chars_max)
@@ -93,7 +101,7 @@ async def offer(model: str, request: Request) -> Response:
         if label is not None:
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
     inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
-    return JSON(await worker.command(Offer(ids, inputs, x_digests(inputs), labels)))
+    return await worker.command(Offer(ids, inputs, x_digests(inputs), labels))
 
 
 @router.post("/models/{model}/queries", tags=["labels"], openapi_extra=body_of(AskBody))
@@ -101,20 +109,25 @@ async def ask(model: str, request: Request) -> Response:
     """Lease the candidates whose labels are worth most; an annotator's open leases come first."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_body(request, ASK, registry.settings.body_bytes_max)
-    most = registry.settings.queries_max
-    n = body.get("n", 1)
+    return JSON(await ask_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+
+
+async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Lease candidates as a body asks."""
+    asked: AskBody = parsed(ASK, body)
+    most = registry_of(connection).settings.queries_max
+    n = asked.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
     command = Ask(
         n=n,
-        annotator=body["annotator"],
-        strategy=body.get("strategy", ACTIVE),
-        lease_ms=round(1000 * body.get("lease_s", LEASE_S)),
-        request_id=body.get("request_id"),
-        search=body.get("search", SEARCHED),
+        annotator=asked["annotator"],
+        strategy=asked.get("strategy", ACTIVE),
+        lease_ms=round(1000 * asked.get("lease_s", LEASE_S)),
+        request_id=asked.get("request_id"),
+        search=asked.get("search", SEARCHED),
     )
-    return JSON(await worker.command(command))
+    return await worker.command(command)
 
 
 @router.get("/models/{model}/queries", tags=["labels"])

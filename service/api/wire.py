@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from service.errors import BadRequest, BodyTooLarge, Invalid, UnsupportedMediaType
+from service.examples import Body, validated
 from service.inputs import Inputs, Records
 from service.model import Published
 from service.parts import Configuration, first_problem
@@ -37,9 +38,9 @@ def body_of(schema: Any) -> dict[str, Any]:
     }
 
 
-def registry_of(request: Request) -> Registry:
+def registry_of(connection: HTTPConnection) -> Registry:
     """The server's models."""
-    registry: Registry = request.app.state.registry
+    registry: Registry = connection.app.state.registry
     return registry
 
 
@@ -47,14 +48,13 @@ async def read_optional(request: Request, adapter: TypeAdapter[Any], bytes_max: 
     """A small JSON body, {} where there is none. Invalid says what is wrong with it."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return {}
-    return await read_body(request, adapter, bytes_max)
+    return parsed(adapter, await read_json(request, bytes_max))
 
 
-async def read_body(request: Request, adapter: TypeAdapter[Any], bytes_max: int) -> Any:
-    """A small JSON body. Invalid says what is wrong with it."""
-    body = await read_json(request, bytes_max)
+def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
+    """What a small body says. Invalid says what is wrong with it."""
     try:
-        return adapter.validate_json(body)
+        return validated(adapter, body)
     except ValidationError as error:
         raise Invalid(first_problem(error)) from None
 
