@@ -35,6 +35,12 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "healthz": Rule(None),
     "readyz": Rule(None),
+    "server_live": Rule(None),
+    "server_ready": Rule(None),
+    "server_metadata": Rule(None),
+    "model_metadata": Rule("reader"),
+    "model_ready": Rule("reader"),
+    "infer": Rule("reader"),
     "create_ticket": Rule("reader"),
     "list_models": Rule("reader"),
     "describe_model": Rule("reader"),

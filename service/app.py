@@ -111,7 +111,7 @@ async def _service_error(connection: Any, error: Exception) -> Any:
     if isinstance(connection, WebSocket):  # refused before it was accepted: the handshake gets the one shape too
         await connection.send_denial_response(error_response(error))
         return None
-    return error_response(error)
+    return error_response(error, connection.url.path)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -119,20 +119,22 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     match error.status_code:
         case 404:
-            return error_response(unknown_route(request.url.path))
+            return error_response(unknown_route(request.url.path), request.url.path)
         case 405:
-            response = error_response(MethodNotAllowed(f"{request.method} is not a method of this route"))
+            response = error_response(
+                MethodNotAllowed(f"{request.method} is not a method of this route"), request.url.path
+            )
             response.headers.update(error.headers or {})
             return response
         case _:
-            return error_response(BadRequest(str(error.detail)))
+            return error_response(BadRequest(str(error.detail)), request.url.path)
 
 
-async def _query_error(_: Request, error: Exception) -> Response:
+async def _query_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    return error_response(bad_query(error.errors()[0]))
+    return error_response(bad_query(error.errors()[0]), request.url.path)
 
 
-async def _unforeseen(_: Request, error: Exception) -> Response:
+async def _unforeseen(request: Request, error: Exception) -> Response:
     log.error("unforeseen", exc_info=error)
-    return error_response(InternalError(UNFORESEEN))
+    return error_response(InternalError(UNFORESEEN), request.url.path)

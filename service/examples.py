@@ -21,6 +21,7 @@ from pydantic import (
     ValidationError,
     with_config,
 )
+from pydantic_core import PydanticCustomError
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12; type variables have defaults from 3.13 on
 from typing_extensions import TypedDict, TypeVar
@@ -29,7 +30,7 @@ from service.errors import Invalid
 from service.inputs import Inputs, Records, content_of, x_digests
 from service.labels import Label
 from service.parts import Configuration, place, shown
-from service.records import RecordX
+from service.records import Record, RecordX, canonical
 from solvers.rows import BadRow, Rows, rows_from_csr, rows_from_dense
 
 SERVER_ID = "@"
@@ -268,6 +269,22 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
     except BadRow as error:
         index = places[error.row] if places else error.row
         raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
+
+
+def rows_of(X: np.ndarray[Any, Any], configuration: Configuration) -> Rows:
+    """The canonical rows of a matrix (m, dim). Invalid says which row is wrong and why."""
+    try:
+        return rows_from_dense(X, configuration.kernel.build(), configuration.features.dim, configuration.dtype)
+    except BadRow as error:
+        raise Invalid(f"x[{error.row}]: {error.reason}", index=error.row) from None
+
+
+def record_of(x: dict[str, Any], index: int) -> Record:
+    """The canonical form of a record. Invalid says what is wrong with it."""
+    try:
+        return canonical(x)
+    except PydanticCustomError as error:
+        raise Invalid(f"x[{index}]: {error.message()}", index=index) from None
 
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:

@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from service.api import events, examples, labels, models, stream
+from service.api import events, examples, inference, labels, models, stream
 from service.errors import Invalid, NotFound
 
-PARTS = (models.router, examples.router, labels.router, stream.router, events.router)
+PARTS = (models.router, examples.router, labels.router, stream.router, events.router, inference.router)
 
 router = APIRouter()
 for part in PARTS:

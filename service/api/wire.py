@@ -64,6 +64,11 @@ async def read_json(request: Request, bytes_max: int) -> bytes:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise UnsupportedMediaType(f"Content-Type must be application/json, got {media_type or 'none'!r}")
+    return await read_bytes(request, bytes_max)
+
+
+async def read_bytes(request: Request, bytes_max: int) -> bytes:
+    """The body of a request. BodyTooLarge, BadRequest where it is cut off."""
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > bytes_max:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
