@@ -21,6 +21,7 @@ from uvicorn.config import STARTUP_FAILURE
 
 from service.access import Access, authorise, refuse_open_door
 from service.api import bad_query, router, unknown_route
+from service.api.openapi import document, operation_id
 from service.configuration import default_configuration
 from service.edge import Edge, error_response
 from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
@@ -58,7 +59,15 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         await asyncio.gather(starting, return_exceptions=True)
         await registry.stop()
 
-    app = FastAPI(title="hinged", version=_version(), lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="hinged",
+        version=_version(),
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
+    described: dict[str, Any] = {}
+    app.openapi = lambda: described or described.update(document(app)) or described  # type: ignore[method-assign]
     exposition = app.state.exposition = Exposition()
     app.state.access = access
     app.state.streams = Streams(chosen.streams_max)

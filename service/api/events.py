@@ -16,8 +16,10 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 
 from service.access import Access, caller
+from service.api.openapi import operation
+from service.api.shapes import EVENTS
 from service.api.wire import registry_of
-from service.errors import ServiceError
+from service.errors import QueueFull, ServiceError
 from service.follow import Follower, Told
 from service.store.base import Damaged
 from service.streams import Streams
@@ -33,7 +35,12 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-@router.get("/models/{model}/events", tags=["events"], response_class=EventStream)
+@router.get(
+    "/models/{model}/events",
+    tags=["events"],
+    response_class=EventStream,
+    openapi_extra=operation(EVENTS, QueueFull, media_type="text/event-stream"),
+)
 async def follow(
     model: str,
     request: Request,

@@ -20,17 +20,17 @@ from typing_extensions import TypedDict
 
 from service import reasons
 from service.access import DEFAULT, check_examples, require
-from service.api.wire import body_of, decided_soon, is_named, read_json, read_optional, registry_of
+from service.api.openapi import Shape, operation
+from service.api.shapes import FINISHED, LEARN, LEARNED, PREDICT, PREDICTED
+from service.api.wire import decided_soon, is_named, read_json, read_optional, registry_of
 from service.asking import Wish
 from service.configuration import default_configuration
 from service.edge import JSON
-from service.errors import Conflict, Invalid, NotFound
+from service.errors import Conflict, Invalid, ModelFull, NotFound, QueueFull, StoreUnavailable
 from service.examples import (
     STRICT,
     Body,
     LabelledExample,
-    LearnBody,
-    PredictBody,
     UnlabelledExample,
     check_ids,
     digests,
@@ -64,6 +64,8 @@ class FinishBody(TypedDict):
 
 
 FINISH: TypeAdapter[FinishBody] = TypeAdapter(FinishBody)
+FINISH_BODY = Shape(FINISH, {"epochs": 1})
+LEARN_ERRORS = (Conflict, QueueFull, StoreUnavailable, ModelFull)
 
 router = APIRouter(default_response_class=JSON)
 
@@ -71,7 +73,7 @@ router = APIRouter(default_response_class=JSON)
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/learn", tags=["examples"], openapi_extra=body_of(LearnBody))
+@router.post("/models/{model}/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN))
 async def learn(model: str, request: Request) -> Response:
     """Predict, then learn, each example in order. Answered when all are durable and learned."""
     registry = registry_of(request)
@@ -88,7 +90,7 @@ async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     return await _learn(worker, examples, settings)
 
 
-@router.post("/learn", tags=["examples"], openapi_extra=body_of(LearnBody))
+@router.post("/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN))
 async def learn_default(request: Request) -> Response:
     """The same on the model "default", which the first call creates."""
     registry = registry_of(request)
@@ -167,7 +169,11 @@ async def _learn(worker: Worker, examples: list[LabelledExample], settings: Sett
     return {"model": worker.model.name, "position": answer.position, "results": results}
 
 
-@router.post("/models/{model}/finish", tags=["examples"], openapi_extra=body_of(FinishBody))
+@router.post(
+    "/models/{model}/finish",
+    tags=["examples"],
+    openapi_extra=operation(FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True),
+)
 async def finish(model: str, request: Request) -> Response:
     """Optimise over the points held until no pair violates by more than tol; before that, learn the log again."""
     registry = registry_of(request)
@@ -179,7 +185,7 @@ async def finish(model: str, request: Request) -> Response:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/predict", tags=["examples"], openapi_extra=body_of(PredictBody))
+@router.post("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT))
 async def predict(model: str, request: Request) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
     registry = registry_of(request)
@@ -195,7 +201,7 @@ async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -
     return await _predict(worker, examples, explain, settings)
 
 
-@router.get("/models/{model}/predict", tags=["examples"])
+@router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
 async def predict_one(model: str, request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
     """The same for one example."""
     registry = registry_of(request)
@@ -204,13 +210,13 @@ async def predict_one(model: str, request: Request, x: Annotated[str, Query(desc
     return JSON(await _predict(worker, [example], 0, registry.settings))
 
 
-@router.post("/predict", tags=["examples"], openapi_extra=body_of(PredictBody))
+@router.post("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT))
 async def predict_default(request: Request) -> Response:
     """The same on the model "default"."""
     return await predict(DEFAULT, request)
 
 
-@router.get("/predict", tags=["examples"])
+@router.get("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound))
 async def predict_one_default(request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
     """The same for one example on the model "default"."""
     return await predict_one(DEFAULT, request, x)

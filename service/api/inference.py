@@ -17,7 +17,17 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.api.wire import body_of, decided_soon, is_named, parsed, read_bytes, registry_of
+from service.api.openapi import Shape, operation
+from service.api.shapes import (
+    INFER_EXAMPLE,
+    INFERRED,
+    MODEL_METADATA,
+    MODEL_READY,
+    SERVER_LIVE,
+    SERVER_METADATA,
+    SERVER_READY,
+)
+from service.api.wire import decided_soon, is_named, parsed, read_bytes, registry_of
 from service.edge import JSON
 from service.errors import Conflict, Invalid, NotFound, UnsupportedMediaType
 from service.examples import record_of, rows_of
@@ -58,35 +68,40 @@ class InferBody(TypedDict):
 
 
 INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
+INFERENCE = operation(INFERRED, Conflict, takes=Shape(INFER, INFER_EXAMPLE))
 
 
 # -- health and metadata ----------------------------------------------------------------------------------------------
 
 
-@router.get("/v2/health/live", tags=["open inference protocol"])
+@router.get("/v2/health/live", tags=["open inference protocol"], openapi_extra=operation(SERVER_LIVE))
 async def server_live() -> Response:
     """The process runs."""
     return JSON({"live": True})
 
 
-@router.get("/v2/health/ready", tags=["open inference protocol"])
+@router.get(
+    "/v2/health/ready", tags=["open inference protocol"], openapi_extra=operation(SERVER_READY, statuses=(200, 400))
+)
 async def server_ready(request: Request) -> Response:
     """200 once models are loaded, 400 before, as the protocol wants it."""
     ready = registry_of(request).ready
     return JSON({"ready": ready}, 200 if ready else 400)
 
 
-@router.get("/v2", tags=["open inference protocol"])
+@router.get("/v2", tags=["open inference protocol"], openapi_extra=operation(SERVER_METADATA))
 async def server_metadata(request: Request) -> Response:
     """Name, version and extensions of the server."""
     return JSON({"name": request.app.title, "version": request.app.version, "extensions": EXTENSIONS})
 
 
-@router.get("/v2/models/{model}", tags=["open inference protocol"])
-@router.get("/v2/models/{model}/versions/{version}", tags=["open inference protocol"])
-async def model_metadata(model: str, request: Request, version: str = VERSION) -> Response:
+@router.get("/v2/models/{model}", tags=["open inference protocol"], openapi_extra=operation(MODEL_METADATA))
+@router.get(
+    "/v2/models/{model}/versions/{version}", tags=["open inference protocol"], openapi_extra=operation(MODEL_METADATA)
+)
+async def model_metadata(model: str, request: Request) -> Response:
     """The tensors that a model takes and gives."""
-    worker = _worker(request, model, version)
+    worker = _worker(request, model)
     configuration = worker.model.configuration
     return JSON(
         {
@@ -103,11 +118,19 @@ async def model_metadata(model: str, request: Request, version: str = VERSION) -
     )
 
 
-@router.get("/v2/models/{model}/ready", tags=["open inference protocol"])
-@router.get("/v2/models/{model}/versions/{version}/ready", tags=["open inference protocol"])
-async def model_ready(model: str, request: Request, version: str = VERSION) -> Response:
+@router.get(
+    "/v2/models/{model}/ready",
+    tags=["open inference protocol"],
+    openapi_extra=operation(MODEL_READY, statuses=(200, 400)),
+)
+@router.get(
+    "/v2/models/{model}/versions/{version}/ready",
+    tags=["open inference protocol"],
+    openapi_extra=operation(MODEL_READY, statuses=(200, 400)),
+)
+async def model_ready(model: str, request: Request) -> Response:
     """200 if the model is loaded and has learned an example, 400 if it has not yet."""
-    ready = bool(_worker(request, model, version).published.labels)
+    ready = bool(_worker(request, model).published.labels)
     return JSON({"name": model, "ready": ready}, 200 if ready else 400)
 
 
@@ -123,8 +146,9 @@ def _inputs_of(published: Published, configuration: Configuration) -> list[dict[
     return found
 
 
-def _worker(request: Request, model: str, version: str) -> Worker:
+def _worker(request: Request, model: str) -> Worker:
     worker = registry_of(request).get(model)
+    version = request.path_params.get("version", VERSION)
     if version != VERSION:
         raise NotFound(f"model {model!r} has one version, {VERSION!r}, got {version[:80]!r}")
     return worker
@@ -133,13 +157,11 @@ def _worker(request: Request, model: str, version: str) -> Worker:
 # -- prediction -------------------------------------------------------------------------------------------------------
 
 
-@router.post("/v2/models/{model}/infer", tags=["open inference protocol"], openapi_extra=body_of(INFER))
-@router.post(
-    "/v2/models/{model}/versions/{version}/infer", tags=["open inference protocol"], openapi_extra=body_of(INFER)
-)
-async def infer(model: str, request: Request, version: str = VERSION) -> Response:
+@router.post("/v2/models/{model}/infer", tags=["open inference protocol"], openapi_extra=INFERENCE)
+@router.post("/v2/models/{model}/versions/{version}/infer", tags=["open inference protocol"], openapi_extra=INFERENCE)
+async def infer(model: str, request: Request) -> Response:
     """Predict the rows of tensors, from what was published last."""
-    worker = _worker(request, model, version)
+    worker = _worker(request, model)
     settings = registry_of(request).settings
     body, binary = await _read(request, settings.body_bytes_max)
     wanted = _wanted(body)

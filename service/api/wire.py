@@ -27,17 +27,6 @@ VALUE_WORK = 8
 NAMED_VALUES = 20  # numbers that a record is taken to hold
 
 
-def body_of(schema: Any) -> dict[str, Any]:
-    """What the OpenAPI document says of a route's body."""
-    adapter = schema if isinstance(schema, TypeAdapter) else TypeAdapter(schema)
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": adapter.json_schema()}},
-        }
-    }
-
-
 def registry_of(connection: HTTPConnection) -> Registry:
     """The server's models."""
     registry: Registry = connection.app.state.registry
