@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 from uvicorn.config import STARTUP_FAILURE
 
 from service.access import Access, authorise, refuse_open_door
-from service.api import bad_query, router, unknown_route
+from service.api import bad_query, methods_of, router, unknown_route
 from service.api.openapi import document, operation_id
 from service.configuration import default_configuration
 from service.edge import Edge, error_response
@@ -133,7 +133,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
             response = error_response(
                 MethodNotAllowed(f"{request.method} is not a method of this route"), request.url.path
             )
-            response.headers.update(error.headers or {})
+            response.headers["Allow"] = methods_of(request.url.path) or (error.headers or {}).get("Allow", "GET")
             return response
         case _:
             return error_response(BadRequest(str(error.detail)), request.url.path)

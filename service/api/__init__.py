@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
 from service.api import events, examples, inference, labels, models, stream
 from service.errors import Invalid, NotFound
@@ -19,6 +20,12 @@ for part in PARTS:
 def unknown_route(path: str) -> NotFound:
     """The error of a path that no route has."""
     return NotFound(f"there is no route {path[:100]!r}; /docs lists them all")
+
+
+def methods_of(path: str) -> str:
+    """The methods that a path has, as the header Allow lists them."""
+    routes = [route for part in PARTS for route in part.routes if isinstance(route, APIRoute)]
+    return ", ".join(sorted({m for route in routes if route.path_regex.match(path) for m in route.methods or ()}))
 
 
 def bad_query(problem: dict[str, Any]) -> Invalid:

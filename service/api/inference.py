@@ -29,7 +29,7 @@ from service.api.shapes import (
 )
 from service.api.wire import decided_soon, is_named, parsed, read_bytes, registry_of
 from service.edge import JSON
-from service.errors import Conflict, Invalid, NotFound, UnsupportedMediaType
+from service.errors import Invalid, NotFound, UnsupportedMediaType
 from service.examples import record_of, rows_of
 from service.inputs import Inputs, Records
 from service.labels import score_name
@@ -68,7 +68,7 @@ class InferBody(TypedDict):
 
 
 INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
-INFERENCE = operation(INFERRED, Conflict, takes=Shape(INFER, INFER_EXAMPLE))
+INFERENCE = operation(INFERRED, takes=Shape(INFER, INFER_EXAMPLE))
 
 
 # -- health and metadata ----------------------------------------------------------------------------------------------
@@ -80,13 +80,12 @@ async def server_live() -> Response:
     return JSON({"live": True})
 
 
-@router.get(
-    "/v2/health/ready", tags=["open inference protocol"], openapi_extra=operation(SERVER_READY, statuses=(200, 400))
-)
+@router.get("/v2/health/ready", tags=["open inference protocol"], openapi_extra=operation(SERVER_READY, Invalid))
 async def server_ready(request: Request) -> Response:
     """200 once models are loaded, 400 before, as the protocol wants it."""
-    ready = registry_of(request).ready
-    return JSON({"ready": ready}, 200 if ready else 400)
+    if not registry_of(request).ready:
+        raise Invalid("the server is starting: it compiles kernels and loads models")
+    return JSON({"ready": True})
 
 
 @router.get("/v2", tags=["open inference protocol"], openapi_extra=operation(SERVER_METADATA))
@@ -121,17 +120,18 @@ async def model_metadata(model: str, request: Request) -> Response:
 @router.get(
     "/v2/models/{model}/ready",
     tags=["open inference protocol"],
-    openapi_extra=operation(MODEL_READY, statuses=(200, 400)),
+    openapi_extra=operation(MODEL_READY),
 )
 @router.get(
     "/v2/models/{model}/versions/{version}/ready",
     tags=["open inference protocol"],
-    openapi_extra=operation(MODEL_READY, statuses=(200, 400)),
+    openapi_extra=operation(MODEL_READY),
 )
 async def model_ready(model: str, request: Request) -> Response:
     """200 if the model is loaded and has learned an example, 400 if it has not yet."""
-    ready = bool(_worker(request, model).published.labels)
-    return JSON({"name": model, "ready": ready}, 200 if ready else 400)
+    if not _worker(request, model).published.labels:
+        raise Invalid(f"model {model} has learned nothing yet")
+    return JSON({"name": model, "ready": True})
 
 
 def _inputs_of(published: Published, configuration: Configuration) -> list[dict[str, Any]]:
@@ -168,7 +168,7 @@ async def infer(model: str, request: Request) -> Response:
     inputs = _inputs(body["inputs"], binary, worker.model.configuration, settings.batch_examples_max)
     published = worker.published
     if not published.labels:
-        raise Conflict(f"model {model} has learned nothing yet")
+        raise Invalid(f"model {model} has learned nothing yet")
     decided = await decided_soon(published, inputs, published.decide)
     worker.predictions_served += len(inputs)
     numbers = decided.numbers.tolist()

@@ -407,9 +407,16 @@ SUSPECTS = Shape(
 
 # -- streams ----------------------------------------------------------------------------------------------------------
 
-EVENTS = Shape(
-    str, 'event: learned\ndata: {"position":3,"kind":"learned","at":"2026-05-01T12:00:00.000Z","examples":1}\nid: 3\n\n'
-)
+
+class StreamEvent(TypedDict):
+    """One server-sent event."""
+
+    event: str
+    data: str
+    id: NotRequired[str]
+
+
+EVENTS = Shape(StreamEvent, {"event": "finished", "data": '{"position":6,"kind":"finished","epochs":0}', "id": "6"})
 
 
 # -- the Open Inference Protocol --------------------------------------------------------------------------------------
