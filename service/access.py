@@ -35,6 +35,12 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "healthz": Rule(None),
     "readyz": Rule(None),
+    "server_live": Rule(None),
+    "server_ready": Rule(None),
+    "server_metadata": Rule(None),
+    "model_metadata": Rule("reader"),
+    "model_ready": Rule("reader"),
+    "infer": Rule("reader"),
     "create_ticket": Rule("reader"),
     "list_models": Rule("reader"),
     "describe_model": Rule("reader"),
@@ -60,6 +66,8 @@ RULES: Mapping[str, Rule] = {
     "leave_one_out": Rule("reader"),
     "list_shadows": Rule("reader"),
     "show_job": Rule("reader"),  # the job's model is checked where its name is known
+    "stream": Rule("reader"),  # each frame needs the role of the route that does the same
+    "follow": Rule("reader"),
     "metrics": Rule("reader", EVERY),
     "create_model": Rule("admin"),
     "delete_model": Rule("admin"),
@@ -107,12 +115,18 @@ class Access:
         ticket = self._tickets.issue(caller(connection))
         return {"ticket": ticket, "expires_at": expires_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
 
+    def knows(self, key: Key) -> bool:
+        """Whether a key that opened a stream is still good. Unavailable while the key file cannot be read."""
+        return key in self._known()
+
+    def _known(self) -> tuple[Key, ...]:
+        return (NOBODY_ASKED,) if self._keyring is None else self._keyring.keys()
+
     def _redeem(self, connection: HTTPConnection) -> Key:
         if connection.scope["type"] == "http" and connection.scope["method"] != "GET":
             raise Unauthenticated("a ticket opens a GET or a WebSocket; send a key as `Authorization: Bearer KEY`")
         key = self._tickets.redeem(connection.query_params["ticket"])
-        known = (NOBODY_ASKED,) if self._keyring is None else self._keyring.keys()
-        if key is None or key not in known:
+        if key is None or key not in self._known():
             raise Unauthenticated("this ticket is not known: it is good once, and for seconds")
         return key
 

@@ -5,30 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import uvicorn
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
+from uvicorn.config import STARTUP_FAILURE
 
 from service.access import Access, authorise, refuse_open_door
-from service.api import bad_query, router, unknown_route
+from service.api import bad_query, methods_of, router, unknown_route
+from service.api.openapi import document, operation_id
 from service.configuration import default_configuration
 from service.edge import Edge, error_response
 from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.exposition import Exposition
 from service.logs import begin_logging
 from service.registry import Registry
+from service.serving import make_server
 from service.settings import Settings
 from service.store.base import Store
 from service.store.choice import open_store as open_chosen_store
+from service.streams import Streams
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +59,18 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         await asyncio.gather(starting, return_exceptions=True)
         await registry.stop()
 
-    app = FastAPI(title="hinged", version=_version(), lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="hinged",
+        version=_version(),
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
+    described: dict[str, Any] = {}
+    app.openapi = lambda: described or described.update(document(app)) or described  # type: ignore[method-assign]
     exposition = app.state.exposition = Exposition()
     app.state.access = access
+    app.state.streams = Streams(chosen.streams_max)
     app.include_router(router, dependencies=[Depends(authorise)])
     app.add_middleware(Edge, settings=chosen, count=exposition.count)
     app.add_exception_handler(ServiceError, _service_error)
@@ -76,14 +89,12 @@ def serve(settings: Settings | None = None) -> None:
     refuse_open_door(chosen)
     begin_logging(chosen)
     store = open_chosen_store(chosen, _stop_fenced)
-    uvicorn.run(
-        create_app(chosen, lambda: store),
-        host=chosen.host,
-        port=chosen.port,
-        access_log=False,  # query strings may hold examples; service/logs.py has requests without them
-        log_config=None,
-        timeout_graceful_shutdown=max(1, round(chosen.shutdown_s)),
-    )
+    app = create_app(chosen, lambda: store)
+    server = make_server(app, app.state.streams, chosen)
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
+        server.run()
+    if not server.started:
+        sys.exit(STARTUP_FAILURE)
 
 
 def _version() -> str:
@@ -109,7 +120,7 @@ async def _service_error(connection: Any, error: Exception) -> Any:
     if isinstance(connection, WebSocket):  # refused before it was accepted: the handshake gets the one shape too
         await connection.send_denial_response(error_response(error))
         return None
-    return error_response(error)
+    return error_response(error, connection.url.path)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -117,20 +128,22 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     match error.status_code:
         case 404:
-            return error_response(unknown_route(request.url.path))
+            return error_response(unknown_route(request.url.path), request.url.path)
         case 405:
-            response = error_response(MethodNotAllowed(f"{request.method} is not a method of this route"))
-            response.headers.update(error.headers or {})
+            response = error_response(
+                MethodNotAllowed(f"{request.method} is not a method of this route"), request.url.path
+            )
+            response.headers["Allow"] = methods_of(request.url.path) or (error.headers or {}).get("Allow", "GET")
             return response
         case _:
-            return error_response(BadRequest(str(error.detail)))
+            return error_response(BadRequest(str(error.detail)), request.url.path)
 
 
-async def _query_error(_: Request, error: Exception) -> Response:
+async def _query_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    return error_response(bad_query(error.errors()[0]))
+    return error_response(bad_query(error.errors()[0]), request.url.path)
 
 
-async def _unforeseen(_: Request, error: Exception) -> Response:
+async def _unforeseen(request: Request, error: Exception) -> Response:
     log.error("unforeseen", exc_info=error)
-    return error_response(InternalError(UNFORESEEN))
+    return error_response(InternalError(UNFORESEEN), request.url.path)

@@ -36,8 +36,10 @@ class JSON(Response):
         return to_json(content, inf_nan_mode="constants")
 
 
-def error_response(error: ServiceError) -> Response:
-    """The one shape of an error over HTTP."""
+def error_response(error: ServiceError, path: str = "") -> Response:
+    """The one shape of an error over HTTP; the Open Inference Protocol has its own."""
+    if path == "/v2" or path.startswith("/v2/"):
+        return JSON({"error": error.message}, 400 if error.status == 422 else error.status, dict(error.headers))
     return JSON(error.body(), error.status, dict(error.headers))
 
 
@@ -88,7 +90,7 @@ class Edge:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008, "reason": error.message})
             else:
-                await error_response(error)(scope, receive, send)
+                await error_response(error, scope["path"])(scope, receive, send)
             return
         await self.app(scope, receive, send)
 

@@ -114,6 +114,13 @@ class QueueFull(ServiceError):
         self.headers = {"Retry-After": str(retry_after_s)}
 
 
+class FellBehind(ServiceError):
+    """Who follows a model reads more slowly than it changes; `details.position` is where to go on."""
+
+    code = "fell_behind"
+    status = 429
+
+
 class Unavailable(ServiceError):
     """The server is starting, stopping, or may not yet answer."""
 

@@ -21,6 +21,7 @@ from pydantic import (
     ValidationError,
     with_config,
 )
+from pydantic_core import PydanticCustomError
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12; type variables have defaults from 3.13 on
 from typing_extensions import TypedDict, TypeVar
@@ -29,7 +30,7 @@ from service.errors import Invalid
 from service.inputs import Inputs, Records, content_of, x_digests
 from service.labels import Label
 from service.parts import Configuration, place, shown
-from service.records import RecordX
+from service.records import Record, RecordX, canonical
 from solvers.rows import BadRow, Rows, rows_from_csr, rows_from_dense
 
 SERVER_ID = "@"
@@ -142,7 +143,11 @@ _X: dict[bool, TypeAdapter[Any]] = {
 }
 
 
-def parse_learn(body: bytes, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
+Body = bytes | dict[str, Any]
+"""A body as it came, or what it says: of a frame the parts besides op and ref."""
+
+
+def parse_learn(body: Body, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
     """The labelled examples of a body; named: x is a record. Invalid says which one is wrong and why."""
     parsed = _parsed(_LEARN[named], body)
     if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
@@ -150,14 +155,14 @@ def parse_learn(body: bytes, examples_max: int, *, named: bool = False) -> list[
     return _examples(parsed, ("y",), examples_max)
 
 
-def parse_predict(body: bytes, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], int]:
+def parse_predict(body: Body, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], int]:
     """The examples of a body and how many support vectors are to explain each; named: x is a record."""
     parsed = _parsed(_PREDICT[named], body)
     explain = parsed.pop("explain", None) or 0
     return _examples(parsed, ("x",), examples_max), explain
 
 
-def parse_pool(body: bytes, examples_max: int, *, named: bool = False) -> list[CandidateExample]:
+def parse_pool(body: Body, examples_max: int, *, named: bool = False) -> list[CandidateExample]:
     """The candidates of a body."""
     return _examples(_parsed(_POOL[named], body), ("x",), examples_max)
 
@@ -177,9 +182,14 @@ def parse_x(text: str, *, named: bool = False) -> Any:
         raise Invalid(f"x: {_problem(error)}") from None
 
 
-def _parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
+def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
+    """What a body says. ValidationError."""
+    return adapter.validate_json(body) if isinstance(body, bytes) else adapter.validate_python(body)
+
+
+def _parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
     try:
-        return adapter.validate_json(body)
+        return validated(adapter, body)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = problem["loc"]
@@ -259,6 +269,22 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
     except BadRow as error:
         index = places[error.row] if places else error.row
         raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
+
+
+def rows_of(X: np.ndarray[Any, Any], configuration: Configuration) -> Rows:
+    """The canonical rows of a matrix (m, dim). Invalid says which row is wrong and why."""
+    try:
+        return rows_from_dense(X, configuration.kernel.build(), configuration.features.dim, configuration.dtype)
+    except BadRow as error:
+        raise Invalid(f"x[{error.row}]: {error.reason}", index=error.row) from None
+
+
+def record_of(x: dict[str, Any], index: int) -> Record:
+    """The canonical form of a record. Invalid says what is wrong with it."""
+    try:
+        return canonical(x)
+    except PydanticCustomError as error:
+        raise Invalid(f"x[{index}]: {error.message()}", index=index) from None
 
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:

@@ -69,6 +69,12 @@ class Settings(BaseSettings):
         1.0, gt=0, description="interval at which predictions that wait for labels are written, seconds"
     )
     queries_max: int = Field(1_000, gt=0, description="questions in one request for labels")
+    streams_max: int = Field(1_000, gt=0, description="WebSockets and event streams open at a time")
+    frame_bytes_max: int = Field(2**20, gt=0, description="longest frame of a WebSocket, bytes")
+    frames_in_flight_max: int = Field(256, gt=0, description="frames of one WebSocket that are not yet answered")
+    stream_idle_s: float = Field(300.0, gt=0, description="time without a frame that a WebSocket may have, seconds")
+    heartbeat_s: float = Field(15.0, gt=0, description="interval of pings and heartbeats on streams, seconds")
+    events_kept: int = Field(1_000, gt=0, description="newest events of a followed model that are kept in memory")
     cache_mb: int = Field(256, gt=0, description="kernel-row cache of one model, MiB")
     snapshot_examples: int = Field(50_000, gt=0, description="examples or events between two snapshots")
     snapshot_s: float = Field(3600.0, gt=0, description="time until a change is in a snapshot, seconds")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,6 +47,7 @@ from service.events import (
 )
 from service.examples import SERVER_ID
 from service.folding import Fold
+from service.follow import Feed, Follower
 from service.frames import BadFrame, decode
 from service.inputs import Inputs, x_digests
 from service.labels import Label
@@ -157,6 +159,8 @@ class Worker:
     ) -> None:
         self.model = model
         self.published: Published = model.published()
+        self.feed = Feed(model.position, settings.events_kept)
+        self._loop = asyncio.get_running_loop()
         self._store = store
         self._settings = settings
         self._executor = executor
@@ -292,6 +296,15 @@ class Worker:
         self._wake.set()
         return await future
 
+    def follow(self, after: int | None = None) -> Follower:
+        """One who is told of the model's events behind a position, or from now on. Invalid if it is not there yet."""
+        self._check_running()
+        newest = self.published.position
+        if after is not None and not 0 <= after <= newest:
+            raise Invalid(f"the log of model {self.model.name} ends at position {newest}, got {after}")
+        read = partial(self._store.read, self.model.name)
+        return Follower(self.feed, read, lambda: self.published.position, newest if after is None else after)
+
     async def stop(self, *, keep_snapshot: bool = True) -> None:
         """Refuse new work, do what has queued up, keep a snapshot."""
         await self._mender.stop()
@@ -299,6 +312,7 @@ class Worker:
         self._keep_snapshot = keep_snapshot
         self._wake.set()
         await self._task
+        self.feed.end("the server stops" if keep_snapshot else f"model {self.model.name} was deleted")
 
     def _check_running(self) -> None:
         if self._failed:
@@ -362,6 +376,8 @@ class Worker:
             except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
                 self._fail([*(future for _, future in questions), *(job.future for job in jobs)], error)
                 continue
+            finally:
+                self.feed.publish()
             if self._predicted:
                 self._write_at = loop.time() + self._settings.pending_flush_s
             _settle_all([future for _, future in questions], answers)
@@ -631,10 +647,13 @@ class Worker:
         return outcomes
 
     def _apply(self, position: int, event: ModelEvent, former: Model | None = None) -> Outcome:
+        drifts = self.model.metrics.drift.count
         try:
-            return self._history.apply(self.model, position, event, former)
+            outcome = self._history.apply(self.model, position, event, former)
         except (ServiceError, Damaged) as error:  # no refusal: what is in the log is half applied
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
+        self.feed.note(position, event, drifted=self.model.metrics.drift.count > drifts)
+        return outcome
 
     def _now_ms(self) -> int:
         """The time, milliseconds since 1970; in a log it never falls, whatever the clock does."""
@@ -757,6 +776,7 @@ class Worker:
         """Keep a snapshot, then trim the log behind it; why it was not kept, if so."""
         try:
             self._store.put_snapshot(self.model.name, position, state)
+            self._loop.call_soon_threadsafe(self.feed.tell, position, "snapshot")
         except NOT_KEPT as error:  # the log still has everything
             self.snapshots_failed += 1
             log.warning("snapshot of model %s at %d was not kept", self.model.name, position, exc_info=True)

@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
-from service.api import changes, examples, labels, models, snapshots
+from service.api import changes, events, examples, inference, labels, models, snapshots, stream
 from service.errors import Invalid, NotFound
 
-PARTS = (models.router, examples.router, labels.router, snapshots.router, changes.router)
+PARTS = (
+    models.router,
+    examples.router,
+    labels.router,
+    snapshots.router,
+    changes.router,
+    stream.router,
+    events.router,
+    inference.router,
+)
 
 router = APIRouter()
 for part in PARTS:
@@ -19,6 +29,12 @@ for part in PARTS:
 def unknown_route(path: str) -> NotFound:
     """The error of a path that no route has."""
     return NotFound(f"there is no route {path[:100]!r}; /docs lists them all")
+
+
+def methods_of(path: str) -> str:
+    """The methods that a path has, as the header Allow lists them."""
+    routes = [route for part in PARTS for route in part.routes if isinstance(route, APIRoute)]
+    return ", ".join(sorted({m for route in routes if route.path_regex.match(path) for m in route.methods or ()}))
 
 
 def bad_query(problem: dict[str, Any]) -> Invalid:

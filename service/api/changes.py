@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,10 +12,13 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from service.access import require
-from service.api.wire import body_of, read_body, read_json, registry_of
+from service.api import shapes
+from service.api.openapi import operation
+from service.api.shapes import CERTIFICATE, CHALLENGERS, CHANGED, CHANGES, JOB, LEFT_OUT, RETIRED
+from service.api.wire import parsed, read_json, registry_of
 from service.changes import Challenge, Configure, Correct, Forget, Promote, Retire
 from service.edge import JSON
-from service.errors import Conflict, Invalid, NotFound
+from service.errors import Conflict, Gone, NotFound, QueueFull, StoreUnavailable
 from service.examples import STRICT, Y
 from service.learner import Learner
 from service.model import Model
@@ -32,30 +34,42 @@ class CorrectionBody(TypedDict):
 
 
 CORRECTION: TypeAdapter[CorrectionBody] = TypeAdapter(CorrectionBody)
-CHANGES: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+ANYTHING: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 router = APIRouter(default_response_class=JSON)
 
 
-@router.delete("/models/{model}/examples/{given:path}", tags=["changes"])
-async def forget(model: str, given: str, request: Request) -> Response:
+@router.delete(
+    "/models/{model}/examples/{example:path}",
+    tags=["changes"],
+    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, statuses=(200, 202)),
+)
+async def forget(model: str, example: str, request: Request) -> Response:
     """Forget an example: 200 when it is gone, 202 with a job where the model is taught anew without it."""
     worker = registry_of(request).get(model)
-    return await _changed(model, worker, await worker.command(Forget(given)))
+    return await _changed(model, worker, await worker.command(Forget(example)))
 
 
-@router.put("/models/{model}/examples/{given:path}", tags=["changes"], openapi_extra=body_of(CORRECTION))
-async def correct(model: str, given: str, request: Request) -> Response:
+@router.put(
+    "/models/{model}/examples/{example:path}",
+    tags=["changes"],
+    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=shapes.CORRECTION, statuses=(200, 202)),
+)
+async def correct(model: str, example: str, request: Request) -> Response:
     """Give a learned example another label: 200, or 202 with a job where the model is taught anew with it."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_body(request, CORRECTION, registry.settings.body_bytes_max)
+    body = parsed(CORRECTION, await read_json(request, registry.settings.body_bytes_max))
     settings = registry.settings
-    command = Correct(given, body["y"], settings.classes_max, settings.label_chars_max)
+    command = Correct(example, body["y"], settings.classes_max, settings.label_chars_max)
     return await _changed(model, worker, await worker.command(command))
 
 
-@router.patch("/models/{model}", tags=["changes"], openapi_extra=body_of(CHANGES))
+@router.patch(
+    "/models/{model}",
+    tags=["changes"],
+    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, takes=CHANGES, statuses=(200, 202)),
+)
 async def change_model(model: str, request: Request) -> Response:
     """Change parts of a model's configuration: 200, or 202 with a job where it is taught anew; the old one serves."""
     registry = registry_of(request)
@@ -77,16 +91,11 @@ async def _changed(model: str, worker: Worker, answer: dict[str, Any]) -> Respon
 
 async def _read_changes(request: Request) -> dict[str, Any]:
     body = await read_json(request, registry_of(request).settings.body_bytes_max)
-    try:
-        changes = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"body: not JSON: {error}") from None
-    if not isinstance(changes, dict):
-        raise Invalid("body: Input should be an object")
+    changes: dict[str, Any] = parsed(ANYTHING, body)
     return changes
 
 
-@router.get("/jobs/{job}", tags=["changes"])
+@router.get("/jobs/{job}", tags=["changes"], openapi_extra=operation(JOB, NotFound))
 async def show_job(job: str, request: Request) -> Response:
     """What became of a change that takes its time."""
     model, _, at = job.rpartition(".")
@@ -96,7 +105,7 @@ async def show_job(job: str, request: Request) -> Response:
     return JSON({"job": f"/jobs/{job}", "model": model, **registry_of(request).get(model).job(int(at))})
 
 
-@router.get("/models/{model}/certificate", tags=["changes"])
+@router.get("/models/{model}/certificate", tags=["changes"], openapi_extra=operation(CERTIFICATE))
 async def certificate(model: str, request: Request) -> Response:
     """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
     position, found = await registry_of(request).get(model).read(_certificate)
@@ -107,7 +116,7 @@ def _certificate(model: Model) -> tuple[int, dict[str, Any]]:
     return model.position, model.solver.certificate()
 
 
-@router.get("/models/{model}/loo", tags=["changes"])
+@router.get("/models/{model}/loo", tags=["changes"], openapi_extra=operation(LEFT_OUT, Conflict))
 async def leave_one_out(model: str, request: Request) -> Response:
     """The exact solver's leave-one-out error: each example predicted by the machine without it."""
     registry = registry_of(request)
@@ -137,7 +146,7 @@ def _left_out(learner: Learner) -> tuple[int, int]:
 # -- challengers ------------------------------------------------------------------------------------------------------
 
 
-@router.get("/models/{model}/shadows", tags=["challengers"])
+@router.get("/models/{model}/shadows", tags=["challengers"], openapi_extra=operation(CHALLENGERS))
 async def list_shadows(model: str, request: Request) -> Response:
     """The model and its challengers, each with the metrics of its own predictions."""
     return JSON(await registry_of(request).get(model).read(_shadows))
@@ -160,7 +169,11 @@ def _shadows(model: Model) -> dict[str, Any]:
     }
 
 
-@router.put("/models/{model}/shadows/{shadow}", tags=["challengers"], openapi_extra=body_of(CHANGES))
+@router.put(
+    "/models/{model}/shadows/{shadow}",
+    tags=["challengers"],
+    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, takes=CHANGES, statuses=(200, 202)),
+)
 async def challenge(model: str, shadow: str, request: Request) -> Response:
     """A challenger: the model's configuration with these changes. 202 with a job, after which it learns along."""
     registry = registry_of(request)
@@ -169,13 +182,21 @@ async def challenge(model: str, shadow: str, request: Request) -> Response:
     return await _changed(model, worker, await worker.command(command))
 
 
-@router.delete("/models/{model}/shadows/{shadow}", tags=["challengers"])
+@router.delete(
+    "/models/{model}/shadows/{shadow}",
+    tags=["challengers"],
+    openapi_extra=operation(RETIRED, QueueFull, StoreUnavailable),
+)
 async def retire(model: str, shadow: str, request: Request) -> Response:
     """Give a challenger up."""
     return JSON(await registry_of(request).get(model).command(Retire(shadow)))
 
 
-@router.post("/models/{model}/shadows/{shadow}/promote", tags=["challengers"])
+@router.post(
+    "/models/{model}/shadows/{shadow}/promote",
+    tags=["challengers"],
+    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable),
+)
 async def promote(model: str, shadow: str, request: Request) -> Response:
     """Let a challenger take the model's place."""
     worker = registry_of(request).get(model)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NotRequired
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, TypeAdapter, with_config
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
@@ -19,16 +20,17 @@ from typing_extensions import TypedDict
 
 from service import reasons
 from service.access import DEFAULT, check_examples, require
-from service.api.wire import body_of, decided_soon, is_named, read_json, read_optional, registry_of
+from service.api.openapi import Shape, operation
+from service.api.shapes import FINISHED, LEARN, LEARNED, PREDICT, PREDICTED
+from service.api.wire import decided_soon, is_named, read_json, read_optional, registry_of
 from service.asking import Wish
 from service.configuration import default_configuration
 from service.edge import JSON
-from service.errors import Conflict, Invalid, NotFound
+from service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, QueueFull, StoreUnavailable
 from service.examples import (
     STRICT,
+    Body,
     LabelledExample,
-    LearnBody,
-    PredictBody,
     UnlabelledExample,
     check_ids,
     digests,
@@ -62,6 +64,8 @@ class FinishBody(TypedDict):
 
 
 FINISH: TypeAdapter[FinishBody] = TypeAdapter(FinishBody)
+FINISH_BODY = Shape(FINISH, {"epochs": 1})
+LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
 
 router = APIRouter(default_response_class=JSON)
 
@@ -69,18 +73,24 @@ router = APIRouter(default_response_class=JSON)
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/learn", tags=["examples"], openapi_extra=body_of(LearnBody))
+@router.post("/models/{model}/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN))
 async def learn(model: str, request: Request) -> Response:
     """Predict, then learn, each example in order. Answered when all are durable and learned."""
     registry = registry_of(request)
     worker = registry.get(model)
     body = await read_json(request, registry.settings.body_bytes_max)
-    examples = parse_learn(body, registry.settings.batch_examples_max, named=is_named(worker.model.configuration))
-    check_examples(request, examples)
-    return await _learn(worker, examples, registry.settings)
+    return JSON(await learn_from(request, worker, body))
 
 
-@router.post("/learn", tags=["examples"], openapi_extra=body_of(LearnBody))
+async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Learn the examples of a body."""
+    settings = registry_of(connection).settings
+    examples = parse_learn(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
+    check_examples(connection, examples)
+    return await _learn(worker, examples, settings)
+
+
+@router.post("/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN))
 async def learn_default(request: Request) -> Response:
     """The same on the model "default", which the first call creates."""
     registry = registry_of(request)
@@ -100,7 +110,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     check_examples(request, examples)
     require(request, "admin")
     worker = await _create_default(registry, examples, named=is_named(template))
-    return await _learn(worker, examples, settings)
+    return JSON(await _learn(worker, examples, settings))
 
 
 async def _create_default(registry: Registry, examples: list[LabelledExample], *, named: bool) -> Worker:
@@ -141,7 +151,7 @@ def _learn_request(examples: list[LabelledExample], configuration: Configuration
     return LearnRequest(ids, labels, inputs, contents, leases)
 
 
-async def _learn(worker: Worker, examples: list[LabelledExample], settings: Settings) -> Response:
+async def _learn(worker: Worker, examples: list[LabelledExample], settings: Settings) -> dict[str, Any]:
     answer = await worker.learn(_learn_request(examples, worker.model.configuration, settings))
     results = []
     for r in answer.results:
@@ -156,10 +166,14 @@ async def _learn(worker: Worker, examples: list[LabelledExample], settings: Sett
             if r.votes.tally:
                 result["votes"] = [{"label": label, "count": count} for label, count in r.votes.tally]
         results.append(result)
-    return JSON({"model": worker.model.name, "position": answer.position, "results": results})
+    return {"model": worker.model.name, "position": answer.position, "results": results}
 
 
-@router.post("/models/{model}/finish", tags=["examples"], openapi_extra=body_of(FinishBody))
+@router.post(
+    "/models/{model}/finish",
+    tags=["examples"],
+    openapi_extra=operation(FINISHED, Conflict, QueueFull, StoreUnavailable, takes=FINISH_BODY, optional=True),
+)
 async def finish(model: str, request: Request) -> Response:
     """Optimise over the points held until no pair violates by more than tol; before that, learn the log again."""
     registry = registry_of(request)
@@ -171,39 +185,46 @@ async def finish(model: str, request: Request) -> Response:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/predict", tags=["examples"], openapi_extra=body_of(PredictBody))
+@router.post("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT))
 async def predict(model: str, request: Request) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_json(request, registry.settings.body_bytes_max)
+    return JSON(await predict_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+
+
+async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Predict the examples of a body."""
+    settings = registry_of(connection).settings
     named = is_named(worker.model.configuration)
-    examples, explain = parse_predict(body, registry.settings.batch_examples_max, named=named)
-    return await _predict(worker, examples, explain, registry.settings)
+    examples, explain = parse_predict(body, settings.batch_examples_max, named=named)
+    return await _predict(worker, examples, explain, settings)
 
 
-@router.get("/models/{model}/predict", tags=["examples"])
+@router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
 async def predict_one(model: str, request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
     """The same for one example."""
     registry = registry_of(request)
     worker = registry.get(model)
     example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.model.configuration))}
-    return await _predict(worker, [example], 0, registry.settings)
+    return JSON(await _predict(worker, [example], 0, registry.settings))
 
 
-@router.post("/predict", tags=["examples"], openapi_extra=body_of(PredictBody))
+@router.post("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT))
 async def predict_default(request: Request) -> Response:
     """The same on the model "default"."""
     return await predict(DEFAULT, request)
 
 
-@router.get("/predict", tags=["examples"])
+@router.get("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound))
 async def predict_one_default(request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
     """The same for one example on the model "default"."""
     return await predict_one(DEFAULT, request, x)
 
 
-async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: int, settings: Settings) -> Response:
+async def _predict(
+    worker: Worker, examples: list[UnlabelledExample], explain: int, settings: Settings
+) -> dict[str, Any]:
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
@@ -230,7 +251,7 @@ async def _predict(worker: Worker, examples: list[UnlabelledExample], explain: i
         if because is not None:
             result["support_vectors"] = because[r]
         results.append(result)
-    return JSON({"model": worker.model.name, "position": published.position, "results": results})
+    return {"model": worker.model.name, "position": published.position, "results": results}
 
 
 async def _keep(worker: Worker, inputs: Inputs, ids: list[str | None], decided: Decided, wishes: list[Wish]) -> None:

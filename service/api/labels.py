@@ -8,21 +8,35 @@ from typing import Annotated, Any, Literal, NotRequired
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, StringConstraints, TypeAdapter, with_config
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
 from service import reasons
-from service.api.wire import body_of, decided_soon, is_named, read_body, read_json, read_optional, registry_of
+from service.api.openapi import Shape, operation
+from service.api.shapes import (
+    ASK_EXAMPLE,
+    OFFERED,
+    PEEKED,
+    POOL,
+    QUERIES,
+    RANK,
+    RANKED,
+    RELEASED,
+    RENEWED,
+    SKIPPED,
+    SUSPECTS,
+)
+from service.api.wire import decided_soon, is_named, parsed, read_json, read_optional, registry_of
 from service.asking import Ask, Offer, Peek, Release, Renew, Skip, rank
 from service.edge import JSON
-from service.errors import Invalid
+from service.errors import Conflict, Gone, Invalid, QueueFull, StoreUnavailable
 from service.examples import (
     SERVER_ID,
     STRICT,
-    PoolBody,
-    RankBody,
+    Body,
     Strategy,
     check_ids,
     parse_pool,
@@ -32,6 +46,7 @@ from service.examples import (
 from service.inputs import x_digests
 from service.labels import Label, check_label, label_key
 from service.published import Published
+from service.worker import Worker
 from solvers.selection import ACTIVE, GRADIENT
 
 LEASE_S = 600.0
@@ -69,6 +84,9 @@ with_config(STRICT)(SkipBody)
 ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
 HEARTBEAT: TypeAdapter[HeartbeatBody] = TypeAdapter(HeartbeatBody)
 SKIP: TypeAdapter[Any] = TypeAdapter(SkipBody)
+ASK_BODY = Shape(ASK, ASK_EXAMPLE)
+HEARTBEAT_BODY = Shape(HEARTBEAT, {"lease_s": 600.0})
+SKIP_BODY = Shape(SKIP, {"for": "me"})
 
 router = APIRouter(default_response_class=JSON)
 
@@ -76,12 +94,21 @@ router = APIRouter(default_response_class=JSON)
 # -- asking for labels ------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/pool", tags=["labels"], openapi_extra=body_of(PoolBody))
+@router.post(
+    "/models/{model}/pool",
+    tags=["labels"],
+    openapi_extra=operation(OFFERED, Conflict, Gone, QueueFull, StoreUnavailable, takes=POOL),
+)
 async def offer(model: str, request: Request) -> Response:
     """Offer candidates for a label. What is in the pool or learned already is not added again."""
     registry = registry_of(request)
-    worker, settings = registry.get(model), registry.settings
-    body = await read_json(request, settings.body_bytes_max)
+    worker = registry.get(model)
+    return JSON(await offer_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+
+
+async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Offer the candidates of a body."""
+    settings = registry_of(connection).settings
     examples = parse_pool(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
     ids = [example["id"] for example in examples]
     check_ids(ids, settings.id_chars_max)
@@ -93,42 +120,55 @@ async def offer(model: str, request: Request) -> Response:
         if label is not None:
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
     inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
-    return JSON(await worker.command(Offer(ids, inputs, x_digests(inputs), labels)))
+    return await worker.command(Offer(ids, inputs, x_digests(inputs), labels))
 
 
-@router.post("/models/{model}/queries", tags=["labels"], openapi_extra=body_of(AskBody))
+@router.post(
+    "/models/{model}/queries",
+    tags=["labels"],
+    openapi_extra=operation(QUERIES, Conflict, QueueFull, StoreUnavailable, takes=ASK_BODY),
+)
 async def ask(model: str, request: Request) -> Response:
     """Lease the candidates whose labels are worth most; an annotator's open leases come first."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_body(request, ASK, registry.settings.body_bytes_max)
-    most = registry.settings.queries_max
-    n = body.get("n", 1)
+    return JSON(await ask_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+
+
+async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+    """Lease candidates as a body asks."""
+    asked: AskBody = parsed(ASK, body)
+    most = registry_of(connection).settings.queries_max
+    n = asked.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
     command = Ask(
         n=n,
-        annotator=body["annotator"],
-        strategy=body.get("strategy", ACTIVE),
-        lease_ms=round(1000 * body.get("lease_s", LEASE_S)),
-        request_id=body.get("request_id"),
-        search=body.get("search", SEARCHED),
+        annotator=asked["annotator"],
+        strategy=asked.get("strategy", ACTIVE),
+        lease_ms=round(1000 * asked.get("lease_s", LEASE_S)),
+        request_id=asked.get("request_id"),
+        search=asked.get("search", SEARCHED),
     )
-    return JSON(await worker.command(command))
+    return await worker.command(command)
 
 
-@router.get("/models/{model}/queries", tags=["labels"])
+@router.get("/models/{model}/queries", tags=["labels"], openapi_extra=operation(PEEKED, QueueFull))
 async def peek(
     model: str,
     request: Request,
-    n: Annotated[int, Query(ge=1, le=1000)] = 1,
-    strategy: Annotated[Strategy, Query()] = "active",
+    n: Annotated[int, Query(ge=1, le=1000, description="questions")] = 1,
+    strategy: Annotated[Strategy, Query(description="how they are chosen")] = "active",
 ) -> Response:
     """What would be asked next, and what is leased. Changes nothing."""
     return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
 
 
-@router.post("/models/{model}/queries/{lease}/heartbeat", tags=["labels"], openapi_extra=body_of(HeartbeatBody))
+@router.post(
+    "/models/{model}/queries/{lease}/heartbeat",
+    tags=["labels"],
+    openapi_extra=operation(RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True),
+)
 async def heartbeat(model: str, lease: str, request: Request) -> Response:
     """Let a lease last `lease_s` from now."""
     registry = registry_of(request)
@@ -138,13 +178,21 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
 
 
-@router.post("/models/{model}/queries/{lease}/release", tags=["labels"])
+@router.post(
+    "/models/{model}/queries/{lease}/release",
+    tags=["labels"],
+    openapi_extra=operation(RELEASED, QueueFull, StoreUnavailable),
+)
 async def release(model: str, lease: str, request: Request) -> Response:
     """Give a lease back."""
     return JSON(await registry_of(request).get(model).command(Release(lease)))
 
 
-@router.post("/models/{model}/queries/{lease}/skip", tags=["labels"], openapi_extra=body_of(SkipBody))
+@router.post(
+    "/models/{model}/queries/{lease}/skip",
+    tags=["labels"],
+    openapi_extra=operation(SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True),
+)
 async def skip(model: str, lease: str, request: Request) -> Response:
     """Give a lease back, for good: not to me again, or to nobody."""
     registry = registry_of(request)
@@ -153,7 +201,7 @@ async def skip(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
 
 
-@router.post("/models/{model}/rank", tags=["labels"], openapi_extra=body_of(RankBody))
+@router.post("/models/{model}/rank", tags=["labels"], openapi_extra=operation(RANKED, takes=RANK))
 async def rank_examples(model: str, request: Request) -> Response:
     """The examples of the body in the order in which their labels are wanted. Changes nothing."""
     registry = registry_of(request)
@@ -179,8 +227,10 @@ def _classes_of(published: Published, labels: list[Label | None]) -> np.ndarray[
     return None if None in found else np.array(found, np.int64)
 
 
-@router.get("/models/{model}/suspects", tags=["labels"])
-async def suspects(model: str, request: Request, n: Annotated[int, Query(ge=1, le=10_000)] = 10) -> Response:
+@router.get("/models/{model}/suspects", tags=["labels"], openapi_extra=operation(SUSPECTS))
+async def suspects(
+    model: str, request: Request, n: Annotated[int, Query(ge=1, le=10_000, description="examples, at most")] = 10
+) -> Response:
     """The stored examples that contradict their label most, or that the ramp set aside."""
     worker = registry_of(request).get(model)
     found = await worker.read(partial(reasons.suspects, most=n))

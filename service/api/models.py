@@ -7,11 +7,13 @@ import asyncio
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
 from service.access import visible
-from service.api.wire import body_of, read_json, registry_of
-from service.configuration import CONFIGURATIONS, parse_configuration
+from service.api.openapi import operation
+from service.api.shapes import ALIVE, CREATED, DELETED, DESCRIBED, METRICS, MODEL, MODELS, READINESS, TICKET
+from service.api.wire import read_json, registry_of
+from service.configuration import parse_configuration
 from service.edge import JSON
+from service.errors import Conflict, QueueFull, StoreUnavailable
 from service.exposition import Exposition
 
 router = APIRouter(default_response_class=JSON)
@@ -20,20 +22,25 @@ router = APIRouter(default_response_class=JSON)
 # -- health -----------------------------------------------------------------------------------------------------------
 
 
-@router.get("/healthz", tags=["health"])
+@router.get("/healthz", tags=["health"], openapi_extra=operation(ALIVE))
 async def healthz() -> Response:
     """The process runs."""
     return JSON({"status": "ok"})
 
 
-@router.get("/readyz", tags=["health"])
+@router.get("/readyz", tags=["health"], openapi_extra=operation(READINESS, statuses=(200, 503)))
 async def readyz(request: Request) -> Response:
     """200 once kernels are compiled and models loaded, 503 before."""
     ready = registry_of(request).ready
     return JSON({"status": "ready" if ready else "starting"}, 200 if ready else 503)
 
 
-@router.get("/metrics", tags=["health"], response_class=PlainTextResponse)
+@router.get(
+    "/metrics",
+    tags=["health"],
+    response_class=PlainTextResponse,
+    openapi_extra=operation(METRICS, media_type="text/plain"),
+)
 async def metrics(request: Request) -> Response:
     """Models and requests in the text format of Prometheus."""
     exposition: Exposition = request.app.state.exposition
@@ -44,7 +51,7 @@ async def metrics(request: Request) -> Response:
 # -- access -----------------------------------------------------------------------------------------------------------
 
 
-@router.post("/tickets", tags=["access"])
+@router.post("/tickets", tags=["access"], openapi_extra=operation(TICKET, QueueFull))
 async def create_ticket(request: Request) -> Response:
     """A ticket for one event stream or one WebSocket in a browser, with the rights of the key that asks."""
     return JSON(request.app.state.access.issue_ticket(request))
@@ -53,13 +60,17 @@ async def create_ticket(request: Request) -> Response:
 # -- models -----------------------------------------------------------------------------------------------------------
 
 
-@router.get("/models", tags=["models"])
+@router.get("/models", tags=["models"], openapi_extra=operation(MODELS))
 async def list_models(request: Request) -> Response:
     """All models in short: configuration, position in the log, examples, classes."""
     return JSON({"models": visible(request, registry_of(request).summaries())})
 
 
-@router.put("/models/{model}", tags=["models"], openapi_extra=body_of(CONFIGURATIONS))
+@router.put(
+    "/models/{model}",
+    tags=["models"],
+    openapi_extra=operation(CREATED, Conflict, StoreUnavailable, takes=MODEL, statuses=(200, 201)),
+)
 async def create_model(model: str, request: Request) -> Response:
     """Create a model. 201; 200 if it is there with this configuration; 409 if with another."""
     registry = registry_of(request)
@@ -69,13 +80,13 @@ async def create_model(model: str, request: Request) -> Response:
     return JSON({"model": model, "configuration": configuration}, 201 if new else 200)
 
 
-@router.get("/models/{model}", tags=["models"])
+@router.get("/models/{model}", tags=["models"], openapi_extra=operation(DESCRIBED))
 async def describe_model(model: str, request: Request) -> Response:
     """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
     return JSON(await registry_of(request).get(model).describe())
 
 
-@router.delete("/models/{model}", tags=["models"])
+@router.delete("/models/{model}", tags=["models"], openapi_extra=operation(DELETED, StoreUnavailable))
 async def delete_model(model: str, request: Request) -> Response:
     """Remove a model with its log and its snapshots."""
     await registry_of(request).delete(model)

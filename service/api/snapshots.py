@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, TypeAdapter, with_config
@@ -11,8 +11,11 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.api.wire import BINARY, body_of, read_body, receive_file, registry_of
+from service.api.openapi import operation
+from service.api.shapes import EXPORTED, IMPORTED, ROLL_BACK, ROLLED_BACK, SNAPSHOT
+from service.api.wire import BINARY, parsed, read_json, receive_file, registry_of
 from service.edge import JSON
+from service.errors import Conflict, QueueFull, StoreUnavailable
 from service.examples import STRICT
 from service.exports import SUFFIX
 
@@ -27,21 +30,21 @@ class RollbackBody(TypedDict):
 
 
 ROLLBACK: TypeAdapter[RollbackBody] = TypeAdapter(RollbackBody)
-FILE: dict[str, Any] = {
-    "requestBody": {"required": True, "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
-}
-
 router = APIRouter(default_response_class=JSON, tags=["snapshots"])
 
 
-@router.post("/models/{model}/snapshot")
+@router.post("/models/{model}/snapshot", openapi_extra=operation(SNAPSHOT, QueueFull, StoreUnavailable))
 async def keep_snapshot(model: str, request: Request) -> Response:
     """Keep a snapshot now. Answered when it is durable."""
     position = await registry_of(request).get(model).snapshot()
     return JSON({"model": model, "position": position})
 
 
-@router.get("/models/{model}/export", response_class=Response)
+@router.get(
+    "/models/{model}/export",
+    response_class=Response,
+    openapi_extra=operation(EXPORTED, Conflict, StoreUnavailable, media_type=BINARY),
+)
 async def export_model(model: str, request: Request, as_of: Annotated[Position | None, Query()] = None) -> Response:
     """The model as one file, as it is or as it was at a position of its log."""
     position, file = await registry_of(request).export(model, as_of)
@@ -49,7 +52,10 @@ async def export_model(model: str, request: Request, as_of: Annotated[Position |
     return Response(file, media_type=BINARY, headers={"Content-Disposition": name})
 
 
-@router.post("/models/{model}/import", openapi_extra=FILE)
+@router.post(
+    "/models/{model}/import",
+    openapi_extra=operation(IMPORTED, Conflict, StoreUnavailable, takes=EXPORTED, takes_type=BINARY, statuses=(201,)),
+)
 async def import_model(model: str, request: Request) -> Response:
     """A new model from such a file. 201; 409 if there is one of this name."""
     registry = registry_of(request)
@@ -61,10 +67,13 @@ async def import_model(model: str, request: Request) -> Response:
     return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)
 
 
-@router.post("/models/{model}/rollback", openapi_extra=body_of(ROLLBACK))
+@router.post(
+    "/models/{model}/rollback",
+    openapi_extra=operation(ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK),
+)
 async def roll_back(model: str, request: Request) -> Response:
     """Make the model what it was at a position. Its log goes on; what is undone does not count any more."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_body(request, ROLLBACK, registry.settings.body_bytes_max)
+    body = parsed(ROLLBACK, await read_json(request, registry.settings.body_bytes_max))
     return JSON(await worker.roll_back(body["position"]))

@@ -9,9 +9,10 @@ from typing import IO, Any, TypeVar
 
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from service.errors import BadRequest, BodyTooLarge, Invalid, UnsupportedMediaType
+from service.examples import Body, validated
 from service.inputs import Inputs, Records
 from service.parts import Configuration, first_problem
 from service.published import Published
@@ -29,20 +30,9 @@ BINARY = "application/octet-stream"
 NAMED_VALUES = 20  # numbers that a record is taken to hold
 
 
-def body_of(schema: Any) -> dict[str, Any]:
-    """What the OpenAPI document says of a route's body."""
-    adapter = schema if isinstance(schema, TypeAdapter) else TypeAdapter(schema)
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": adapter.json_schema()}},
-        }
-    }
-
-
-def registry_of(request: Request) -> Registry:
+def registry_of(connection: HTTPConnection) -> Registry:
     """The server's models."""
-    registry: Registry = request.app.state.registry
+    registry: Registry = connection.app.state.registry
     return registry
 
 
@@ -50,14 +40,13 @@ async def read_optional(request: Request, adapter: TypeAdapter[Any], bytes_max: 
     """A small JSON body, {} where there is none. Invalid says what is wrong with it."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return {}
-    return await read_body(request, adapter, bytes_max)
+    return parsed(adapter, await read_json(request, bytes_max))
 
 
-async def read_body(request: Request, adapter: TypeAdapter[Any], bytes_max: int) -> Any:
-    """A small JSON body. Invalid says what is wrong with it."""
-    body = await read_json(request, bytes_max)
+def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
+    """What a small body says. Invalid says what is wrong with it."""
     try:
-        return adapter.validate_json(body)
+        return validated(adapter, body)
     except ValidationError as error:
         raise Invalid(first_problem(error)) from None
 
@@ -83,6 +72,16 @@ async def _parts(request: Request, wanted: str, bytes_max: int) -> AsyncIterator
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != wanted:
         raise UnsupportedMediaType(f"Content-Type must be {wanted}, got {media_type or 'none'!r}")
+    async for part in _pieces(request, bytes_max):
+        yield part
+
+
+async def read_bytes(request: Request, bytes_max: int) -> bytes:
+    """The body of a request. BodyTooLarge, BadRequest where it is cut off."""
+    return b"".join([part async for part in _pieces(request, bytes_max)])
+
+
+async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
     declared, size = request.headers.get("content-length", "0"), 0
     if declared.isdigit() and int(declared) > bytes_max:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")

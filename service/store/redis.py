@@ -232,14 +232,6 @@ class RedisStore(Store):
                 told.append(f"The log of {model} may still hold what was removed: {error}.")
         return told + self._nodes.rewrite()
 
-    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
-        """To come."""
-        raise NotImplementedError
-
-    def purge(self) -> list[str]:
-        """To come."""
-        raise NotImplementedError
-
     def close(self) -> None:
         """Let go of the connections."""
         self._nodes.close()

@@ -1,0 +1,80 @@
+"""The event stream of a model, for browsers' EventSource and for whoever reads lines.
+
+The id of an event is its position in the log. Who comes back with `Last-Event-ID` is told everything behind it, however
+long ago; who reads too slowly is cut off, and comes back in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.responses import Response, StreamingResponse
+
+from service.access import Access, caller
+from service.api.openapi import operation
+from service.api.shapes import EVENTS
+from service.api.wire import registry_of
+from service.errors import QueueFull, ServiceError
+from service.follow import Follower, Told
+from service.store.base import Damaged
+from service.streams import Streams
+
+router = APIRouter()
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass on what comes as it comes
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. FastAPI's own class wants to call the route itself, and knows no end of the server."""
+
+    media_type = "text/event-stream"
+
+
+@router.get(
+    "/models/{model}/events",
+    tags=["events"],
+    response_class=EventStream,
+    openapi_extra=operation(EVENTS, QueueFull, media_type="text/event-stream"),
+)
+async def follow(
+    model: str,
+    request: Request,
+    after: Annotated[
+        int | None, Query(alias="from", ge=0, lt=2**63, description="tell of events behind this position; 0: of all")
+    ] = None,
+    last_event_id: Annotated[
+        int | None, Header(ge=0, lt=2**63, description="the same, as a client that comes back sends it")
+    ] = None,
+) -> Response:
+    """What happens to a model, as server-sent events; `id` is the position in its log."""
+    registry = registry_of(request)
+    follower = registry.get(model).follow(after if last_event_id is None else last_event_id)
+    request.app.state.streams.check()
+    lines = _lines(request, follower, registry.settings.heartbeat_s)
+    return EventStream(lines, headers=HEADERS)
+
+
+async def _lines(request: Request, follower: Follower, heartbeat_s: float) -> AsyncGenerator[bytes, None]:
+    access: Access = request.app.state.access
+    streams: Streams = request.app.state.streams
+    try:
+        with streams.one(follower.end):
+            yield KEEPALIVE_COMMENT  # whoever waits for the first byte knows that it is open
+            async with aclosing(follower.pages(heartbeat_s)) as pages:
+                async for page in pages:
+                    if not access.knows(caller(request)):
+                        return
+                    yield b"".join(map(_block, page)) or KEEPALIVE_COMMENT
+    except (ServiceError, Damaged, KeyError):  # it comes back, and is told what is the matter
+        return
+
+
+def _block(news: Told) -> bytes:
+    """One event; a note has no id of its own, so that nobody comes back to it."""
+    shown = json.dumps(news.shown(), ensure_ascii=False, separators=(",", ":"))
+    return format_sse_event(event=news.kind, data_str=shown, id=None if news.note else str(news.position))

@@ -1,0 +1,265 @@
+"""The Open Inference Protocol (version 2 of KServe's): health, metadata and prediction, for platforms that speak it.
+
+A model takes one tensor x of shape [n, dim] or, with named features, a tensor a name; it gives the predicted class of
+each row, the scores, and the classes that the columns of the scores stand for. It has one version, 1. An example that
+is predicted here waits for no label: the protocol has no ids of examples.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+import numpy as np
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from starlette.responses import Response
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from service.api.openapi import Shape, operation
+from service.api.shapes import (
+    INFER_EXAMPLE,
+    INFERRED,
+    MODEL_METADATA,
+    MODEL_READY,
+    SERVER_LIVE,
+    SERVER_METADATA,
+    SERVER_READY,
+)
+from service.api.wire import decided_soon, is_named, parsed, read_bytes, registry_of
+from service.edge import JSON
+from service.errors import Invalid, NotFound, UnsupportedMediaType
+from service.examples import record_of, rows_of
+from service.inputs import Inputs, Records
+from service.labels import score_name
+from service.metrics import UNKNOWN
+from service.parts import Configuration
+from service.published import Published
+from service.records import FIELDS_MAX
+from service.tensors import Array, InputTensor, OutputTensor, Parameters, read_tensor, write_tensor
+from service.worker import Worker
+
+router = APIRouter(default_response_class=JSON)
+
+X = "x"
+VERSION = "1"
+OUTPUTS = ("prediction", "scores", "classes")
+LENGTH_HEADER = "Inference-Header-Content-Length"
+EXTENSIONS = ["binary_tensor_data"]
+
+
+@with_config(ConfigDict(strict=True))
+class WantedOutput(TypedDict):
+    """An output that a request names."""
+
+    name: str
+    parameters: NotRequired[Parameters]
+
+
+@with_config(ConfigDict(strict=True))
+class InferBody(TypedDict):
+    """Examples as tensors."""
+
+    id: NotRequired[str]
+    parameters: NotRequired[Parameters]
+    inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=FIELDS_MAX)]
+    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=len(OUTPUTS))]]
+
+
+INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
+INFERENCE = operation(INFERRED, takes=Shape(INFER, INFER_EXAMPLE))
+
+
+# -- health and metadata ----------------------------------------------------------------------------------------------
+
+
+@router.get("/v2/health/live", tags=["open inference protocol"], openapi_extra=operation(SERVER_LIVE))
+async def server_live() -> Response:
+    """The process runs."""
+    return JSON({"live": True})
+
+
+@router.get("/v2/health/ready", tags=["open inference protocol"], openapi_extra=operation(SERVER_READY, Invalid))
+async def server_ready(request: Request) -> Response:
+    """200 once models are loaded, 400 before, as the protocol wants it."""
+    if not registry_of(request).ready:
+        raise Invalid("the server is starting: it compiles kernels and loads models")
+    return JSON({"ready": True})
+
+
+@router.get("/v2", tags=["open inference protocol"], openapi_extra=operation(SERVER_METADATA))
+async def server_metadata(request: Request) -> Response:
+    """Name, version and extensions of the server."""
+    return JSON({"name": request.app.title, "version": request.app.version, "extensions": EXTENSIONS})
+
+
+@router.get("/v2/models/{model}", tags=["open inference protocol"], openapi_extra=operation(MODEL_METADATA))
+@router.get(
+    "/v2/models/{model}/versions/{version}", tags=["open inference protocol"], openapi_extra=operation(MODEL_METADATA)
+)
+async def model_metadata(model: str, request: Request) -> Response:
+    """The tensors that a model takes and gives."""
+    worker = _worker(request, model)
+    configuration = worker.model.configuration
+    return JSON(
+        {
+            "name": model,
+            "versions": [VERSION],
+            "platform": f"hinged_{configuration.solver}",
+            "inputs": _inputs_of(worker.published, configuration),
+            "outputs": [
+                {"name": "prediction", "datatype": "BYTES", "shape": [-1]},
+                {"name": "scores", "datatype": "FP64", "shape": [-1, -1]},
+                {"name": "classes", "datatype": "BYTES", "shape": [-1]},
+            ],
+        }
+    )
+
+
+@router.get(
+    "/v2/models/{model}/ready",
+    tags=["open inference protocol"],
+    openapi_extra=operation(MODEL_READY),
+)
+@router.get(
+    "/v2/models/{model}/versions/{version}/ready",
+    tags=["open inference protocol"],
+    openapi_extra=operation(MODEL_READY),
+)
+async def model_ready(model: str, request: Request) -> Response:
+    """200 if the model is loaded and has learned an example, 400 if it has not yet."""
+    if not _worker(request, model).published.labels:
+        raise Invalid(f"model {model} has learned nothing yet")
+    return JSON({"name": model, "ready": True})
+
+
+def _inputs_of(published: Published, configuration: Configuration) -> list[dict[str, Any]]:
+    if published.reader is None:
+        datatype = "FP64" if configuration.precision == "float64" else "FP32"
+        return [{"name": X, "datatype": datatype, "shape": [-1, configuration.features.dim]}]
+    found = []
+    for name, values in list(published.reader.fields.items()):
+        kinds = {type(value) for value in list(values)}
+        datatype = "BYTES" if str in kinds else "BOOL" if kinds == {bool} else "FP64"
+        found.append({"name": name, "datatype": datatype, "shape": [-1]})
+    return found
+
+
+def _worker(request: Request, model: str) -> Worker:
+    worker = registry_of(request).get(model)
+    version = request.path_params.get("version", VERSION)
+    if version != VERSION:
+        raise NotFound(f"model {model!r} has one version, {VERSION!r}, got {version[:80]!r}")
+    return worker
+
+
+# -- prediction -------------------------------------------------------------------------------------------------------
+
+
+@router.post("/v2/models/{model}/infer", tags=["open inference protocol"], openapi_extra=INFERENCE)
+@router.post("/v2/models/{model}/versions/{version}/infer", tags=["open inference protocol"], openapi_extra=INFERENCE)
+async def infer(model: str, request: Request) -> Response:
+    """Predict the rows of tensors, from what was published last."""
+    worker = _worker(request, model)
+    settings = registry_of(request).settings
+    body, binary = await _read(request, settings.body_bytes_max)
+    wanted = _wanted(body)
+    inputs = _inputs(body["inputs"], binary, worker.model.configuration, settings.batch_examples_max)
+    published = worker.published
+    if not published.labels:
+        raise Invalid(f"model {model} has learned nothing yet")
+    decided = await decided_soon(published, inputs, published.decide)
+    worker.predictions_served += len(inputs)
+    numbers = decided.numbers.tolist()
+    scores = [list(row.values()) for row in published.scores(decided)]
+    values: dict[str, Array | list[str]] = {
+        "prediction": ["" if n == UNKNOWN else score_name(published.labels[n]) for n in numbers],
+        "scores": np.array(scores, np.float64).reshape(len(inputs), -1),
+        "classes": list(published.names),
+    }
+    outputs: list[OutputTensor] = []
+    tail = b""
+    for name, as_bytes in wanted.items():
+        tensor, data = write_tensor(name, "FP64" if name == "scores" else "BYTES", values[name], binary=as_bytes)
+        outputs.append(tensor)
+        tail += data
+    answer: dict[str, Any] = {"model_name": model, "model_version": VERSION}
+    if "id" in body:
+        answer["id"] = body["id"]
+    response = JSON(answer | {"parameters": {"position": published.position}, "outputs": outputs})
+    if not any(wanted.values()):
+        return response
+    headers = {LENGTH_HEADER: str(len(response.body))}
+    return Response(bytes(response.body) + tail, headers=headers, media_type="application/octet-stream")
+
+
+async def _read(request: Request, bytes_max: int) -> tuple[InferBody, bytes]:
+    """What a request says, and the bytes behind its JSON."""
+    length = request.headers.get(LENGTH_HEADER)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    # Clients that send no content type at all are common here; a page of a foreign origin is refused by its Origin.
+    if media_type not in ("", "application/json", *(["application/octet-stream"] if length is not None else [])):
+        raise UnsupportedMediaType(f"Content-Type must be application/json, got {media_type!r}")
+    data = await read_bytes(request, bytes_max)
+    if length is None:
+        return parsed(INFER, data), b""
+    if not (length.isdecimal() and len(length) < 16 and int(length) <= len(data)):
+        raise Invalid(
+            f"{LENGTH_HEADER} must be the length of the JSON in a body of {len(data)} bytes, got {length[:80]!r}"
+        )
+    return parsed(INFER, data[: int(length)]), data[int(length) :]
+
+
+def _wanted(body: InferBody) -> dict[str, bool]:
+    """The outputs that are to be given, in order, and whether as bytes."""
+    as_bytes = body.get("parameters", {}).get("binary_data_output") is True
+    if not body.get("outputs"):
+        return dict.fromkeys(OUTPUTS, as_bytes)
+    wanted = {}
+    for output in body["outputs"]:
+        if output["name"] not in OUTPUTS:
+            raise Invalid(f"outputs are {', '.join(OUTPUTS)}, got {output['name'][:80]!r}")
+        wanted[output["name"]] = output.get("parameters", {}).get("binary_data", as_bytes) is True
+    return wanted
+
+
+def _inputs(tensors: list[InputTensor], binary: bytes, configuration: Configuration, rows_max: int) -> Inputs:
+    values = {}
+    at = 0
+    for tensor in tensors:
+        name = tensor["name"]
+        if name in values:
+            raise Invalid(f"input {name[:80]!r} is there twice")
+        if not 1 <= tensor["shape"][0] <= rows_max:
+            raise Invalid(f"input {name[:80]!r} must have 1 to {rows_max} rows, got {tensor['shape'][0]}")
+        size = tensor.get("parameters", {}).get("binary_data_size")
+        part = None
+        if size is not None:
+            if type(size) is not int or not 0 <= size <= len(binary) - at:
+                raise Invalid(f"input {name[:80]!r}: binary_data_size must be 0 to {len(binary) - at}, got {size!r}")
+            part = binary[at : at + size]
+            at += size
+        values[name] = read_tensor(tensor, part)
+    if at != len(binary):
+        raise Invalid(f"{len(binary) - at} bytes behind the JSON belong to no input")
+    if is_named(configuration):
+        return _records(values, tensors)
+    x = values.get(X)
+    if len(values) != 1 or not isinstance(x, np.ndarray) or x.ndim != 2 or x.dtype == bool:
+        raise Invalid(f"the input is one tensor of numbers {X!r} of shape [n, {configuration.features.dim}]")
+    return rows_of(x, configuration)
+
+
+def _records(values: dict[str, Array | list[str]], tensors: list[InputTensor]) -> Records:
+    rows = tensors[0]["shape"][0]
+    for tensor in tensors:
+        if tensor["shape"][0] != rows or tensor["shape"][1:] not in ([], [1]):
+            raise Invalid(
+                f"input {tensor['name'][:80]!r}: each has one column and as many rows, "
+                f"got shapes {tensors[0]['shape']} and {tensor['shape']}"
+            )
+    columns = [column.ravel().tolist() if isinstance(column, np.ndarray) else column for column in values.values()]
+    return Records(
+        tuple(record_of(dict(zip(values, row, strict=True)), r) for r, row in enumerate(zip(*columns, strict=True)))
+    )

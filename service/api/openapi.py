@@ -1,0 +1,257 @@
+"""The OpenAPI document: for every route what it takes, what it answers, and every error that it may give.
+
+A route says what is its own, by `operation`; what follows from its path, its body and its role is added here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+
+from service import errors as known_errors
+from service.access import RULES
+from service.errors import (
+    BadRequest,
+    BodyTooLarge,
+    Forbidden,
+    InternalError,
+    Invalid,
+    NotFound,
+    ServiceError,
+    Unauthenticated,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from service.parts import MODEL_NAME
+
+JSON_TYPE = "application/json"
+REF = "#/components/schemas/"
+METHODS = ("get", "put", "post", "patch", "delete")
+HEADERS = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
+    429: {
+        "Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}, "required": True, "description": "seconds"}
+    },
+}
+ERROR = {
+    "type": "object",
+    "title": "Error",
+    "description": "The one shape of every error.",
+    "required": ["error"],
+    "additionalProperties": False,
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "additionalProperties": False,
+            "properties": {
+                "code": {"type": "string", "description": "for programs"},
+                "message": {"type": "string", "description": "for people"},
+                "details": {"type": "object", "description": "what is known besides, such as the index of an example"},
+            },
+        }
+    },
+}
+PROTOCOL_ERROR = {
+    "type": "object",
+    "title": "ProtocolError",
+    "description": "An error as the Open Inference Protocol has it.",
+    "required": ["error"],
+    "additionalProperties": False,
+    "properties": {"error": {"type": "string"}},
+}
+
+
+class Shape(NamedTuple):
+    """What a body or an answer looks like: a type or an adapter, and an example."""
+
+    type: Any
+    example: Any
+
+
+def operation(
+    answer: Shape,
+    *errors: type[ServiceError],
+    takes: Shape | None = None,
+    takes_type: str = JSON_TYPE,
+    optional: bool = False,
+    statuses: Iterable[int] = (200,),
+    media_type: str = JSON_TYPE,
+) -> dict[str, Any]:
+    """What a route says of itself, for `openapi_extra`. errors: those that do not follow from path, body and role."""
+    content = {media_type: {"schema": _schema(answer.type), "example": json.dumps(answer.example)}}
+    found: dict[str, Any] = {
+        "responses": {str(status): {"description": "Done.", "content": content} for status in statuses},
+        "x-errors": [error.__name__ for error in errors],
+    }
+    if takes is not None:
+        content = {takes_type: {"schema": _schema(takes.type), "example": json.dumps(takes.example)}}
+        found["requestBody"] = {"required": not optional, "content": content}
+    return found
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The whole document."""
+    found = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary="Kernel machines that learn while they serve.",
+        description=inspect.cleandoc(app.description),
+        routes=app.routes,
+        tags=app.openapi_tags,
+    )
+    schemas: dict[str, Any] = {}
+    for path, operations in found["paths"].items():
+        for method in METHODS:
+            if method in operations:
+                _complete(path, method, operations[method])
+                _hoist(operations[method], schemas)
+    schemas |= {"Error": ERROR, "ProtocolError": PROTOCOL_ERROR}
+    found["components"] = {
+        "schemas": dict(sorted(schemas.items())),
+        "securitySchemes": {
+            "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any."},
+            "ticket": {
+                "type": "apiKey",
+                "in": "query",
+                "name": "ticket",
+                "description": "From POST /tickets, good once.",
+            },
+        },
+    }
+    return found
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of a route's function; of its second path, if it has two, that and what is more in it."""
+    return f"{route.name}_version" if "{version}" in route.path_format else route.name
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    """Add what follows from path, body and role."""
+    name = operation["operationId"].removesuffix("_version")
+    text = operation.get("description", "")
+    operation["summary"] = re.split(r"(?<=\w)[.;:]", text, maxsplit=1)[0]
+    names = [parameter["name"] for parameter in operation.setdefault("parameters", [])]
+    for missing in [name for name in re.findall(r"{(\w+)}", path) if name not in names]:
+        found = {"name": missing, "in": "path", "required": True, "schema": {"type": "string"}}
+        operation["parameters"].append(found)
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "path":
+            _name_parameter(parameter)
+    rule = RULES.get(name)
+    errors: list[type[ServiceError]] = [BadRequest, InternalError]
+    errors += [getattr(known_errors, error) for error in operation.pop("x-errors", [])]
+    if rule is not None and rule.role is not None:
+        errors += [Unauthenticated, Forbidden, Unavailable]
+        operation["security"] = [{}, {"key": []}, *([{"ticket": []}] if method == "get" else [])]
+    elif method != "get":
+        errors += [Forbidden]  # the Origin
+    if "{model}" in path:
+        errors += [NotFound, Invalid]
+    if "requestBody" in operation:
+        errors += [BodyTooLarge, UnsupportedMediaType, Invalid]
+    if any(p["in"] in ("query", "header") for p in operation.get("parameters", [])):
+        errors += [Invalid]
+    if name == "create_model":
+        errors.remove(NotFound)
+    responses = {status: r for status, r in operation["responses"].items() if status[0] in "23" or "content" in r}
+    responses = {status: r for status, r in responses.items() if "HTTPValidationError" not in str(r)}
+    operation["responses"] = dict(sorted((responses | dict(_error_responses(errors, path, set(responses)))).items()))
+
+
+def _name_parameter(parameter: dict[str, Any]) -> None:
+    match parameter["name"]:
+        case "model":
+            parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}$"}
+            parameter["example"] = "weather"
+            parameter["description"] = "the model's name"
+        case "version":
+            parameter["example"] = "1"
+            parameter["description"] = "of the model: there is one, 1"
+        case "example":
+            parameter["example"] = "day-1"
+            parameter["description"] = "the id of an example"
+        case "shadow":
+            parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}$"}
+            parameter["example"] = "softer"
+            parameter["description"] = "the challenger's name"
+        case "job":
+            parameter["example"] = "weather.6"
+            parameter["description"] = "the job, as it was answered"
+        case "lease":
+            parameter["example"] = "c2l4dGVlbiBieXRlcyE"
+            parameter["description"] = "the lease that came with a question"
+
+
+def _error_responses(
+    errors: list[type[ServiceError]], path: str, taken: set[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    protocol = path == "/v2" or path.startswith("/v2/")
+    by_status: dict[int, list[type[ServiceError]]] = {}
+    for error in dict.fromkeys(errors):
+        status = 400 if protocol and error.status == Invalid.status else error.status
+        by_status.setdefault(status, []).append(error)
+    for status, kinds in by_status.items():
+        if str(status) in taken:  # health answers so itself
+            continue
+        first = kinds[0]
+        message = inspect.cleandoc(first.__doc__ or "").partition("\n")[0]
+        body = {"error": message} if protocol else {"error": {"code": first.code, "message": message}}
+        response: dict[str, Any] = {
+            "description": " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n")[0] for kind in kinds),
+            "content": {
+                JSON_TYPE: {
+                    "schema": {"$ref": REF + ("ProtocolError" if protocol else "Error")},
+                    "example": body,
+                }
+            },
+        }
+        if status in HEADERS:
+            response["headers"] = HEADERS[status]
+        yield str(status), response
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    adapter = kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)
+    return adapter.json_schema(ref_template=REF + "{model}")
+
+
+def _hoist(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Bring the types of an operation's body and answers to the components of the document, by their titles."""
+    media = [operation.get("requestBody", {}), *operation["responses"].values()]
+    for part in media:
+        for content in part.get("content", {}).values():
+            if isinstance(content["example"], str):  # as text, for FastAPI leaves out what is null
+                content["example"] = json.loads(content["example"])
+            schema = dict(content["schema"])
+            definitions = schema.pop("$defs", {})
+            names = {REF + name: REF + definition.get("title", name) for name, definition in definitions.items()}
+            for name, definition in definitions.items():
+                _keep(definition.get("title", name), _renamed(definition, names), schemas)
+            schema = _renamed(schema, names)
+            if "title" in schema and schema.get("type") == "object":
+                _keep(schema["title"], schema, schemas)
+                schema = {"$ref": REF + schema["title"]}
+            content["schema"] = schema
+
+
+def _keep(name: str, schema: dict[str, Any], schemas: dict[str, Any]) -> None:
+    if schemas.setdefault(name, schema) != schema:
+        raise ValueError(f"two schemas have the name {name}")
+
+
+def _renamed(schema: Any, names: dict[str, str]) -> Any:
+    if isinstance(schema, dict):
+        return {key: _renamed(value, names) for key, value in schema.items()}
+    if isinstance(schema, list):
+        return [_renamed(value, names) for value in schema]
+    return names.get(schema, schema) if isinstance(schema, str) else schema
