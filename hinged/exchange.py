@@ -144,6 +144,22 @@ def wait_until_ready(url: str, timeout_s: float) -> Exchange:
         yield Pause(READY_POLL_S)
 
 
+def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout_s: float) -> Exchange:
+    """The job of a change that was answered so, once it has ended; the answer itself where there is none."""
+    if "job" not in answer:
+        return dict(answer)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        job = yield from exchange(url, Call("GET", answer["job"]), tries_max)
+        if job["state"] == "failed":
+            raise HingedError(job["error"], code="job_failed")
+        if job["state"] == "done":
+            return job
+        if time.monotonic() >= deadline:
+            raise HingedError(f"waited {timeout_s:g} s: {job['progress']:.0%} of {job['job']}", code="not_ready")
+        yield Pause(READY_POLL_S)
+
+
 def answer_of(response: httpx.Response) -> dict[str, Any]:
     """The JSON object of a success; everything else raises."""
     try:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from hinged.exchange import Call, Exchange, exchange, ready, wait_until_ready
+from hinged.exchange import Call, Exchange, exchange, ready, wait_for_change, wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -185,6 +185,61 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         answer: Object = self._run(exchange(self.url, call, tries_max=1))
         return answer
 
+    # -- changes
+
+    def forget(self, model: str, example: str) -> Object:
+        """Forget an example: {"certificate"} when that is done, or {"job"} while the model is taught anew."""
+        return self._call("DELETE", _example(model, example), timeout_s=FINISH_TIMEOUT_S)
+
+    def correct(self, model: str, example: str, y: Any) -> Object:
+        """Give a learned example another label: {"certificate"}, or {"job"} while the model is taught anew."""
+        return self._call("PUT", _example(model, example), {"y": y}, timeout_s=FINISH_TIMEOUT_S)
+
+    def change_model(self, model: str, **changes: Any) -> Object:
+        """Change parts of a configuration: {"certificate"}, or {"job"} while the model is taught anew."""
+        return self._call("PATCH", _path(model), changes, timeout_s=FINISH_TIMEOUT_S)
+
+    def job(self, job: str) -> Object:
+        """What became of a job, as the answer that began it names it: "/jobs/..."."""
+        return self._call("GET", job if job.startswith("/jobs/") else f"/jobs/{quote(job, safe='')}")
+
+    def wait(self, answer: Mapping[str, Any], timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+        """Once the change that was answered so is made: its job, or the answer itself where there is none.
+
+        HingedError with the code `job_failed` says why it was not made, with `not_ready` that it takes longer.
+        """
+        ended: Object = self._run(wait_for_change(self.url, answer, self.tries_max, timeout_s))
+        return ended
+
+    def certificate(self, model: str) -> Object:
+        """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
+        return self._call("GET", f"{_path(model)}/certificate")
+
+    def leave_one_out(self, model: str) -> Object:
+        """The exact solver's leave-one-out error."""
+        return self._call("GET", f"{_path(model)}/loo", timeout_s=FINISH_TIMEOUT_S)
+
+    def shadows(self, model: str) -> Object:
+        """The model and its challengers, each with the metrics of its own predictions."""
+        return self._call("GET", f"{_path(model)}/shadows")
+
+    def challenge(self, model: str, shadow: str, **changes: Any) -> Object:
+        """A challenger that learns beside the model, of its configuration with these changes."""
+        return self._call("PUT", _shadow(model, shadow), changes)
+
+    def retire(self, model: str, shadow: str) -> Object:
+        """Give a challenger up."""
+        return self._call("DELETE", _shadow(model, shadow), gone={"shadow": shadow, "deleted": True})
+
+    def promote(self, model: str, shadow: str) -> Object:
+        """Let a challenger take the model's place.
+
+        Tried once: a second try would find it gone.
+        """
+        call = Call("POST", f"{_shadow(model, shadow)}/promote")
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
+
     # -- the server
 
     def ticket(self) -> Object:
@@ -231,6 +286,14 @@ def authorization(key: str | None) -> dict[str, str]:
 
 def _path(model: str) -> str:
     return f"/models/{quote(model, safe='')}"
+
+
+def _example(model: str, example: str) -> str:
+    return f"{_path(model)}/examples/{quote(example, safe='')}"
+
+
+def _shadow(model: str, shadow: str) -> str:
+    return f"{_path(model)}/shadows/{quote(shadow, safe='')}"
 
 
 def _lease(model: str, lease: str, action: str) -> str:
