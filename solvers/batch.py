@@ -84,6 +84,11 @@ class SMO(DualExpansion):
         self.finish()
         return scores
 
+    def _take_out(self, slots: Array) -> None:
+        super()._take_out(slots)
+        if self._delta().max(initial=0.0) > self.parameters.tol:
+            self.finish()
+
     def finish(self) -> Finish:
         """Optimise every column over all points until no pair violates by more than tol."""
         return self._optimise(self.parameters.tol)

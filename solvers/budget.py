@@ -36,10 +36,10 @@ from solvers import memory as mem
 from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.factor import RIDGES, factor_append
+from solvers.factor import RIDGES, factor_append, factor_delete
 from solvers.kernels import RBF, Kernel, kernel_row
 from solvers.machine import LIVE, dot
-from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way
+from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way, merged_key
 from solvers.memory import keep_row, place_of, take_place
 from solvers.merging import MERGING
 from solvers.points import POOL_USED, USED, append_point, has_room
@@ -133,6 +133,8 @@ def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, 
             )
         s = append_point(points, indices, values, norm, self_value)
         enter(machine, s, own, key)
+    elif machine.key[s] != key:
+        machine.key[s] = merged_key(machine.key[s], key)
     for c in range(columns):
         machine.alpha[c, s] += f[c]
     while machine.counts[LIVE] > parameters.budget:
@@ -341,6 +343,23 @@ class BudgetExpansion(CoefficientExpansion):
                     self.memory, self.parameters.recent, int(rows.indptr[done + 1] - rows.indptr[done])
                 )
         return scores
+
+    def drop(self, keys: Array) -> None:
+        """Take the points of these examples out, and what is remembered of them (Solver.drop).
+
+        Nobody takes over their coefficients: examples to come make good for it. What an older example has brought into
+        a merged point goes with the younger one.
+        """
+        self.memory = mem.without(self.memory, np.asarray(keys, np.int64))
+        super().drop(keys)
+
+    def _take_out(self, slots: Array) -> None:
+        if self.upkeep.maintenance == PROJECT:
+            live = self._live_slots()
+            for rank in np.searchsorted(live, slots)[::-1]:
+                factor_delete(self.upkeep.factor, live.size, int(rank))
+                live = np.delete(live, rank)
+        super()._take_out(slots)
 
     def certificate(self) -> Certificate:
         """Sizes, and the weight degradation summed over all budget maintenance and all columns."""

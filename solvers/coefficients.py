@@ -110,6 +110,10 @@ class CoefficientExpansion(Expansion):
                 getattr(new, name)[:columns] = getattr(old, name)
         return new
 
+    def _take_out(self, slots: Array) -> None:
+        for s in slots:
+            leave(self.machine, int(s))
+
     def certificate(self) -> Certificate:
         """Sizes; solvers without gradients know no objective unless they say more."""
         return certificate_of(

@@ -16,6 +16,7 @@ from solvers.kernels import Kernel
 from solvers.machine import (
     IDLE,
     LEARNED,
+    LIVE,
     STEPS,
     Machine,
     leave,
@@ -32,8 +33,8 @@ Array = np.ndarray[Any, Any]
 
 HOLES_PART = 4  # holes are compacted away when there is one for four live points
 
-
 RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
+ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
 
 
 @compiled
@@ -54,36 +55,91 @@ def least_useful(machine, n):
 
 
 @compiled
-def expel(kernel, points, cache, machine, s, biased):
-    """Take slot s out of every column. With a bias the points that gain most, or lose least, take over its alpha."""
+def move_gradients(kernel, points, cache, machine, s, by):
+    """g += by alpha_s K_s in every column, for the kernel row K_s of slot s."""
     n = points.used[USED]
+    row = cached_row(kernel, points, cache, s, NONE)
     for c in range(machine.alpha.shape[0]):
-        alpha, g = machine.alpha[c, :n], machine.g[c, :n]
-        up, down = machine.up[c, :n], machine.down[c, :n]
-        up[s], down[s] = 0, 0
-        row_s = cached_row(kernel, points, cache, s, NONE)
-        while alpha[s] != 0.0:
-            i, j = extremes(g, up, down)
-            t = i if alpha[s] > 0.0 else j
-            if not biased or t == NONE:  # with a bias, the last digits of a sum of others at their bounds
-                move_gradient(g, -alpha[s], 0.0, row_s, row_s, up, down)
-                alpha[s] = 0.0
+        if machine.alpha[c, s] != 0.0:
+            g, step = machine.g[c, :n], by * machine.alpha[c, s]
+            for t in range(n):
+                g[t] += step * np.float64(row[t])
+
+
+@compiled
+def hand_over(kernel, points, cache, machine, c):
+    """Bring sum(alpha) of column c back to 0 by the points that gain most from it, or lose least.
+
+    Where the points left are all of one sign, 0 is all that there is.
+    """
+    n = points.used[USED]
+    alpha, g, up, down = machine.alpha[c, :n], machine.g[c, :n], machine.up[c, :n], machine.down[c, :n]
+    lower, upper = machine.lower[c, :n], machine.upper[c, :n]
+    left, size, rising, falling = 0.0, 0.0, False, False
+    for s in range(n):
+        left -= alpha[s]
+        size += abs(alpha[s])
+        rising, falling = rising or upper[s] > 0.0, falling or lower[s] < 0.0
+    if not (rising and falling):
+        for s in range(n):
+            if machine.class_of[s] != NONE:
+                note_change(machine, s, alpha[s] == 0.0, True)
+                alpha[s], g[s] = 0.0, float(machine.sign[c, s])
+                up[s], down[s] = upper[s] > 0.0, lower[s] < 0.0
+        return
+    i, j = extremes(g, up, down)
+    while abs(left) > ROUNDING * size:
+        t = i if left > 0.0 else j
+        if t == NONE:
+            return
+        before = alpha[t]
+        bound = upper[t] if left > 0.0 else lower[t]
+        part = bound - before
+        if abs(part) > abs(left):
+            part, alpha[t] = left, before + left
+        else:
+            alpha[t] = bound
+        left -= part
+        up[t], down[t] = alpha[t] < upper[t], alpha[t] > lower[t]
+        note_change(machine, t, before == 0.0, alpha[t] == 0.0)
+        row = cached_row(kernel, points, cache, t, NONE)
+        i, j = move_gradient(g, part, 0.0, row, row, up, down)
+
+
+@compiled
+def expel(kernel, points, cache, machine, slots, biased):
+    """Turn slots into holes; returns (K,) how many of them each column held. With a bias others take over the sum.
+
+    Gradients follow from the rows of the points that go or, where fewer stay, from those of the points that stay.
+    """
+    columns, n = machine.alpha.shape[0], points.used[USED]
+    held = np.zeros(columns, np.int64)
+    going = 0
+    for s in slots:
+        going += machine.held[s] > 0
+    anew = 2 * going > machine.counts[LIVE] - machine.counts[IDLE]
+    for s in slots:
+        if machine.held[s] > 0 and not anew:
+            move_gradients(kernel, points, cache, machine, s, 1.0)
+        for c in range(columns):
+            if machine.alpha[c, s] != 0.0:
+                machine.alpha[c, s] = 0.0
                 note_change(machine, s, False, True)
-                break
-            room = machine.upper[c, t] - alpha[t] if alpha[s] > 0.0 else machine.lower[c, t] - alpha[t]
-            part = room if abs(room) < abs(alpha[s]) else alpha[s]
-            was_zero = alpha[t] == 0.0
-            alpha[t] = machine.upper[c, t] if part == room and part > 0.0 else alpha[t] + part
-            if part == room and part < 0.0:
-                alpha[t] = machine.lower[c, t]
-            alpha[s] = 0.0 if part == alpha[s] else alpha[s] - part
-            up[t], down[t] = alpha[t] < machine.upper[c, t], alpha[t] > machine.lower[c, t]
-            row_t = cached_row(kernel, points, cache, t, s)
-            move_gradient(g, part, -part, row_t, row_s, up, down)
-            note_change(machine, t, was_zero, alpha[t] == 0.0)
-            note_change(machine, s, False, alpha[s] == 0.0)
-    leave(machine, s)
-    drop_row(cache, s)
+                held[c] += 1
+        leave(machine, s)
+        drop_row(cache, s)
+    if anew:
+        for c in range(columns):
+            for s in range(n):
+                machine.g[c, s] = float(machine.sign[c, s])
+        for s in range(n):
+            if machine.held[s] > 0:
+                move_gradients(kernel, points, cache, machine, s, -1.0)
+    if biased:
+        for c in range(columns):
+            if held[c] > 0:
+                hand_over(kernel, points, cache, machine, c)
+    return held
 
 
 class DualExpansion(Expansion):
@@ -139,13 +195,27 @@ class DualExpansion(Expansion):
 
     def remove_least(self) -> None:
         """Remove the least useful point and make good for it in the others."""
-        expel(self.kernel, self.points, self.cache, self.machine, least_useful(self.machine, self.slots), self.biased)
+        self._expel(np.array([least_useful(self.machine, self.slots)]))
+        self._resettle(np.full(self.columns, RESETTLE_STEPS))
+        self._tidy()
+
+    def _take_out(self, slots: Array) -> None:
+        self._resettle(RESETTLE_STEPS * self._expel(slots))
+
+    def _expel(self, slots: Array) -> Array:
+        held: Array = expel(self.kernel, self.points, self.cache, self.machine, slots, self.biased)
+        return held
+
+    def _resettle(self, steps_max: Array) -> None:
+        """Make good for points that had to leave, by so many steps (K,) at most in each column."""
         advance = smo.smo_steps if self.biased else smo.coordinate_steps
-        steps = sum(
-            advance(self.kernel, self.points, self.cache, box, self.parameters.tol, RESETTLE_STEPS)[0]
-            for box in self._boxes()
-        )
+        steps = 0
+        for box, most in zip(self._boxes(), steps_max.tolist(), strict=True):
+            steps += advance(self.kernel, self.points, self.cache, box, self.parameters.tol, most)[0]
         self._settle(steps)
+
+    def _tidy(self) -> None:
+        """Compact where there are many holes: it costs all cached rows."""
         if (self.slots - self.live) * HOLES_PART > self.live:
             self.compact()
 

@@ -18,7 +18,7 @@ import numpy as np
 from solvers import path, smo
 from solvers.direction import NONE
 from solvers.dual import DualExpansion, least_useful
-from solvers.kernels import Kernel, row_norms
+from solvers.kernels import NORM_MAX, Kernel, checked_kernel, row_norms
 from solvers.machine import HINGE, LEARNED, STEPS, dot, enter, leave
 from solvers.path import FREE, HIGH, LOW, M, Margin
 from solvers.points import append_point, has_room
@@ -221,7 +221,8 @@ class ExactSVM(DualExpansion):
             if held.size:
                 return self.machine.sign[:, held[0]] - self.machine.g[:, held[0]] + self.machine.b
         while self.live >= self.points_max:
-            self._unlearn(np.array([least_useful(self.machine, self.slots)]))
+            self._take_out(np.array([least_useful(self.machine, self.slots)]))
+            self._tidy()
         slot, scores = self._store(rows, r, own, key)
         self._open(np.array([slot]))
         return scores
@@ -255,18 +256,32 @@ class ExactSVM(DualExpansion):
 
     def unlearn(self, keys: Sequence[int] | Array) -> None:
         """Forget the examples with these keys, as if they had never come. ValueError for one that is not held."""
-        slots = np.unique(self._slots_of(keys))
-        self.seen -= np.bincount(self.machine.class_of[slots], minlength=self.classes)
-        self._unlearn(slots)
+        self._drop_slots(np.unique(self._slots_of(keys)))
 
-    def _unlearn(self, slots: Array) -> None:
+    def relabel(self, key: int, example_class: int) -> None:
+        """Learn that an example is of another class, as if it always had been. ValueError where one is not known."""
+        if not 0 <= example_class < self.classes:
+            raise ValueError(f"a class must be from 0 to {self.classes - 1}, got {example_class}")
+        slots = self._slots_of([key])
+        machine, former = self.machine, int(self.machine.class_of[slots[0]])
+        if example_class == former:
+            return
+        self._close(slots)
+        machine.class_of[slots] = example_class
+        for c in range(self.columns):
+            sign = 1 if example_class == (1 if self.columns == 1 else c) else -1
+            machine.g[c, slots] += sign - machine.sign[c, slots]
+            machine.sign[c, slots] = sign
+        self.seen[former] = max(self.seen[former] - 1, 0)
+        self.seen[example_class] += 1
+        self._open(slots)
+
+    def _take_out(self, slots: Array) -> None:
         self._close(slots)
         for s in slots:
             leave(self.machine, int(s))
             drop_row(self.cache, int(s))
         self._finish_change()
-        if (self.slots - self.live) > max(64, self.live // 4):
-            self.compact()
 
     def _close(self, slots: Array) -> None:
         """Let the boxes of these slots shrink to a point; their coefficients are 0 then, and none of them is free."""
@@ -303,7 +318,7 @@ class ExactSVM(DualExpansion):
         """Go to another parameter of the same kernel (section IV): q moves to y from where alpha is optimal."""
         if kernel.code != self.kernel.code:
             raise ValueError("the kernel must be of the same type")
-        self._set_kernel(kernel)
+        self._set_kernel(checked_kernel(kernel))
         machine = self.machine
         for c in range(self.columns):
             n = self.slots
@@ -322,6 +337,8 @@ class ExactSVM(DualExpansion):
         norm, selves = points.norm.copy(), points.selves.copy()
         indptr = np.concatenate((points.start[:n], points.used[1:]))
         row_norms(kernel, indptr, points.values, norm[:n], selves[:n])
+        if not (selves[:n] <= NORM_MAX).all():
+            raise ValueError(f"the kernel must give each example held at most {NORM_MAX:g} with itself")
         self.kernel, self.points = kernel, points._replace(norm=norm, selves=selves)
         self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
 

@@ -137,6 +137,28 @@ class Expansion(Solver):
         """Move the live points together, in order."""
         self._move(self._live_slots(), self.points.start.size, self.points.indices.size)
 
+    def drop(self, keys: Array) -> None:
+        """Take the points of these examples out, and re-optimise over the rest (Solver.drop)."""
+        live = self._live_slots()
+        self._drop_slots(live[np.isin(self.keys(), keys)])
+
+    def _drop_slots(self, slots: Array) -> None:
+        if slots.size == 0:
+            return
+        gone = np.bincount(self.machine.class_of[slots], minlength=self.classes)
+        self._take_out(slots)
+        held = np.bincount(self.machine.class_of[self._live_slots()], minlength=self.classes)
+        self.seen = np.where(held > 0, np.maximum(self.seen - gone, 1), 0)
+        self._tidy()
+
+    @abstractmethod
+    def _take_out(self, slots: Array) -> None:
+        """Turn these slots, in ascending order, into holes and make good for it in the rest."""
+
+    def _tidy(self) -> None:
+        """Called when points have been dropped; learning an example costs as much as this."""
+        self.compact()
+
     def make_room(self, nnz: int) -> None:
         """Grow the arrays so that a row of nnz non-zeros fits. Slots stay what they are."""
         cap, pool = self.points.start.size, self.points.indices.size

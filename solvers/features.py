@@ -124,6 +124,8 @@ class FOGD(Solver):
     frequencies: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
     """
 
+    forgets = False
+
     def __init__(self, kernel: Kernel, dim: int, *, frequencies: int = 1000, eta: float = 0.2, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
         if kernel.code not in (RBF, LAPLACIAN):
@@ -167,6 +169,9 @@ class FOGD(Solver):
             rows.indptr, rows.indices, rows.values, classes, again, scores,
         )  # fmt: skip
         return scores
+
+    def drop(self, keys: Array) -> None:
+        """Nothing goes: no example has anything of its own here."""
 
     def view(self) -> FeatureView:
         """The state as predictions may read it while learning goes on."""

@@ -52,13 +52,19 @@ def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0
     """Check a kernel's parameters. ValueError names what was got and what is allowed."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
+    return checked_kernel(Kernel(KERNELS[name], gamma, degree, coef0))
+
+
+def checked_kernel(kernel: Kernel) -> Kernel:
+    """The same with its parameters checked as in `make_kernel`."""
+    code, gamma, degree, coef0 = kernel
     if not (gamma > 0 and math.isfinite(gamma)):
         raise ValueError(f"gamma must be finite and > 0, got {gamma}")
     if not 1 <= degree <= 16:
         raise ValueError(f"degree must be an integer from 1 to 16, got {degree}")
     if not (coef0 >= 0 and math.isfinite(coef0)):
         raise ValueError(f"coef0 must be finite and >= 0 (the kernel is no Mercer kernel otherwise), got {coef0}")
-    return Kernel(KERNELS[name], float(gamma), int(degree), float(coef0))
+    return Kernel(code, float(gamma), int(degree), float(coef0))
 
 
 @compiled

@@ -106,6 +106,21 @@ def with_columns(memory: Memory, classes: int) -> Memory:
     return memory._replace(alpha=alpha)
 
 
+def without(memory: Memory, keys: Array) -> Memory:
+    """The same that remembers nothing of the examples of these numbers."""
+    at = keys % memory.key.size
+    at = at[memory.key[at] == keys]
+    memory.key[at], memory.alpha[:, at] = NONE, 0.0
+    used, slots = int(memory.rows.used[USED]), memory.rows.start.size
+    kept = np.flatnonzero(np.isin(memory.number[:used], keys, invert=True))
+    if kept.size == used:
+        return memory
+    class_of, number = np.full(slots, NONE, np.int32), np.full(slots, NONE, np.int64)
+    class_of[: kept.size], number[: kept.size] = memory.class_of[kept], memory.number[kept]
+    rows = pts.compacted(memory.rows, kept, NO_COLUMNS, slots, memory.rows.indices.size)
+    return memory._replace(rows=rows, class_of=class_of, number=number)
+
+
 def with_room(memory: Memory, recent: int, nnz: int) -> Memory:
     """The last `recent` rows moved to the front, with room for one more of nnz non-zeros."""
     used = int(memory.rows.used[USED])

@@ -141,6 +141,17 @@ def most_redundant(points, machine, n):
 
 
 @compiled
+def leave_margins(kernel, points, machine, slots, spread, row):
+    """Take what these slots add out of the margins that BudgetPerceptron keeps."""
+    n = points.used[USED]
+    for s in slots:
+        point_row(kernel, points, s, points, 0, n, spread, row)
+        machine.counts[VALUES] += n
+        for c in range(machine.alpha.shape[0]):
+            add_to_margins(machine, n, c, -machine.alpha[c, s], row)
+
+
+@compiled
 def drawn(machine, random):
     """A uniformly drawn point other than the newest."""
     left = random_below(random, machine.counts[LIVE] - 1)
@@ -353,6 +364,12 @@ class RuledExpansion(OnlineExpansion):
             classes, keys, again, begin, self._spread(), scores,
         )  # fmt: skip
         return done, reason
+
+    def _take_out(self, slots: Array) -> None:
+        if self.rule.removal == REDUNDANT:
+            row = np.empty(self.slots, self.dtype)
+            leave_margins(self.kernel, self.points, self.machine, slots, self._spread(), row)
+        super()._take_out(slots)
 
     def _add_columns(self, classes: int) -> None:
         super()._add_columns(classes)

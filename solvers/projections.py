@@ -4,7 +4,7 @@
     NOGD                             Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016
 
 An example x outside the expansion changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of k(x, .), where
-d = K^-1 k, k = (k(x_i, x)). What is lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; no point is ever removed.
+d = K^-1 k, k = (k(x_i, x)). What is lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; points leave only by `drop`.
 
 inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix
 
@@ -58,6 +58,24 @@ def extend_inverse(inverse, n, d, rest):
             inverse[i, j] += d[i] * d[j] / rest
         inverse[i, n] = inverse[n, i] = -d[i] / rest
     inverse[n, n] = 1.0 / rest
+
+
+@compiled
+def shorten_inverse(inverse, n, k):
+    """K^-1 of the n points without the k-th."""
+    for i in range(n):
+        if i != k:
+            factor = inverse[i, k] / inverse[k, k]
+            for j in range(n):
+                if j != k:
+                    inverse[i, j] -= factor * inverse[k, j]
+    for i in range(n):
+        to = i - (i > k)
+        for j in range(n):
+            if i != k and j != k:
+                inverse[to, j - (j > k)] = inverse[i, j]
+    for i in range(n):
+        inverse[i, n - 1] = inverse[n - 1, i] = 0.0
 
 
 @compiled
@@ -159,6 +177,7 @@ def gram(kernel, points, n, spread, row, out):
 class SpanExpansion(OnlineExpansion):
     """An expansion that learns by a `Projection`."""
 
+    forgets = False  # most examples move the coefficients of others
     projection: Projection
     inverse: Array
 
@@ -176,6 +195,12 @@ class SpanExpansion(OnlineExpansion):
             classes, keys, again, begin, self._spread(), scores,
         )  # fmt: skip
         return done, reason
+
+    def _take_out(self, slots: Array) -> None:
+        if self.inverse.size:
+            for p, s in enumerate(slots[::-1]):
+                shorten_inverse(self.inverse, self.slots - p, int(s))
+        super()._take_out(slots)
 
     def _inverse_size(self, points: int) -> int:
         """Side of `inverse` while so many points are held."""
@@ -195,7 +220,7 @@ class SpanExpansion(OnlineExpansion):
         checked = StateReader(state)
         class_of = checked.take("class_of", np.int32, (None,))
         if (class_of == NONE).any():
-            raise ValueError("class_of names a hole; no point of this solver ever leaves")
+            raise ValueError("class_of names a hole; this solver has none")
         m = self._inverse_size(class_of.size)
         inverse = checked.take("inverse", np.float64, (m, m))
         super().load(state)
@@ -246,6 +271,11 @@ class NOGD(SpanExpansion):
             raise ValueError(f"rank must be from 1 to budget = {self.full_at}, got {rank}")
         self.rank = int(rank)
         self.projection = Projection(1.0, checked_eta(eta), 0.0, False, self.full_at)
+
+    def _take_out(self, slots: Array) -> None:
+        """Without one of its points there are no features: OGD goes on until there are `budget` points again."""
+        self.inverse = np.zeros((0, 0))
+        super()._take_out(slots)
 
     def _inverse_size(self, points: int) -> int:
         return points if points == self.full_at else 0

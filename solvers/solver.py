@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -85,7 +85,12 @@ class Solver(ABC):
     C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. when_full: there
     "refuse" to learn (PointsFull), or "remove" the least useful point and go on. cache_bytes: memory of cached kernel
     rows, where the solver caches them. seed: of its random choices. dtype: float32, or float64 for exact kernel values.
+
+    forgets: whether `drop` takes out what an example has taught; if not, it may have moved what is no example's own.
+    seen (classes,): examples learned of each class, without those dropped; 0 where a drop left no point of the class.
     """
+
+    forgets: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -204,6 +209,17 @@ class Solver(ABC):
     def finish(self) -> Finish:
         """Optimise over the points held until nothing violates by more than the tolerance, where the solver can."""
         return Finish(0, converged=True)
+
+    @abstractmethod
+    def drop(self, keys: Array) -> None:
+        """Take the points of these examples out, and re-optimise over the rest. Keys that are not held are passed over.
+
+        Many at once take less time than one by one. A merged point goes with its younger part. No state holds anything
+        of what was dropped; slots that it stood in may, until the next `compact`.
+        """
+
+    def compact(self) -> None:  # noqa: B027  nothing to do without points
+        """Give up the memory of points that have gone."""
 
     # -- reading --------------------------------------------------------------------------------------------------
 

@@ -379,6 +379,15 @@ class TrackingSVM(DualExpansion):
             random_updates(self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, self.live)
         self.smooth[:] = self.machine.alpha
 
+    def _take_out(self, slots: Array) -> None:
+        self.smooth[:, slots] = 0.0
+        moved, average = bool(self.machine.held[slots].any()), self.smooth.copy()
+        super()._take_out(slots)
+        if not moved:
+            self.smooth = average
+        elif self.algorithm == "batch":
+            self._update_all()
+
     def finish(self) -> Finish:
         """Optimise every column over the points held until no coefficient violates by more than tol.
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from solvers.catalogue import make_solver
+from solvers.catalogue import SOLVERS, make_solver
 from solvers.kernels import make_kernel
 from solvers.rows import rows_from_dense
 
@@ -40,3 +40,26 @@ class Stream:
 
     def decision(self, X):
         return self.solver.decision(self.rows(X))
+
+
+def stream_of(name, X, classes, **changes):
+    """A stream into a solver of this name, with its small parameters, in its first allowed precision."""
+    parameters = {"C": 10.0, **SOLVERS[name].trial, **changes}
+    parameters["dtype"] = SOLVERS[name].fixed.get("dtype", np.float32)
+    return Stream(X, classes, name=name, **parameters)
+
+
+def three_classes(n=240, seed=0):
+    """Three round clouds and their class numbers."""
+    random = np.random.default_rng(seed)
+    classes = random.integers(0, 3, n)
+    centres = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+    return centres[classes] + 0.5 * random.standard_normal((n, 2)), classes
+
+
+def same(a, b):
+    """Two states are the same to the bit."""
+    assert a.keys() == b.keys()
+    for key in a:
+        assert a[key].dtype == b[key].dtype, key
+        assert np.array_equal(a[key], b[key]), key

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from streams import Stream, two_moons
+from streams import Stream, same, stream_of, three_classes, two_moons
 
 from solvers.catalogue import SOLVERS, make_solver
 from solvers.kernels import make_kernel
@@ -11,27 +11,6 @@ from solvers.solver import UNBOUNDED, PointsFull
 
 RBF = make_kernel("rbf", 1.0)
 names = pytest.mark.parametrize("name", SOLVERS)
-
-
-def stream_of(name, X, classes, **changes):
-    """A stream into a solver of this name, with its small parameters, in its first allowed precision."""
-    parameters = {"C": 10.0, **SOLVERS[name].trial, **changes}
-    parameters["dtype"] = SOLVERS[name].fixed.get("dtype", np.float32)
-    return Stream(X, classes, name=name, **parameters)
-
-
-def three_classes(n=240, seed=0):
-    random = np.random.default_rng(seed)
-    classes = random.integers(0, 3, n)
-    centres = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
-    return centres[classes] + 0.5 * random.standard_normal((n, 2)), classes
-
-
-def same(a, b):
-    assert a.keys() == b.keys()
-    for key in a:
-        assert a[key].dtype == b[key].dtype, key
-        assert np.array_equal(a[key], b[key]), key
 
 
 @names
