@@ -37,7 +37,7 @@ from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, e
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.factor import RIDGES, factor_append, factor_delete
-from solvers.kernels import RBF, Kernel, kernel_row
+from solvers.kernels import RBF, Kernel, kernel_row, point_row
 from solvers.machine import LIVE, dot
 from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way, merged_key
 from solvers.memory import keep_row, place_of, take_place
@@ -56,6 +56,7 @@ HOLES_PART = 4  # holes are compacted away when there is one for four points of 
 BUDGET_MAX = 100_000
 PROJECTED_MAX = 5_000  # the factor then takes 200 MB
 ETA = 3.0
+RESETTLE_STEPS = 5  # of BSCA for each point dropped: more would fit points that are the hard examples
 
 
 class Parameters(NamedTuple):
@@ -149,6 +150,27 @@ def average(machine, n, t, window):
         alpha, smooth = machine.alpha[c, :n], machine.smooth[c, :n]
         for s in range(n):
             smooth[s] += rho * (alpha[s] - smooth[s])
+
+
+@compiled
+def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, random, spread, row, steps):
+    """So many further steps of BSCA on points held, drawn uniformly. There must be one."""
+    columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
+    for _ in range(steps):
+        s = random_below(random, n)
+        while machine.class_of[s] == NONE:
+            s = random_below(random, n)
+        own, key = machine.class_of[s], machine.key[s]
+        at = place_of(memory, key if key >= 0 else -2 - key)
+        if at == NONE:
+            continue
+        point_row(kernel, points, s, points, 0, n, spread, row)
+        machine.counts[VALUES] += n
+        for c in range(columns):
+            y, f = sign_of(own, c, columns), dot(machine.alpha[c, :n], row[:n])
+            change = ascent_step(y, f, memory.alpha[c, at], bounds[own], float(points.selves[s]), t, parameters)
+            memory.alpha[c, at] += change
+            machine.alpha[c, s] += change
 
 
 @compiled
@@ -347,19 +369,31 @@ class BudgetExpansion(CoefficientExpansion):
     def drop(self, keys: Array) -> None:
         """Take the points of these examples out, and what is remembered of them (Solver.drop).
 
-        Nobody takes over their coefficients: examples to come make good for it. What an older example has brought into
-        a merged point goes with the younger one.
+        BSCA then makes some further steps on points held, and the average begins anew: it would remember for long what
+        f was right after they went. What an older example has brought into a merged point goes with the younger one.
         """
         self.memory = mem.without(self.memory, np.asarray(keys, np.int64))
         super().drop(keys)
 
     def _take_out(self, slots: Array) -> None:
+        moved = bool(self.machine.alpha[:, slots].any() or self.machine.smooth[:, slots].any())
         if self.upkeep.maintenance == PROJECT:
             live = self._live_slots()
             for rank in np.searchsorted(live, slots)[::-1]:
                 factor_delete(self.upkeep.factor, live.size, int(rank))
                 live = np.delete(live, rank)
         super()._take_out(slots)
+        if not moved:
+            return
+        if self.parameters.rate == 0.0 and self.live:
+            row = np.empty(self.slots, self.dtype)
+            spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
+            make_good(
+                self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, self.bounds,
+                self.random, spread, row, RESETTLE_STEPS * slots.size,
+            )  # fmt: skip
+        if self.parameters.window > 0:
+            self.machine.smooth[:] = self.machine.alpha
 
     def certificate(self) -> Certificate:
         """Sizes, and the weight degradation summed over all budget maintenance and all columns."""

@@ -232,9 +232,9 @@ def learn_rows(
                     reprocess(kernel, points, cache, machine, c, parameters)
                 remove_blatant(points, cache, machine, NONE, parameters.seed_max)
                 continue
-        else:
+        if not again or seen[own] == 0:  # a class that was dropped may come back in a further epoch
             seen[own] += 1
-            machine.counts[LEARNED] += 1
+        machine.counts[LEARNED] += not again
         only_class = True
         for c in range(seen.shape[0]):
             only_class = only_class and (seen[c] == 0 or c == own)

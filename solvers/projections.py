@@ -4,7 +4,7 @@
     NOGD                             Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016
 
 An example x outside the expansion changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of k(x, .), where
-d = K^-1 k, k = (k(x_i, x)). What is lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; points leave only by `drop`.
+d = K^-1 k, k = (k(x_i, x)). What is lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; points leave by `drop`.
 
 inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix
 

@@ -72,6 +72,13 @@ class Doing:
         elif what == "unlearn many":
             gone = [self.held.pop(int(self.random.integers(len(self.held)))) for _ in range(min(3, len(self.held)))]
             self.solver.unlearn(gone)
+        elif what == "drop":
+            gone = [self.held.pop(int(self.random.integers(len(self.held)))) for _ in range(min(3, len(self.held)))]
+            self.solver.drop(np.array([*gone, 777]))
+        elif what == "relabel" and self.held:
+            key, own = int(self.random.choice(self.held)), int(self.random.integers(self.solver.classes))
+            self.solver.relabel(key, own)
+            self.stream.classes[key] = own
         elif what == "C":
             self.solver.change_C(self.solver.C * float(self.random.choice([0.3, 4.0])))
         elif what == "weights":
@@ -85,9 +92,29 @@ class Doing:
             self.solver.load(state)
         keys = self.solver.machine.key[: self.solver.slots]
         assert sorted(keys[keys != NONE].tolist()) == sorted(self.held)
+        assert np.array_equal(
+            self.solver.machine.class_of[: keys.size][keys != NONE], self.stream.classes[keys[keys != NONE]]
+        )
+        assert (
+            self.solver.seen.tolist()
+            == np.bincount(self.stream.classes[self.held], minlength=self.solver.classes).tolist()
+        )
 
 
-ACTIONS = ("learn", "learn", "learn", "together", "unlearn", "unlearn many", "C", "weights", "gamma", "reload")
+ACTIONS = (
+    "learn",
+    "learn",
+    "learn",
+    "together",
+    "unlearn",
+    "unlearn many",
+    "drop",
+    "relabel",
+    "C",
+    "weights",
+    "gamma",
+    "reload",
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -193,7 +220,18 @@ def test_what_it_cannot_do_is_refused(noisy):
     for attempt, message in (
         (lambda s: s.unlearn([3, 777]), "keys must be of examples held, got 777"),
         (lambda s: s.change_C(0.0), "must be > 0"),
+        (lambda s: s.relabel(777, 0), "keys must be of examples held, got 777"),
+        (lambda s: s.relabel(3, 2), "from 0 to 1, got 2"),
+        (lambda s: s.relabel(3, -1), "from 0 to 1, got -1"),
+        (lambda s: s.change_C(np.nan), "must be > 0"),
+        (lambda s: s.change_C(1.0, [1.0, -1.0]), "must be > 0"),
+        (lambda s: s.change_C(1.0, [1.0, np.nan]), "must be > 0"),
+        (lambda s: s.change_C(1e14, [1.0, 100.0]), "must be > 0"),
         (lambda s: s.change_C(1.0, [1.0]), "weights must be one for each of 2"),
+        (lambda s: s.change_kernel(s.kernel._replace(gamma=-1.0)), "gamma must be"),
+        (lambda s: s.change_kernel(s.kernel._replace(gamma=np.nan)), "gamma must be"),
+        (lambda s: s.change_kernel(s.kernel._replace(degree=0)), "degree must be"),
+        (lambda s: s.tune([1.0, -1.0], "gamma"), "gamma must be"),
         (lambda s: s.change_kernel(make_kernel("linear")), "same type"),
         (lambda s: s.tune([1.0], "degree"), "must be C or gamma"),
     ):
@@ -202,3 +240,23 @@ def test_what_it_cannot_do_is_refused(noisy):
     assert all(np.array_equal(before[name], value) for name, value in stream.solver.state().items())
     with pytest.raises(ValueError, match="dtype must be float64"):
         ExactSVM(make_kernel("linear"), 2, dtype=np.float32)
+
+
+def test_a_kernel_whose_values_would_be_too_large_is_refused(noisy):
+    X, classes = noisy
+    stream = exact_stream(X, classes, "polynomial").learn(0, 20)
+    before = stream.solver.state()
+    with pytest.raises(ValueError, match="at most 1e\\+37 with itself"):
+        stream.solver.change_kernel(stream.solver.kernel._replace(degree=16, coef0=1e10))
+    assert all(np.array_equal(before[name], value) for name, value in stream.solver.state().items())
+
+
+def test_a_corrected_label_is_learned_as_if_it_had_always_been_so(noisy):
+    X, classes = noisy
+    mistaken = classes.copy()
+    mistaken[::5] ^= 1
+    corrected = exact_stream(X, mistaken, C=2.0).learn()
+    for k in range(0, 60, 5):
+        corrected.solver.relabel(k, int(classes[k]))
+    assert np.allclose(corrected.decision(X), exact_stream(X, classes, C=2.0).learn().decision(X), atol=1e-7)
+    assert corrected.solver.seen.tolist() == np.bincount(classes).tolist()
