@@ -34,6 +34,7 @@ Array = np.ndarray[Any, Any]
 HOLES_PART = 4  # holes are compacted away when there is one for four live points
 
 RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
+EACH_STEPS = 5  # of many that leave at once
 ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
 
 
@@ -200,7 +201,8 @@ class DualExpansion(Expansion):
         self._tidy()
 
     def _take_out(self, slots: Array) -> None:
-        self._resettle(RESETTLE_STEPS * self._expel(slots))
+        held = self._expel(slots)
+        self._resettle(np.where(held > 0, RESETTLE_STEPS + EACH_STEPS * held, 0))
 
     def _expel(self, slots: Array) -> Array:
         held: Array = expel(self.kernel, self.points, self.cache, self.machine, slots, self.biased)
