@@ -198,6 +198,7 @@ class Learner:
     def forget(self, keys: Sequence[int]) -> None:
         """Take these examples' points out: exactly as if they had never been where it is `exact`."""
         self.solver.drop(np.array(keys, np.int64))
+        self.solver.compact()
 
     def relabel(self, key: int, number: int) -> None:
         """Give an example another class, exactly; only where it is `exact`. One that is not held stays so."""

@@ -162,7 +162,10 @@ class DualExpansion(Expansion):
         return m.resized(self.machine, slots, cap)
 
     def _widened(self, classes: int) -> Machine:
-        return m.with_more_classes(self.machine, classes, self.slots, self.bounds)
+        machine = m.with_more_classes(self.machine, classes, self.slots, self.bounds)
+        if not self.biased:
+            machine.b[:] = 0.0
+        return machine
 
     def _moved(self) -> None:
         if self.cache.line_of.size == self.points.start.size:

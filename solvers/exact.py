@@ -177,12 +177,24 @@ class ExactSVM(DualExpansion):
 
     def _finish_change(self) -> None:
         """What follows from coefficients that moved in any column."""
+        for c in range(self.columns):
+            self._rest(c)
         bias = self.machine.b.copy()
         free = [int(margin.counts[M]) for margin in self.margins]
         self._settle(0)
         for c, m in enumerate(free):
             if m:  # the margin set knows the bias better than the extremes do
                 self.machine.b[c] = bias[c]
+
+    def _rest(self, c: int) -> None:
+        """Where all points are of one sign, 0 is all that there is: take away what rounding left of a path to it."""
+        n, machine, margin = self.slots, self.machine, self.margins[c]
+        rises, falls = machine.upper[c, :n] > 0.0, machine.lower[c, :n] < 0.0
+        if (rises.any() and falls.any()) or not (margin.counts[M] or machine.alpha[c, :n].any()):
+            return
+        machine.alpha[c, :n], machine.g[c, :n] = 0.0, machine.sign[c, :n]
+        margin.side[:n], margin.counts[M] = np.where(falls, HIGH, LOW), 0
+        self._mask(c)
 
     # -- learning -------------------------------------------------------------------------------------------------
 

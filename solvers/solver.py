@@ -86,7 +86,8 @@ class Solver(ABC):
     "refuse" to learn (PointsFull), or "remove" the least useful point and go on. cache_bytes: memory of cached kernel
     rows, where the solver caches them. seed: of its random choices. dtype: float32, or float64 for exact kernel values.
 
-    forgets: whether `drop` takes out what an example has taught; if not, it may have moved what is no example's own.
+    forgets: whether `drop` takes out what an example has taught. Where most examples become no point of their own, but
+    move what others stand for, it takes out no more than points.
     seen (classes,): examples learned of each class, without those dropped; 0 where a drop left no point of the class.
     """
 

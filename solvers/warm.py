@@ -52,4 +52,5 @@ def warm_up(name: str, dtype: type = np.float32) -> None:
         solver.certificate()
         solver.decision(rows)
         solver.load(solver.state())
+        solver.drop(np.array([0, 9]))
         _warm.add((name, dtype))

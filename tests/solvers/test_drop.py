@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Stream, same, stream_of, three_classes, two_moons
 
+from solvers import points
 from solvers.catalogue import SOLVERS
 from solvers.dual import DualExpansion
 from solvers.machine import NONE
@@ -87,6 +88,18 @@ def test_it_goes_on_to_the_bit_from_a_state_before_and_from_one_after(name):
         parted.solver.finish()
         same(parted.solver.state(), whole.solver.state())
         assert np.array_equal(np.concatenate(whole.scores[8:]), np.concatenate(parted.scores))
+
+
+@names
+def test_points_without_columns_leave_no_trace(name, monkeypatch):
+    X, classes = three_classes()
+    states = []
+    for most in (points.COLUMNS_BYTES_MAX, 0):
+        monkeypatch.setattr(points, "COLUMNS_BYTES_MAX", most)
+        stream = stream_of(name, X, classes, batch=20, **small(name)).learn(0, 160)
+        stream.solver.drop(np.arange(0, 160, 3))
+        states.append(stream.learn(160, 240).solver.state())
+    same(*states)
 
 
 @names
@@ -203,7 +216,8 @@ def check_dual(stream):
     assert np.unique(keys).size == keys.size
     assert np.array_equal(machine.class_of[live], stream.classes[keys])
     assert ((machine.lower[:, :n] <= alpha) & (alpha <= machine.upper[:, :n])).all()
-    assert not alpha[:, np.setdiff1d(np.arange(n), live)].any()
+    for coefficients in (alpha, getattr(solver, "smooth", alpha)):
+        assert not coefficients[:, np.setdiff1d(np.arange(n), live)].any()
     X = stream.X[keys]
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
     size = 1 + np.abs(alpha).sum()
@@ -220,7 +234,7 @@ def check_dual(stream):
         if solver.biased and np.unique(machine.sign[c, live]).size == 1:  # 0 is all that there is
             assert not alpha[c].any()
             assert machine.b[c] == machine.sign[c, live[0]]
-    assert (solver.view().delta >= 0).all()
+    assert np.isfinite(solver.view().delta).all()
     assert solver.certificate()["gap"] >= -1e-9 * size
 
 

@@ -199,3 +199,12 @@ def test_a_zero_row_under_a_linear_kernel_is_learned_without_effect():
     stream = Stream(X, [1, 0, 1, 0], make_kernel("linear"), name="full", batch=1, C=1.0, dtype=np.float64).learn()
     assert stream.solver.finish() == Finish(0, converged=True)
     assert np.allclose(stream.decision(X)[:, 0], [0.0, 0.0, 1.0, -1.0], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_column_of_a_class_that_comes_later_has_no_bias_either(name):
+    X, y = two_moons(60)
+    stream = gap_stream(name, X, y).learn()
+    stream.solver.add_class()
+    assert not stream.solver.view().b.any()
+    assert not stream.decision(X)[:, 2].any()
