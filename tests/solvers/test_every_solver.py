@@ -151,14 +151,27 @@ def test_one_class_alone_is_predicted(name, first):
     assert (score > 0).mean() > 0.95
 
 
-@names
-def test_late_positives_are_learned(name):
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        *((name, {}) for name in SOLVERS),
+        *((name, {"maintenance": m}) for name in ("bsca", "bsgd") for m in ("remove", "project")),
+        ("bsca", {"merging": "golden"}),
+        ("bsca", {"step_max": None, "averaging": None}),
+        ("bsgd", {"averaging": None}),
+        ("lasvm", {"second_order": True}),
+        ("lasvm", {"delta_max": 1.0}),
+        ("lasvm-nc", {"ramp_s": 0.5}),
+        ("lasvm-i", {"ramp_s": 0.5}),
+    ],
+)
+def test_late_positives_are_learned(name, parameters):
     """1,500 negatives, then 1 % positives: those are no outliers, and no reason to keep all negatives."""
     random = np.random.default_rng(3)
     y = np.where(random.random(4000) < 0.01, 1, 0)
     y[:1500] = 0
     X = np.where(y[:, None] == 1, [1.5, 1.5], [0.0, 0.0]) + 0.35 * random.standard_normal((4000, 2))
-    stream = stream_of(name, X, y, announced=2, batch=50).learn()
+    stream = stream_of(name, X, y, announced=2, batch=50, **parameters).learn()
     right = (stream.decision(X)[:, 0] > 0) == (y == 1)
     assert right[y == 1].mean() > 0.7
     assert right[y == 0].mean() > 0.9
