@@ -177,6 +177,28 @@ def test_late_positives_are_learned(name, parameters):
     assert right[y == 0].mean() > 0.9
 
 
+ONE_ROW = (
+    "lasvm", "lasvm-g", "full", "lasvm-nc", "lasvm-i", "perceptron", "averaged-perceptron", "ogd", "rbp", "forgetron",
+    "projectron",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_ROW)
+def test_all_columns_share_the_kernel_row_of_an_example(name):
+    X, classes = three_classes()
+    stream = stream_of(name, 3 * X, classes)
+    for again in (False, True, True):
+        stream.learn(again=again)
+    solver = stream.solver
+    solver.finish()
+    sides = np.where(np.arange(3) == classes[:, None], 1, -1)
+    sure = (stream.decision(stream.X) * sides).min(axis=1).argmax()  # it changes no column, so its row is all it takes
+    before = solver.certificate()
+    solver.learn(stream.rows(stream.X[[sure]] + 0.001), classes[[sure]], np.array([999]))
+    taken = solver.certificate()["kernel_evaluations"] - before["kernel_evaluations"]
+    assert before["points"] <= taken <= before["points"] + 1  # with itself
+
+
 @names
 def test_a_view_stays_what_it_was_while_learning_goes_on(name):
     X, classes = three_classes()
