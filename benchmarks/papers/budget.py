@@ -1,7 +1,7 @@
 """Table 2 and figure 8 of Qaadan, Schueler and Glasmachers, Dual SVM Training on a Budget (ICPRAM 2019): BSCA, BSGD.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/budget.py --data FOLDER [--sets adult ijcnn1] [--runs N]
-        [--passes N] [--lemma]
+        [--passes N] [--only BEGINNING] [--lemma]
 
 C = 32; Adult: gamma = 2^-7, IJCNN: gamma = 2 (table 1); one thread, CPU time, rows in batches of 256. Each run
 shuffles with its own seed, anew in each pass; medians over the runs are printed, and the span of accuracies. "Plain" is
@@ -43,6 +43,8 @@ LINES = [
     ("BSCA, B = 200, plain", partial(BSCA, C=C, budget=200, **PLAIN_BSCA), None),
     ("BSGD", partial(BSGD, C=C), ((8.48, 80.74), (11.28, 96.68))),
     ("BSGD, plain", partial(BSGD, C=C, **PLAIN), ((8.48, 80.74), (11.28, 96.68))),
+    ("BSGD, projection", partial(BSGD, C=C, maintenance="project"), None),
+    ("BSGD, removal", partial(BSGD, C=C, maintenance="remove"), None),
     ("BSGD, B = 200", partial(BSGD, C=C, budget=200), None),
     ("BSGD, B = 200, plain", partial(BSGD, C=C, budget=200, **PLAIN), None),
 ]
@@ -85,7 +87,7 @@ def run(make, data, seed, passes=1, n=None):
     return found, solver.certificate()["weight_degradation"]
 
 
-def one_pass(data, column, runs):
+def one_pass(data, column, runs, only):
     n = data.X.shape[0]
     print(f"\n{data.name}, {n:,} examples, one pass\n")
     print(
@@ -93,6 +95,8 @@ def one_pass(data, column, runs):
     )
     print("|---|---|---|---|---|---|---|---|")
     for name, make, paper in LINES:
+        if not name.startswith(only):
+            continue
         run(make, data, 0, n=1500)  # to compile
         found, degradations = zip(*(run(make, data, seed) for seed in range(runs)), strict=True)
         (seconds, accuracy, rate), degradation = np.median(found, axis=0)[0], np.median(degradations)
@@ -137,6 +141,7 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="data sets")
     parser.add_argument("--passes", type=int, default=10, help="passes of the second table; 1 for none")
+    parser.add_argument("--only", default="", help="lines of the first table that begin so")
     parser.add_argument("--lemma", action="store_true", help="train an SVM for lemma 2")
     parser.set_defaults(runs=10)
     options = parser.parse_args()
@@ -144,7 +149,7 @@ def main():
         if name not in options.sets:
             continue
         data = Data(options.data, name)
-        one_pass(data, column, options.runs)
+        one_pass(data, column, options.runs, options.only)
         if options.passes > 1:
             many_passes(data, options.runs, options.passes)
         if options.lemma:

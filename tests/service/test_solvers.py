@@ -21,6 +21,21 @@ def body(name, **changes):
     return BODY | {"solver": name} | precision | changes
 
 
+# What a model may ask for besides its solver's name, and which is computed in another way.
+VARIANTS = {
+    "lasvm-second-order": ("lasvm", {"second_order": True, "delta_max": 3.0}),
+    **{
+        f"{s}-{m}": (s, {"maintenance": m, "budget": 10})
+        for s in ("bsca", "bsgd")
+        for m in ("merge", "remove", "project")
+    },
+    "bsca-golden": ("bsca", {"merging": "golden", "budget": 10, "extra_steps": 2}),
+    "bsca-plain": ("bsca", {"step_max": None, "averaging": None, "budget": 10}),
+    "bsgd-plain": ("bsgd", {"averaging": None, "regularization": 0.01, "budget": 10}),
+}
+MODELS = {**{name.replace("+", "p"): (name, {}) for name in SOLVER_NAMES}, **VARIANTS}
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     with RunningServer(tmp_path_factory.mktemp("solvers") / "data", snapshot_examples=20) as running:
@@ -50,22 +65,28 @@ def test_defaults_of_the_configuration_are_those_of_the_solver(name):
             assert getattr(built, attribute) == value, attribute
 
 
-def test_all_models_are_the_same_after_a_restart(server, ask):
+def test_all_models_are_the_same_after_a_restart_and_after_kill_9(server, ask):
     models = {}
-    for name in SOLVER_NAMES:
-        models[name] = AskedModel(ask, f"by-{name}".replace("+", "p"))
-        assert ask("PUT", models[name].path, json=body(name)).status_code == 201
-        models[name].learn(*STREAM[:30])
-        models[name].learn(*STREAM[30:45])
-        models[name].finish()
-        models[name].learn(*STREAM[45:])
-    before = {name: (m.figures()["support_vectors"], m.predict([0, 1], [1, 1])) for name, m in models.items()}
+    for key, (name, parameters) in MODELS.items():
+        models[key] = AskedModel(ask, f"by-{key}")
+        assert ask("PUT", models[key].path, json=body(name, **parameters)).status_code == 201
+        models[key].learn(*STREAM[:30])
+        models[key].learn(*STREAM[30:45])
+        models[key].finish()
+        models[key].learn(*STREAM[45:])
+
+    def answers():
+        return {key: (m.figures()["support_vectors"], m.predict([0, 1], [1, 1])) for key, m in models.items()}
+
+    before = answers()
+    server.kill()  # newest snapshots and the log behind them
+    server.start()
+    assert answers() == before
     server.terminate()
     server.start()
-    after = {name: (m.figures()["support_vectors"], m.predict([0, 1], [1, 1])) for name, m in models.items()}
-    assert after == before
-    for name, model in models.items():
-        assert model.figures()["configuration"]["solver"] == name
+    assert answers() == before
+    for key, model in models.items():
+        assert model.figures()["configuration"]["solver"] == MODELS[key][0]
         assert all(r["duplicate"] for r in model.learn(*STREAM))
 
 

@@ -152,3 +152,41 @@ def box_optimum(K, y, lower, upper):
     """The alpha that maximises alpha.y - 1/2 alpha.K.alpha over a box, by an active-set method; K not singular."""
     root = np.linalg.cholesky(K).T
     return lsq_linear(root, np.linalg.solve(root.T, y), (lower, upper), method="bvls", tol=1e-15, max_iter=10_000).x
+
+
+def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
+    """The same subject to sum(alpha) = 0, pair by pair from nothing, and the ends of what b may be.
+
+    K may be singular. A pair: the point that most wants to rise, and the one with which it gains most.
+    """
+    alpha, g, diagonal = np.zeros(len(y)), np.array(y, float), np.diag(K)
+    for _ in range(steps):
+        up, down = np.flatnonzero(alpha < upper), alpha > lower
+        i = up[g[up].argmax()] if up.size else 0
+        lead = np.where(down, g[i] - g, 0.0)
+        if not up.size or lead.max() <= tol:
+            rises, falls = g[up], g[down]
+            return alpha, (rises.max(initial=-np.inf), falls.min(initial=np.inf))
+        curvature = np.maximum(K[i, i] + diagonal - 2 * K[i], 1e-12)
+        j = np.where(lead > 0, lead**2 / curvature, 0.0).argmax()
+        room_i, room_j = upper[i] - alpha[i], alpha[j] - lower[j]
+        step = min(room_i, room_j, lead[j] / curvature[j])
+        # What reaches the box is set on it exactly.
+        alpha[i] = upper[i] if step == room_i else alpha[i] + step
+        alpha[j] = lower[j] if step == room_j else alpha[j] - step
+        g -= step * (K[i] - K[j])
+    raise AssertionError(f"no optimum after {steps} steps")
+
+
+def right_decisions(K, y, C, held, asked):
+    """Least and largest right decision value at `asked`, of an SVM of the examples `held`; C (n,) by example.
+
+    They differ where no coefficient is free: then any b between two ends is optimal. With one class alone b has no
+    value, only that class's sign.
+    """
+    bound = C[held] * y[held]
+    part = K[np.ix_(held, held)]
+    alpha, ends = balanced_optimum(part, y[held], np.minimum(bound, 0.0), np.maximum(bound, 0.0))
+    if np.unique(y[held]).size == 1:
+        ends = (0.0, np.inf) if y[held][0] > 0 else (-np.inf, 0.0)
+    return [alpha @ K[np.ix_(held, asked)] + end for end in ends]

@@ -130,17 +130,52 @@ def test_one_class_alone_is_predicted(name, first):
     assert (score > 0).mean() > 0.95
 
 
-@names
-def test_late_positives_are_learned(name):
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        *((name, {}) for name in SOLVERS),
+        *((name, {"maintenance": m}) for name in ("bsca", "bsgd") for m in ("remove", "project")),
+        ("bsca", {"merging": "golden"}),
+        ("bsca", {"step_max": None, "averaging": None}),
+        ("bsgd", {"averaging": None}),
+        ("lasvm", {"second_order": True}),
+        ("lasvm", {"delta_max": 1.0}),
+        ("lasvm-nc", {"ramp_s": 0.5}),
+        ("lasvm-i", {"ramp_s": 0.5}),
+    ],
+)
+def test_late_positives_are_learned(name, parameters):
     """1,500 negatives, then 1 % positives: those are no outliers, and no reason to keep all negatives."""
     random = np.random.default_rng(3)
     y = np.where(random.random(4000) < 0.01, 1, 0)
     y[:1500] = 0
     X = np.where(y[:, None] == 1, [1.5, 1.5], [0.0, 0.0]) + 0.35 * random.standard_normal((4000, 2))
-    stream = stream_of(name, X, y, announced=2, batch=50).learn()
+    stream = stream_of(name, X, y, announced=2, batch=50, **parameters).learn()
     right = (stream.decision(X)[:, 0] > 0) == (y == 1)
     assert right[y == 1].mean() > 0.7
     assert right[y == 0].mean() > 0.9
+
+
+ONE_ROW = (
+    "lasvm", "lasvm-g", "full", "lasvm-nc", "lasvm-i", "perceptron", "averaged-perceptron", "ogd", "rbp", "forgetron",
+    "projectron",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_ROW)
+def test_all_columns_share_the_kernel_row_of_an_example(name):
+    X, classes = three_classes()
+    stream = stream_of(name, 3 * X, classes)
+    for again in (False, True, True):
+        stream.learn(again=again)
+    solver = stream.solver
+    solver.finish()
+    sides = np.where(np.arange(3) == classes[:, None], 1, -1)
+    sure = (stream.decision(stream.X) * sides).min(axis=1).argmax()  # it changes no column, so its row is all it takes
+    before = solver.certificate()
+    solver.learn(stream.rows(stream.X[[sure]] + 0.001), classes[[sure]], np.array([999]))
+    taken = solver.certificate()["kernel_evaluations"] - before["kernel_evaluations"]
+    assert before["points"] <= taken <= before["points"] + 1  # with itself
 
 
 @names

@@ -42,6 +42,16 @@ def check_kkt(solver, K):
     assert solver.certificate()["gap"] >= 0
 
 
+def check_decisions(solver, scores, K, classes, held, asked):
+    """Decision values (asked, columns) are right to 1e-6, by an optimum that is sought from nothing."""
+    for c in range(solver.columns):
+        positive = 1 if solver.columns == 1 else c
+        y = np.where(classes == positive, 1.0, -1.0)
+        least, most = naive.right_decisions(K, y, solver.bounds[classes], held, asked)
+        assert (scores[:, c] > least - 1e-6).all()
+        assert (scores[:, c] < most + 1e-6).all()
+
+
 class Doing:
     """A solver and the examples that it holds, changed at random and checked after every change."""
 
@@ -80,7 +90,7 @@ class Doing:
             self.solver.relabel(key, own)
             self.stream.classes[key] = own
         elif what == "C":
-            self.solver.change_C(self.solver.C * float(self.random.choice([0.3, 4.0])))
+            self.solver.change_C(float(np.clip(self.solver.C * self.random.choice([0.3, 4.0]), 0.02, 200.0)))
         elif what == "weights":
             self.solver.change_C(self.solver.C, self.random.choice([0.5, 1.0, 2.0], self.solver.classes))
         elif what == "gamma" and self.kernel != "linear":
@@ -132,6 +142,9 @@ def test_after_any_change_it_is_at_the_optimum(seed, n, classes, kernel, C, copi
     for action in actions:
         doing.do(action)
         check_kkt(doing.solver, doing.gram())
+    if doing.held:
+        held, scores = np.array(doing.held), doing.stream.decision(doing.X)
+        check_decisions(doing.solver, scores, doing.gram(), doing.stream.classes, held, np.arange(n))
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
@@ -154,6 +167,26 @@ def test_decision_values_are_those_of_a_machine_trained_from_nothing(kernel):
 def noisy():
     X, y = two_moons(60, noise=0.5, seed=3)
     return X, (y > 0).astype(int)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    n=st.integers(2, 14),
+    classes=st.integers(2, 4),
+    kernel=st.sampled_from(["linear", "polynomial", "rbf", "laplacian"]),
+    C=st.sampled_from([0.1, 1.0, 30.0]),
+    copies=st.booleans(),
+)
+def test_leaving_one_out_is_an_optimum_of_the_others(seed, n, classes, kernel, C, copies):
+    doing = Doing(seed, n, classes, kernel, C, copies)
+    for _ in range(n):
+        doing.do("learn")
+    keys, scores = doing.solver.leave_one_out()
+    assert sorted(keys.tolist()) == list(range(n))
+    for k, score in zip(keys, scores, strict=True):
+        others = np.delete(np.arange(n), k)
+        check_decisions(doing.solver, score[None], doing.gram(), doing.stream.classes, others, np.array([k]))
 
 
 def test_leaving_one_out_is_training_without_it(noisy):

@@ -97,6 +97,29 @@ def test_finished_it_is_the_optimum_of_the_box_alone(name, weight):
     assert certificate["gap"] == pytest.approx(0.0, abs=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(["lasvm-g", "full", "tracking-1", "tracking-2", "tracking-batch"]),
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 40),
+    gamma=st.sampled_from([0.5, 3.0]),
+    kernel=st.sampled_from(["rbf", "laplacian"]),
+    C=st.sampled_from([0.1, 1.0, 20.0]),
+)
+def test_finished_on_whatever_data_it_is_the_optimum_of_the_box_alone(name, seed, n, gamma, kernel, C):
+    random = np.random.default_rng(seed)
+    X, y = random.standard_normal((n, 3)), random.choice([-1, 1], n)
+    own = {"idle_max": 10**6} if name == "lasvm-g" else {}
+    stream = gap_stream(name, X, y, kernel=make_kernel(kernel, gamma), C=C, tol=1e-10, batch=7, **own).learn()
+    assert stream.solver.finish().converged
+    K = naive.gram(kernel, X, gamma=gamma)
+    alpha = naive.box_optimum(K, y, np.minimum(0.0, C * y), np.maximum(0.0, C * y))
+    certificate = stream.solver.certificate()
+    assert certificate["dual"] == pytest.approx(alpha @ y - 0.5 * alpha @ K @ alpha, rel=1e-9)
+    assert certificate["gap"] == pytest.approx(0.0, abs=1e-6)
+    assert np.allclose(stream.decision(X)[:, 0], K @ alpha, atol=1e-6)
+
+
 def test_after_each_example_the_gap_is_below_its_target_or_nothing_violates():
     X, y = two_moons(300, noise=0.5, seed=6)
     stream = gap_stream("full", X, y, C=10.0)
