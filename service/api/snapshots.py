@@ -54,6 +54,7 @@ async def export_model(model: str, request: Request, as_of: Annotated[Position |
 
 @router.post(
     "/models/{model}/import",
+    status_code=201,
     openapi_extra=operation(IMPORTED, Conflict, StoreUnavailable, takes=EXPORTED, takes_type=BINARY, statuses=(201,)),
 )
 async def import_model(model: str, request: Request) -> Response:

@@ -9,6 +9,7 @@ import pytest
 from asking import Asking, example, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from redis_server import RedisServer
 from running import RunningServer
 from working import SIZES, examples_of, learning, with_worker
 
@@ -186,6 +187,25 @@ def test_no_byte_of_a_forgotten_example_stays_in_any_file_export_or_answer(tmp_p
         server.start()
         assert refusal(model.try_learn(example([value, value], "a", NEEDLE)), 410, "gone")
         assert model.figures()["examples"] == 41
+
+
+def test_a_store_on_redis_forgets_as_well_in_its_files_too(tmp_path):
+    with (
+        RedisServer(tmp_path / "redis", rdbcompression="no") as redis,
+        RunningServer(tmp_path / "data", store=redis.url, snapshot_examples=10) as server,
+        Asking(server.url) as ask,
+    ):
+        model = ask.new_model("m")
+        model.learn(*(example([k % 5, k / 40], "ab"[k % 2], f"e{k}") for k in range(20)))
+        model.learn(example([0.123, 4.5], "a", NEEDLE))
+        assert found_in(tmp_path, NEEDLE.encode())
+        job = until_ended(ask, ask("DELETE", f"{model.path}/examples/{NEEDLE}").json()["job"])
+        assert job["state"] == "done"
+        assert "unwritten" not in job
+        assert found_in(tmp_path, NEEDLE.encode()) == []
+        server.kill()
+        server.start()
+        refusal(model.try_learn(example([0.123, 4.5], "a", NEEDLE)), 410, "gone")
 
 
 def test_words_that_no_other_example_has_are_forgotten_with_it(tmp_path):

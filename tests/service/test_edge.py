@@ -127,7 +127,7 @@ def test_a_path_that_no_route_has_is_not_found(ask, path):
     ("method", "path", "allowed"),
     [
         ("POST", "/models", {"GET"}),
-        ("POST", "/models/a", {"PUT", "GET", "DELETE"}),
+        ("POST", "/models/a", {"PUT", "GET", "PATCH", "DELETE"}),
         ("GET", "/models/a/learn", {"POST"}),
         ("DELETE", "/models/a/predict", {"GET", "POST"}),
         ("GET", "/models/a/finish", {"POST"}),

@@ -46,6 +46,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         "precision": "float32",
         "points_max": 100_000,
         "when_full": "refuse",
+        "window": None,
         "labels": {
             "pool_max": 10_000,
             "overlap": 1,
