@@ -90,16 +90,44 @@ class Fold:
                 if rest.ids:
                     yield rest
 
+    def fits(self, model: Model) -> bool:
+        """Whether the model is still the one that the fold began with, but for what can be made good at the swap.
+
+        What came meanwhile is made good by a job of its own that runs, or by a learner that is exact.
+        """
+        running = {job.at for job in model.jobs.running()}
+        if self.undone != model.undone or not all(job.at in running for job in self.jobs):
+            return False  # a rollback, or a challenger was retired
+        mended = {job.number for job in model.jobs.running() if job.folds}
+        if not self._changed(model) <= mended and not all(learner.exact for learner in self.learners.values()):
+            return False
+        wanted = _wanted(model, self.jobs)
+        return all(
+            learner.configuration.model_copy(update={"labels": wanted[name].labels}) == wanted[name]
+            for name, learner in self.learners.items()
+        )
+
+    def _changed(self, model: Model) -> set[int]:
+        """Numbers of the examples that were forgotten or corrected since the fold began."""
+        corrected = {n for n, label in model.corrections.items() if self._corrections.get(n) != label}
+        return (model.traces.numbers - self._forgotten) | corrected
+
     def put_into(self, model: Model) -> None:
         """Let the learners take their places in a copy of the model, which stands where the fold does.
 
         Where the log was no longer whole, the points of forgotten examples are dropped, and those that have another
         label learned again with it.
         """
+        wanted = _wanted(model, self.jobs)
         for name, learner in self.learners.items():
             if name in self.failed or not self.whole:
                 continue
+            learner.configuration = wanted[name]  # how labels are asked for may have changed meanwhile
             model.take_over(learner, name)
+        late = self._changed(model) | {job.number for job in self.jobs if job.number is not None}
+        for _, present in _learners(model):
+            if present.exact:
+                _make_good(present, model, late)
         for name in self._left_out():
             held = model.learner if name is None else model.shadows.get(name)
             if held is None:
@@ -126,12 +154,24 @@ class Fold:
         return self.failed.get(job.shadow)
 
 
+def _learners(model: Model) -> list[tuple[str | None, Learner]]:
+    return [(None, model.learner), *model.shadows.items()]
+
+
+def _make_good(learner: Learner, model: Model, numbers: set[int]) -> None:
+    """Forget and correct these examples in place, where that has not been done."""
+    held = set(learner.solver.keys().tolist()) & numbers
+    learner.forget(sorted(held & model.traces.numbers))
+    for number in sorted(held - model.traces.numbers):
+        if number in model.corrections:
+            learner.relabel(number, model.corrections[number])
+
+
 def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
     """The configuration of each learner that is to be taught anew."""
     wanted: dict[str | None, Configuration] = {}
     if any(job.folds and job.kind in ("forget", "correct") for job in jobs):
-        present: list[tuple[str | None, Learner]] = [(None, model.learner), *model.shadows.items()]
-        wanted = {name: learner.configuration for name, learner in present if not learner.exact}
+        wanted = {name: learner.configuration for name, learner in _learners(model) if not learner.exact}
     for job in jobs:  # of several configurations the newest
         if job.configuration is not None:
             wanted[job.shadow] = read_configuration(job.configuration)

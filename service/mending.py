@@ -94,8 +94,9 @@ class Mender:
                 elif not self._woken:
                     break
                 wait_s = RETRY_FIRST_S
-            except (ServiceError, Damaged) as error:  # the store, most likely
-                log.warning("jobs of model %s wait: %s", self._history.name, error)
+            except Exception as error:
+                unforeseen = not isinstance(error, ServiceError | Damaged)
+                log.warning("jobs of model %s wait: %s", self._history.name, error, exc_info=unforeseen)
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, RETRY_MAX_S)
 

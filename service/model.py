@@ -307,8 +307,8 @@ class Model:
     def _configure_waiting(self) -> None:
         """Let what waits fit the present configuration; an x that the kernel does not take waits no longer."""
         labels = self.configuration.labels
-        self.pool.most = labels.pool_max
-        self.pending.most, self.pending.age_ms = labels.pending_max, round(1000 * labels.pending_s)
+        self.pool.limit(labels.pool_max, self.at_ms)
+        self.pending.limit(labels.pending_max, round(1000 * labels.pending_s), self.at_ms)
         self.pool.change(self.learner.rows)
         self.pending.change(self.learner.rows)
 

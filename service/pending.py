@@ -73,6 +73,12 @@ class Pending:
         """The same; it is no longer pending."""
         return self._by_id.pop(given, None)
 
+    def limit(self, most: int, age_ms: int, now_ms: int) -> None:
+        """Hold at most so many, none older than this, from now on."""
+        self.most, self.age_ms = most, age_ms
+        self.keep([])
+        self.expire(now_ms)
+
     def change(self, rows: Callable[[Inputs], Inputs]) -> None:
         """Put every x into another form; what has none waits no longer."""
         for given, prediction in list(self._by_id.items()):

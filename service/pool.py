@@ -221,6 +221,14 @@ class Pool:
         if given in self._by_id:
             self._remove(given)
 
+    def limit(self, most: int, now_ms: int) -> None:
+        """Hold at most so many from now on: the oldest that nobody works on leave, then the oldest."""
+        self.most = most
+        for given in self.room_for([], now_ms)[1]:
+            self._remove(given)
+        for given in list(self._by_id)[: max(0, len(self) - most)]:
+            self._remove(given)
+
     def change(self, rows: Callable[[Inputs], Inputs]) -> None:
         """Put every x into another form; a candidate whose x has none leaves."""
         for candidate in list(self):

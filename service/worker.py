@@ -60,6 +60,7 @@ from service.published import Published
 from service.recovery import History
 from service.settings import Settings
 from service.store.base import SNAPSHOTS_KEPT, Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from solvers.kernels import Kernel
 from solvers.solver import Finish
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ class Worker:
         self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self._imported: Answers | None = None  # what an imported model knew when its log began
         self._mender = Mender(self, self._history, store, executor, folding or asyncio.Semaphore())
-        self._kernel = model.solver.kernel  # what rows were made for until another configuration came
+        self._form = _form_of(model)  # what rows were made for until another configuration came
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
         if model.jobs.running():
             self._mender.wake()
@@ -462,7 +463,7 @@ class Worker:
             if isinstance(work, Forget):
                 meant, waiting = [p for p in waiting if p.id == work.given], [p for p in waiting if p.id != work.given]
                 work = replace(work, waiting=bool(meant))
-            if self.model.solver.kernel != self._kernel:
+            if _form_of(self.model) != self._form:
                 waiting = _fitted(waiting, self.model.learner.rows)
             kept: list[ModelEvent] = [Predicted(waiting, self._now_ms())] if waiting else []
             match work:
@@ -503,7 +504,7 @@ class Worker:
     def _learn(self, requests: list[LearnRequest], kept: list[ModelEvent]) -> list[LearnAnswer | ServiceError]:
         waiting = {p.id: p for event in kept if isinstance(event, Predicted) for p in event.predictions}
         classes_max = self._settings.classes_max
-        refit = self.model.learner.rows if self.model.solver.kernel != self._kernel else None
+        refit = self.model.learner.rows if _form_of(self.model) != self._form else None
         with self._going_on():
             plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting, refit)
         first_new = self.model.learned + 1
@@ -529,7 +530,7 @@ class Worker:
             self._commit(kept)
         if isinstance(command, Offer):
             command = replace(command, learned=frozenset(self._find_forgotten(command.ids)))
-            if self.model.solver.kernel != self._kernel:
+            if _form_of(self.model) != self._form:
                 command = replace(command, inputs=refitted(command.inputs, self.model.learner.rows))
         if isinstance(command, Forget | Correct):
             command = replace(command, located=self._locate(command.given))
@@ -567,19 +568,21 @@ class Worker:
     def _swap(self, fold: Fold, kept: list[ModelEvent]) -> int | None:
         """Teach the fold the last events, and make what comes of it the state. None where it no longer fits."""
         self._commit(kept)
-        running = {job.at for job in self.model.jobs.running()}
-        if fold.undone != self.model.undone or not all(job.at in running for job in fold.jobs):
-            return None  # a rollback, or a challenger was retired: begin again
+        if not fold.fits(self.model):
+            return None  # begin again
         fold.advance(self.model.position)
+        if fold.position < self.model.position:
+            return None  # the server stops
         with self._going_on():
             sizes = {"cache_bytes": self.model.cache_bytes, "answers_kept": self.model.answers.kept}
             successor = Model.restore(self.model.name, self.model.snapshot(), **sizes)
             fold.put_into(successor)
             if fold.erases:
                 successor.floor = self.model.position + 1
-            state = successor.snapshot()
+            swapped = Swapped(successor.snapshot(), self._now_ms())
+            Model.begin(self.model.name, self.model.position + 1, swapped, **sizes)  # what is written can be read
         self._let_snapshot_end()
-        self._commit([Swapped(state, self._now_ms())])
+        self._commit([swapped])
         return self.model.position
 
     def _settle(self, settling: Settling, kept: list[ModelEvent]) -> None:
@@ -806,6 +809,11 @@ class Worker:
             kept = self._store.snapshots(self.model.name)
         if self.model.position not in kept:
             self._write_snapshot(self.model.position, self.model.snapshot(), self.model.reads_back_at)
+
+
+def _form_of(model: Model) -> tuple[Kernel, type]:
+    """What the rows of a model depend on."""
+    return model.solver.kernel, model.solver.dtype
 
 
 def _fitted(predictions: list[Prediction], rows: Callable[[Inputs], Inputs]) -> list[Prediction]:

@@ -13,10 +13,12 @@ from redis_server import RedisServer
 from running import RunningServer
 from working import SIZES, examples_of, learning, with_worker
 
+from service.asking import Offer
 from service.changes import Challenge, Configure, Correct, Forget, Promote, Retire
 from service.configuration import parse_configuration
 from service.errors import Conflict, Gone, Invalid, NotFound
 from service.events import Learned
+from service.inputs import x_digests
 from service.learner import Learner
 from service.recovery import History, load_model
 from service.settings import Settings
@@ -341,6 +343,80 @@ def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_old_on
         await worker.learn(learning(worker.model, examples_of(2, 5)))
 
     with_worker(scenario)
+
+
+def offered(worker, n):
+    rows = learning(worker.model, [(None, [k, 1.0], "a") for k in range(n)]).inputs
+    return Offer([f"c{k}" for k in range(n)], rows, x_digests(rows), [None] * n)
+
+
+@pytest.mark.parametrize("changes", [{}, {"C": 2}])
+def test_a_pool_that_is_made_smaller_lets_the_oldest_go_and_the_model_can_be_read_again(changes):
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        await worker.command(offered(worker, 5))
+        await changed(worker, Configure({**changes, "labels": {"pool_max": 2}}, Settings()))
+        assert [candidate.id for candidate in worker.model.pool] == ["c3", "c4"]
+        await changed(worker, Forget("s1-1"))
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario)
+
+
+@pytest.mark.parametrize("changes", [{"solver": "exact"}, {"kernel": {"type": "linear"}}])
+def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configuration_has_it(changes):
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        early = learning(worker.model, examples_of(2, 5))
+        await changed(worker, Configure(changes, Settings()))
+        await worker.learn(early)
+        fresh = taught(worker.model, examples_of(1, 20) + examples_of(2, 5))
+        rows = learning(worker.model, examples_of(3, 9)).inputs
+        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario)
+
+
+async def while_folding(worker, command, meanwhile):
+    """Two changes, the second while a fold for the first waits for its turn."""
+    await worker._mender._folding.acquire()
+    first = await worker.command(command)
+    while worker._mender._fold is None:
+        await asyncio.sleep(0.01)
+    second = await worker.command(meanwhile)
+    worker._mender._folding.release()
+    for answer in (first, second):
+        if "at" in answer:
+            assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "changes"),
+    [
+        (EXACT, {"solver": "lasvm"}),
+        (EXACT, {"kernel": {"type": "polynomial", "degree": 2}}),
+        ({}, {"solver": "exact"}),
+        ({}, {"C": 2}),
+    ],
+)
+def test_no_change_that_comes_while_another_is_being_folded_is_lost(configuration, changes):
+    examples = examples_of(3, 40)
+    wrong = {"a": "b", "b": "c", "c": "a"}
+
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples))
+        await while_folding(worker, Configure(changes, Settings()), Forget("s3-4"))
+        await while_folding(worker, Configure({"C": 7}, Settings()), Correct("s3-7", wrong[examples[7][2]], 8, 100))
+        await while_folding(worker, Forget("s3-8"), Configure({"labels": {"overlap": 3}}, Settings()))
+        right = [(name, x, wrong[y] if name == "s3-7" else y) for name, x, y in examples]
+        fresh = taught(worker.model, right, set(range(1, 41)) - {5, 9})
+        rows = learning(worker.model, examples).inputs
+        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+        assert worker.model.configuration.labels.overlap == 3
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration=configuration)
 
 
 # -- windows ----------------------------------------------------------------------------------------------------------
