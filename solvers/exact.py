@@ -323,7 +323,7 @@ class ExactSVM(DualExpansion):
         indptr = np.concatenate((points.start[:n], points.used[1:]))
         row_norms(kernel, indptr, points.values, norm[:n], selves[:n])
         self.kernel, self.points = kernel, points._replace(norm=norm, selves=selves)
-        self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
+        self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache)
 
     # -- what would have been -------------------------------------------------------------------------------------
 
