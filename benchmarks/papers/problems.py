@@ -179,9 +179,9 @@ def fitted(problem, cache_mb=512):
     return time.process_time() - start, svc, X_test
 
 
-def libsvm(problem, cache_mb=512):
+def libsvm(problem):
     """What SVC reaches; its kernel values cannot be counted."""
-    seconds, svc, X_test = fitted(problem, cache_mb)
+    seconds, svc, X_test = fitted(problem)
     return measure(svc.decision_function(X_test), problem.test_classes, svc.n_support_.sum(), np.nan, seconds)
 
 

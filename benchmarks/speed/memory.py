@@ -3,7 +3,7 @@
 import resource
 
 from datasets import arguments
-from papers.problems import finish, learn, libsvm, problem
+from papers.problems import finish, fitted, learn, problem
 
 
 def lasvm(whole):
@@ -14,8 +14,8 @@ def lasvm(whole):
 
 PROGRAMS = {
     "lasvm": lasvm,
-    "svc": libsvm,
-    "svc, default cache": lambda whole: libsvm(whole, cache_mb=200),
+    "svc": fitted,
+    "svc, default cache": lambda whole: fitted(whole, cache_mb=200),
     "data alone": lambda _: None,
 }
 
