@@ -22,7 +22,7 @@ from solvers.kernels import Kernel, row_norms
 from solvers.machine import HINGE, LEARNED, STEPS, dot, enter, leave
 from solvers.path import FREE, HIGH, LOW, M, Margin
 from solvers.points import append_point, has_room
-from solvers.rowcache import cached_row, drop_row, new_cache
+from solvers.rowcache import cached_row, clear, drop_row, new_cache
 from solvers.rows import Rows
 from solvers.solver import Finish, State, StateReader, columns_of
 
@@ -111,7 +111,7 @@ class ExactSVM(DualExpansion):
         if code == path.DONE:
             path.refine(self.kernel, self.points, self.cache, margin, alpha, g, b, now_lower, now_upper)
         self._mask(c)
-        if code != path.DONE or self._violation(c) > KKT_MAX:
+        if code not in (path.DONE, path.STILL) or self._violation(c) > KKT_MAX:
             self._mend(c)
 
     def _mask(self, c: int) -> None:
@@ -358,6 +358,7 @@ class ExactSVM(DualExpansion):
                 errors.append(self.leave_one_out_error())
         finally:
             self.C, self.kernel, self.points, self.cache = C, kernel, points, cache
+            clear(cache)  # the caches of other kernels took over its memory
             self._thaw(before)
         return errors
 
