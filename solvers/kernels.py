@@ -73,8 +73,9 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
         size = e - b
         # Slices are taken first: indexing with an offset keeps the compiler from using vector instructions.
         acc = out[b:e]
-        for s in range(size):
-            acc[s] = zero
+        if laplacian or indices.shape[0] < 4:
+            for s in range(size):
+                acc[s] = zero
         p = 0
         if laplacian:
             while p < indices.shape[0]:
@@ -95,8 +96,12 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
             v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
             c0, c1 = columns[indices[p], b:e], columns[indices[p + 1], b:e]
             c2, c3 = columns[indices[p + 2], b:e], columns[indices[p + 3], b:e]
-            for s in range(size):
-                acc[s] = (((acc[s] + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
+            if p == 0:  # begins at zero, without writing and reading it
+                for s in range(size):
+                    acc[s] = (((zero + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
+            else:
+                for s in range(size):
+                    acc[s] = (((acc[s] + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
             p += 4
         while p < indices.shape[0]:
             v = values[p]
