@@ -53,9 +53,9 @@ test: init redis
 	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Figures of benchmarks/README.md; DATA is a folder of data sets.
+# The solvers beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds MNIST.
 bench: init
-	$(BIN)/python benchmarks/adult.py --data $(DATA)
+	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/run.py --data $(DATA) $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

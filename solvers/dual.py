@@ -171,7 +171,7 @@ class DualExpansion(Expansion):
         if self.cache.line_of.size == self.points.start.size:
             clear(self.cache)  # its memory is warm
         else:
-            self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
+            self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache)
 
     def point_scores(self) -> PointScores | None:
         """Decision values at the points held, from their gradients: f = y - g + b."""

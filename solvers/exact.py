@@ -22,7 +22,7 @@ from solvers.kernels import NORM_MAX, Kernel, checked_kernel, row_norms
 from solvers.machine import HINGE, LEARNED, STEPS, dot, enter, leave
 from solvers.path import FREE, HIGH, LOW, M, Margin
 from solvers.points import append_point, has_room
-from solvers.rowcache import cached_row, drop_row, new_cache
+from solvers.rowcache import cached_row, clear, drop_row, new_cache
 from solvers.rows import Rows
 from solvers.solver import Finish, State, StateReader, columns_of
 
@@ -111,7 +111,7 @@ class ExactSVM(DualExpansion):
         if code == path.DONE:
             path.refine(self.kernel, self.points, self.cache, margin, alpha, g, b, now_lower, now_upper)
         self._mask(c)
-        if code != path.DONE or self._violation(c) > KKT_MAX:
+        if code not in (path.DONE, path.STILL) or self._violation(c) > KKT_MAX:
             self._mend(c)
 
     def _mask(self, c: int) -> None:
@@ -352,7 +352,7 @@ class ExactSVM(DualExpansion):
         if not (selves[:n] <= NORM_MAX).all():
             raise ValueError(f"the kernel must give each example held at most {NORM_MAX:g} with itself")
         self.kernel, self.points = kernel, points._replace(norm=norm, selves=selves)
-        self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache.counters)
+        self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache)
 
     # -- what would have been -------------------------------------------------------------------------------------
 
@@ -387,6 +387,7 @@ class ExactSVM(DualExpansion):
                 errors.append(self.leave_one_out_error())
         finally:
             self.C, self.kernel, self.points, self.cache = C, kernel, points, cache
+            clear(cache)  # the caches of other kernels took over its memory
             self._thaw(before)
         return errors
 

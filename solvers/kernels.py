@@ -38,6 +38,9 @@ NORM_MAX = 1e37
 BLOCK = 1024
 """Points that one pass of a row computation takes: their sums stay in the first-level cache."""
 
+PANEL_FEATURES, PANEL_POINTS = 128, 512
+"""Block of the columns that a batch of dense rows takes at a time: it stays in the second-level cache."""
+
 
 class Kernel(NamedTuple):
     """A kernel as compiled code takes it: an integer code and its parameters."""
@@ -76,8 +79,9 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
         size = e - b
         # Slices are taken first: indexing with an offset keeps the compiler from using vector instructions.
         acc = out[b:e]
-        for s in range(size):
-            acc[s] = zero
+        if laplacian or indices.shape[0] < 4:
+            for s in range(size):
+                acc[s] = zero
         p = 0
         if laplacian:
             while p < indices.shape[0]:
@@ -98,8 +102,12 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
             v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
             c0, c1 = columns[indices[p], b:e], columns[indices[p + 1], b:e]
             c2, c3 = columns[indices[p + 2], b:e], columns[indices[p + 3], b:e]
-            for s in range(size):
-                acc[s] = (((acc[s] + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
+            if p == 0:  # begins at zero, without writing and reading it
+                for s in range(size):
+                    acc[s] = (((zero + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
+            else:
+                for s in range(size):
+                    acc[s] = (((acc[s] + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
             p += 4
         while p < indices.shape[0]:
             v = values[p]
@@ -107,6 +115,64 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
             for s in range(size):
                 acc[s] += v * column[s]
             p += 1
+
+
+@compiled
+def _four_rows(values, panel, size, o0, o1, o2, o3):
+    """o_q (size,) += values[:, q] . panel[:, :size] for four rows, four features at a time, each sum in their order."""
+    for p in range(0, values.shape[0], 4):
+        c0, c1, c2, c3 = panel[p, :size], panel[p + 1, :size], panel[p + 2, :size], panel[p + 3, :size]
+        v, w, x, y = values[p], values[p + 1], values[p + 2], values[p + 3]
+        v0, v1, v2, v3 = v[0], v[1], v[2], v[3]
+        w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
+        x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+        y0, y1, y2, y3 = y[0], y[1], y[2], y[3]
+        for s in range(size):
+            a, b, c, d = c0[s], c1[s], c2[s], c3[s]
+            o0[s] = (((o0[s] + v0 * a) + w0 * b) + x0 * c) + y0 * d
+            o1[s] = (((o1[s] + v1 * a) + w1 * b) + x1 * c) + y1 * d
+            o2[s] = (((o2[s] + v2 * a) + w2 * b) + x2 * c) + y2 * d
+            o3[s] = (((o3[s] + v3 * a) + w3 * b) + x3 * c) + y3 * d
+
+
+@compiled
+def _inner_dense(indptr, indices, values, columns, n, out):
+    """out[r, :n] = inner sums of rows that are mostly full; `out` has rows up to a multiple of four.
+
+    A block of the columns is copied together once and then serves all rows; a zero of a row adds an exact zero.
+    """
+    zero = values.dtype.type(0.0)
+    at = indptr[:-1].copy()
+    groups = -(-at.shape[0] // 4)
+    for r in range(4 * groups):
+        sums = out[r]
+        for s in range(n):
+            sums[s] = zero
+    part = np.empty((groups, PANEL_FEATURES, 4), values.dtype)
+    panel = np.zeros((PANEL_FEATURES, PANEL_POINTS), values.dtype)
+    for f in range(0, columns.shape[0], PANEL_FEATURES):
+        width = min(PANEL_FEATURES, columns.shape[0] - f)
+        for g in range(groups):
+            for p in range(PANEL_FEATURES):
+                for q in range(4):
+                    part[g, p, q] = zero
+        for r in range(at.shape[0]):
+            while at[r] < indptr[r + 1] and indices[at[r]] < f + width:
+                part[r // 4, indices[at[r]] - f, r % 4] = values[at[r]]
+                at[r] += 1
+        for b in range(0, n, PANEL_POINTS):
+            e = min(b + PANEL_POINTS, n)
+            for p in range(width):
+                source, target = columns[f + p, b:e], panel[p]
+                for s in range(e - b):
+                    target[s] = source[s]
+            for g in range(groups):
+                r = 4 * g
+                # Features up to a multiple of four: what stands there in the panel meets zeros.
+                _four_rows(
+                    part[g, : -(-width // 4) * 4], panel, e - b,
+                    out[r, b:e], out[r + 1, b:e], out[r + 2, b:e], out[r + 3, b:e],
+                )  # fmt: skip
 
 
 @compiled
@@ -139,6 +205,7 @@ LOG2_E = np.float32(1.4426950408889634)
 LN2_HIGH = np.float32(0.693359375)
 LN2_LOW = np.float32(-2.12194440e-4)
 ROUNDER = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds a float32 to an integer
+EXPONENT = np.int32(23)  # where a float32 keeps its exponent; the shift takes away the rounder's own high bits
 EXP_LEAST = np.float32(-87.0)  # below this, exp leaves float32's normal range
 ONE = np.float32(1.0)
 P0, P1, P2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
@@ -153,22 +220,17 @@ def exp_in_place(x: np.ndarray[Any, Any]) -> None:
 @overload(exp_in_place)
 def _exp_in_place(x):
     if x.dtype == types.float32:
-        # exp(v) = 2^k exp(r): the polynomial gives exp(r), k goes into the exponent bits. Two loops, since one that
-        # mixes float and integer views of the same memory is not vectorised. Five times faster than calling exp.
+        # exp(v) = 2^k exp(r): the polynomial gives exp(r), and k, which the rounder leaves in the low bits of shifted,
+        # goes into the exponent bits. Five times faster than calling exp.
         def by_polynomial(x):
-            powers = np.empty(BLOCK, np.int32)
-            for b in range(0, x.shape[0], BLOCK):
-                part = x[b : b + BLOCK]
-                bits = part.view(np.int32)
-                for s in range(part.shape[0]):
-                    v = part[s] if part[s] > EXP_LEAST else EXP_LEAST
-                    k = (v * LOG2_E + ROUNDER) - ROUNDER
-                    powers[s] = np.int32(k)
-                    r = (v - k * LN2_HIGH) - k * LN2_LOW
-                    q = ((((P0 * r + P1) * r + P2) * r + P3) * r + P4) * r + P5
-                    part[s] = (q * (r * r) + r) + ONE
-                for s in range(part.shape[0]):
-                    bits[s] += powers[s] << np.int32(23)
+            for s in range(x.shape[0]):
+                v = x[s] if x[s] > EXP_LEAST else EXP_LEAST
+                shifted = np.float32(v * LOG2_E + ROUNDER)
+                k = shifted - ROUNDER
+                r = (v - k * LN2_HIGH) - k * LN2_LOW
+                q = ((((P0 * r + P1) * r + P2) * r + P3) * r + P4) * r + P5
+                power = np.float32((q * (r * r) + r) + ONE)
+                x[s] = np.int32(power.view(np.int32) + (shifted.view(np.int32) << EXPONENT)).view(np.float32)
 
         return by_polynomial
 
@@ -217,6 +279,17 @@ def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
     else:
         inner_gather(laplacian, indices, values, points, begin, end, spread, out)
     inner_to_kernel(kernel, norm, points.norm[begin:end], out[begin:end])
+
+
+@compiled
+def dense_rows(kernel, indptr, indices, values, norms, points, n, out):
+    """out[r, :n] = k(row r, points 0..n) for rows that are mostly full, in the bits of `kernel_row`.
+
+    The points keep columns, the kernel is not the Laplacian; `out` has rows up to a multiple of four.
+    """
+    _inner_dense(indptr, indices, values, points.columns, n, out)
+    for r in range(norms.shape[0]):
+        inner_to_kernel(kernel, norms[r], points.norm[:n], out[r])
 
 
 @compiled

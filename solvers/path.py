@@ -26,7 +26,7 @@ from solvers.rowcache import cached_row
 Array = np.ndarray[Any, Any]
 
 LOW, FREE, HIGH = -1, 0, 1
-DONE, CROWDED, STUCK = range(3)
+DONE, CROWDED, STUCK, STILL = range(4)
 DEPENDENT = 1e-10  # of the terms that it is made of: less curvature than that beside the margin set is none
 MARGIN_MIN = 32
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
@@ -53,6 +53,13 @@ def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
 
 
 @compiled
+def add(target, factor, row):
+    """target (n,) += factor row (n,): a function of its own, so that it becomes vector instructions everywhere."""
+    for s in range(target.shape[0]):
+        target[s] += factor * row[s]
+
+
+@compiled
 def _join(margin, row, i):
     """Add slot i to the margin set; false if it depends on it (nothing changes then). row: k(x_i, .)."""
     m = margin.counts[M]
@@ -75,8 +82,7 @@ def _join(margin, row, i):
         if left <= DEPENDENT * terms:
             return False
         for p in range(m + 1):
-            for q in range(m + 1):
-                R[p, q] += z[p] * z[q] / left
+            add(R[p, : m + 1], z[p] / left, z)
         for p in range(m + 1):
             R[p, m + 1] = R[m + 1, p] = -z[p] / left
         R[m + 1, m + 1] = 1.0 / left
@@ -94,21 +100,16 @@ def _part(margin, p, side):
     margin.side[margin.members[p]] = side
     if m > 1:
         k = p + 1
-        pivot = R[k, k]
+        # A copy: the row of the member itself becomes zero on the way.
+        row, pivot = R[k, : m + 1].copy(), R[k, k]
         for a in range(m + 1):
-            if a != k:
-                factor = R[a, k] / pivot
-                for b in range(m + 1):
-                    if b != k:
-                        R[a, b] -= factor * R[k, b]
-        for a in range(k, m):
-            for b in range(m + 1):
-                R[a, b] = R[a + 1, b]
-        for b in range(k, m):
-            for a in range(m):
-                R[a, b] = R[a, b + 1]
-    for q in range(p, m - 1):
-        margin.members[q] = margin.members[q + 1]
+            add(R[a, : m + 1], -R[a, k] / pivot, row)
+        # The last member takes the free place.
+        for a in range(m + 1):
+            R[k, a] = R[m, a]
+        for a in range(m + 1):
+            R[a, k] = R[a, m]
+    margin.members[p] = margin.members[m - 1]
     margin.counts[M] = m - 1
 
 
@@ -154,15 +155,12 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
                     room, stopped = max(limit, 0.0), p
         step = room if toward > 0 else -room
         # Decision values stay; g is moved by what rounding leaves, so that it stays true.
-        n = points.used[0]
-        for t in range(n):
-            g[t] -= step * row[t]
+        add(g, -step, row)
         for p in range(m):
             s = margin.members[p]
             alpha[s] = min(max(alpha[s] - step * v[p], lower[s]), upper[s])
             other = cached_row(kernel, points, cache, s, i)
-            for t in range(n):
-                g[t] += step * v[p] * other[t]
+            add(g, step * v[p], other)
         if stopped == NONE:
             alpha[i] = upper[i] if toward > 0 else lower[i]
             margin.side[i] = HIGH if toward > 0 else LOW
@@ -179,25 +177,33 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
 def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, goal_lower, goal_upper, events_max):
     """Follow the optimum while q changes by dq (n,) and the bounds go to their goals (n,).
 
-    b: (1,) view of the bias. live (n,) uint8. Returns DONE, CROWDED (the margin set needs a larger R) or STUCK, and the
-    part of the way that was gone; bounds stand where they are then.
+    b: (1,) view of the bias. live (n,) uint8. Returns DONE, STILL (no bound that holds a point moves, nor does q, so
+    nothing has changed: a new point with room on the other side of its bound), CROWDED (the margin set needs a larger
+    R) or STUCK, and the part of the way that was gone; bounds stand where they are then.
     """
     n = g.shape[0]
     l0, u0 = lower.copy(), upper.copy()
     dl, du = goal_lower - l0, goal_upper - u0
     drive = np.zeros(n)  # sum over points on moving bounds of their rate times their kernel row
     demand = 0.0
+    moves = False
     for s in range(n):
-        if live[s] == 0 or margin.side[s] == FREE:
+        moves = moves or dq[s] != 0.0
+        if live[s] == 0:
+            continue
+        if margin.side[s] == FREE:
+            moves = moves or dl[s] != 0.0 or du[s] != 0.0
             continue
         if l0[s] == u0[s]:  # a box that is a point: which bound it stands on is r's choice
             margin.side[s] = HIGH if g[s] - b[0] > 0.0 else LOW
         rate = dl[s] if margin.side[s] == LOW else du[s]
         if rate != 0.0:
+            moves = True
             demand -= rate
             row = cached_row(kernel, points, cache, s, NONE)
-            for t in range(n):
-                drive[t] += rate * row[t]
+            add(drive, rate, row)
+    if not moves:
+        return STILL, 1.0
     dg = np.zeros(n)
     tau = 0.0
     for _ in range(events_max):
@@ -220,7 +226,7 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
             b[0] = g[first]
             rate = dl[first] if margin.side[first] == LOW else du[first]
             row = cached_row(kernel, points, cache, first, NONE)
-            _leave_bound(drive, row, rate, n)
+            _leave_bound(drive, row, rate)
             demand += rate
             _join(margin, row, first)
             continue
@@ -241,8 +247,7 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
                 if dalpha[p] != 0.0:
                     row = cached_row(kernel, points, cache, margin.members[p], NONE)
                     scale += abs(dalpha[p]) * row[margin.members[p]]
-                    for t in range(n):
-                        dg[t] -= dalpha[p] * row[t]
+                    add(dg, -dalpha[p], row)
         noise = RATE_LEAST * (scale + abs(db))
         step, event, to_side, fastest = 1.0 - tau, NONE, FREE, 0.0
         for p in range(m):
@@ -266,8 +271,7 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
                 if t < step:
                     step, event, to_side = t, s, FREE
         tau += step
-        for t in range(n):
-            g[t] += step * dg[t]
+        add(g, step, dg)
         b[0] += step * db
         for p in range(m):
             alpha[margin.members[p]] += step * dalpha[p]
@@ -291,24 +295,23 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
                     old = 0.0 if before[s] == FREE else (dl[s] if before[s] == LOW else du[s])
                     new = 0.0 if margin.side[s] == FREE else (dl[s] if margin.side[s] == LOW else du[s])
                     if old != new:
-                        _leave_bound(drive, cached_row(kernel, points, cache, s, NONE), old - new, n)
+                        _leave_bound(drive, cached_row(kernel, points, cache, s, NONE), old - new)
                         demand += old - new
         else:
             _part(margin, _place_of(margin, event), to_side)
             alpha[event] = lower[event] if to_side == LOW else upper[event]
             rate = dl[event] if to_side == LOW else du[event]
             if rate != 0.0:
-                _leave_bound(drive, cached_row(kernel, points, cache, event, NONE), -rate, n)
+                _leave_bound(drive, cached_row(kernel, points, cache, event, NONE), -rate)
                 demand -= rate
     return STUCK, tau
 
 
 @compiled
-def _leave_bound(drive, row, rate, n):
+def _leave_bound(drive, row, rate):
     """A point on a moving bound no longer moves at `rate`."""
     if rate != 0.0:
-        for t in range(n):
-            drive[t] -= rate * row[t]
+        add(drive, -rate, row)
 
 
 @compiled
@@ -332,5 +335,4 @@ def refine(kernel, points, cache, margin, alpha, g, b, lower, upper):
         moved = min(max(alpha[s] + changes[p + 1], lower[s]), upper[s])
         change, alpha[s] = moved - alpha[s], moved
         row = cached_row(kernel, points, cache, margin.members[p], NONE)
-        for t in range(n):
-            g[t] -= change * row[t]
+        add(g, -change, row)

@@ -40,15 +40,22 @@ class RowCache(NamedTuple):
     spread: Array
 
 
-def new_cache(points: Points, dim: int, bytes_max: int, counters: Array | None = None) -> RowCache:
-    """A cache of at most bytes_max for these points' slots; `counters` carries on an older cache's counts."""
+def new_cache(points: Points, dim: int, bytes_max: int, former: RowCache | None = None) -> RowCache:
+    """A cache of at most bytes_max for these points' slots; it carries on the counts of a `former` one.
+
+    It takes over the former one's memory where that is enough: a fresh page costs as much as computing what goes there.
+    """
     cap = points.start.shape[0]
     dtype = points.values.dtype
     lines = max(LINES_MIN, min(cap, bytes_max // (cap * dtype.itemsize)))
-    counts = np.zeros(4, np.int64) if counters is None else counters
+    counts = np.zeros(4, np.int64) if former is None else former.counters
     counts[HAND] = 0
+    if former is not None and former.lines.size >= lines * cap:
+        memory = former.lines.reshape(-1)[: lines * cap]
+    else:
+        memory = np.empty(lines * cap, dtype)  # what is never touched is never taken
     return RowCache(
-        np.empty((lines, cap), dtype),  # memory that is never touched is never taken
+        memory.reshape(lines, cap),
         np.full(cap, NONE, np.int64),
         np.full(lines, NONE, np.int64),
         np.zeros(lines, np.int64),

@@ -65,10 +65,10 @@ class Problem:
         return replace(self, rows=self.rows.part(0, min(n, len(self.rows))), classes=self.classes[:n])
 
     def solver(self, name, **parameters):
-        """An untaught solver that knows both classes."""
+        """An untaught solver that knows the classes."""
         solver = make_solver(name, self.kernel, self.rows.dim, C=self.C, **parameters)
-        solver.add_class()
-        solver.add_class()
+        for _ in range(self.classes.max() + 1):
+            solver.add_class()
         return solver
 
 
@@ -140,11 +140,11 @@ def measured(solver, problem, seconds):
     )
 
 
-def learn(solver, problem, *, again=False):
+def learn(solver, problem, *, again=False, batch=BATCH):
     """One epoch in the order of the problem; returns CPU seconds and the decision values from before each example."""
     scores, start = [], time.process_time()
-    for begin in range(0, len(problem.rows), BATCH):
-        end = min(begin + BATCH, len(problem.rows))
+    for begin in range(0, len(problem.rows), batch):
+        end = min(begin + batch, len(problem.rows))
         rows, classes = problem.rows.part(begin, end), problem.classes[begin:end]
         scores.append(solver.learn(rows, classes, np.arange(begin, end), again=again)[:, 0])
     return time.process_time() - start, np.concatenate(scores)
@@ -171,12 +171,17 @@ def own_values(name, problem):
     return own / 1e6, solver.certificate()["kernel_evaluations"] / 1e6
 
 
-def libsvm(problem):
-    """scikit-learn's SVC, which is LIBSVM; its kernel values cannot be counted."""
+def fitted(problem, cache_mb=512):
+    """CPU seconds of scikit-learn's SVC, which is LIBSVM; the machine; the test rows as it takes them."""
     X, X_test = (csr_matrix((r.values, r.indices, r.indptr), (len(r), r.dim)) for r in (problem.rows, problem.test))
     start = time.process_time()
-    svc = SVC(C=problem.C, gamma=problem.gamma, tol=1e-3, cache_size=512).fit(X, problem.classes)
-    seconds = time.process_time() - start
+    svc = SVC(C=problem.C, gamma=problem.gamma, tol=1e-3, cache_size=cache_mb).fit(X, problem.classes)
+    return time.process_time() - start, svc, X_test
+
+
+def libsvm(problem):
+    """What SVC reaches; its kernel values cannot be counted."""
+    seconds, svc, X_test = fitted(problem)
     return measure(svc.decision_function(X_test), problem.test_classes, svc.n_support_.sum(), np.nan, seconds)
 
 

@@ -231,6 +231,15 @@ def test_tuning_walks_a_grid_and_comes_back(noisy, parameter, grid):
         assert other.solver.leave_one_out_error() == error
 
 
+def test_rows_cached_before_a_walk_over_kernels_are_not_taken_for_its_own_behind_it():
+    X, classes = two_moons(40, seed=3)
+    classes = (classes > 0).astype(int)
+    walked, plain = (exact_stream(X, classes, C=2.0).learn(0, 30) for _ in range(2))
+    walked.solver.tune([0.1, 2.0], "gamma")
+    states = [stream.learn(30, 40).solver.state() for stream in (walked, plain)]
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0] if name != "steps")
+
+
 def test_a_point_under_both_labels_and_many_times_is_held_and_forgotten():
     X = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 6, axis=0)
     classes = np.tile([0, 1], 9)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.compiled import compiled
+from solvers.expansion import ExpansionView
 from solvers.kernels import KERNELS, exp_in_place, kernel_row, make_kernel
 from solvers.points import append_point, empty_points, points_from_rows
 from solvers.rows import rows_from_csr, rows_from_dense
@@ -90,6 +91,22 @@ def test_long_rows_have_the_same_bits_as_short_ones():
     whole = row_of(kernel, points, rows, 7)
     pieces = [row_of(kernel, points, rows, 7, b, min(b + 77, 3000)) for b in range(0, 3000, 77)]
     assert np.array_equal(whole, np.concatenate(pieces))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_dense_rows_in_a_batch_are_predicted_with_the_same_bits_as_one_by_one(name, dtype):
+    # More than a block of rows, of features and of points, none of them whole; a tenth of the features is zero.
+    random = np.random.default_rng(0)
+    X = random.standard_normal((700, 301)) * (random.random((700, 301)) < 0.9)
+    kernel = make_kernel(name, gamma=1e-3)
+    rows = rows_from_dense(X, kernel, 301, dtype)
+    view = ExpansionView(
+        kernel, points_from_rows(rows, 301), 700, random.standard_normal((2, 700)), np.ones(2), np.zeros(2), 301
+    )
+    together = view.decision(rows.part(0, 90))
+    one_by_one = np.concatenate([view.decision(rows.part(r, r + 1)) for r in range(90)])
+    np.testing.assert_array_equal(together, one_by_one)
 
 
 def test_the_float32_exponential_is_within_two_units_in_the_last_place():

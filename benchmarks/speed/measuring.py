@@ -1,0 +1,73 @@
+"""What the parts share: programs side by side, peak memory, lines of the table. Not a program."""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Line(NamedTuple):
+    """A target: its number, what is asked of what, what was found, and whether that is enough (None: not known)."""
+
+    target: str
+    what: str
+    asked: str
+    found: str
+    met: bool | None
+
+
+def versions():
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy", "scikit-learn"))
+    return f"Python {platform.python_version()}, {packages}"
+
+
+def rounds(quick, slow, runs):
+    """What each program returned: in every round the quick ones run before and, in reverse order, after the slow ones.
+
+    quick, slow: {name: program}; a program takes the number of its run.
+    """
+    found = {name: [] for name in (*quick, *slow)}
+    for _ in range(runs):
+        for name in (*quick, *slow, *reversed(quick)):
+            found[name].append({**quick, **slow}[name](len(found[name])))
+    return found
+
+
+def cpu(act):
+    """(CPU seconds, result) of one call."""
+    start = time.process_time()
+    result = act()
+    return time.process_time() - start, result
+
+
+def wall(act):
+    """(Wall seconds, result) of one call."""
+    start = time.perf_counter()
+    result = act()
+    return time.perf_counter() - start, result
+
+
+def middle(found, name=None):
+    """The median of figures, or of one figure of records."""
+    return float(np.median([getattr(f, name) if name else f for f in found]))
+
+
+def span(found, name=None, digits=2):
+    """Least to most of the same."""
+    figures = [getattr(f, name) if name else f for f in found]
+    return f"{min(figures):.{digits}f} to {max(figures):.{digits}f}"
+
+
+def peak_mib(program, data):
+    """Peak memory of a process of its own that imports all this, loads Adult and runs one program, MiB."""
+    command = [sys.executable, Path(__file__).with_name("memory.py"), "--data", data, "--program", program]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -1,0 +1,32 @@
+"""How fast the solvers are, each target beside its peer in one run: interleaved, medians, one thread, CPU seconds.
+
+    PYTHONPATH=.:benchmarks python benchmarks/speed/run.py --data FOLDER [--parts NAME ...] [--full] [--plot FILE]
+
+Takes about six minutes, nearly all of them LIBSVM's; --full adds MNIST. --plot writes the figure of part growth as SVG
+(it needs matplotlib). Figures of a shared machine: read the ratios.
+"""
+
+from datasets import arguments
+from measuring import versions
+from stepping import exact, growth, prediction, single
+from training import adult, budget, ijcnn, mnist
+
+PARTS = {part.__name__: part for part in (adult, ijcnn, budget, single, prediction, growth, exact, mnist)}
+FULL = ("mnist",)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS)
+    parser.add_argument("--full", action="store_true", help="MNIST too")
+    parser.add_argument("--plot", help="write the figure of part growth here")
+    options = parser.parse_args()
+    chosen = options.parts or [name for name in PARTS if options.full or name not in FULL]
+    print(f"{versions()}, {options.runs} rounds\n\n| target | | asked | found | |\n|---|---|---|---|---|")
+    for name in chosen:
+        for line in PARTS[name](options):
+            print(f"| {' | '.join(line[:-1])} | {'yes' if line.met else 'no'} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
