@@ -6,6 +6,8 @@ import time
 
 import pytest
 from asking import BASE, Asking, example
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from running import RunningServer
 from streaming import granted, opened, refused
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -159,8 +161,8 @@ def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
 
 
 def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stopped(tmp_path):
-    settings = {"frames_in_flight_max": 8, "queue_examples_max": 1000}
-    with RunningServer(tmp_path / "data", **settings) as server, Asking(server.url) as ask:
+    limits = {"frames_in_flight_max": 8, "queue_examples_max": 1000}
+    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
         model = ask.new_model(features={"type": "dense", "dim": 2000})
         x = [0.5] * 2000
         with opened(server.url, f"{model.path}/stream", max_queue=1) as socket:
@@ -181,8 +183,8 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
 
 
 def test_where_the_models_queue_is_full_of_its_own_frames_a_socket_waits(tmp_path):
-    settings = {"queue_examples_max": 20, "micro_batch_examples_max": 10}
-    with RunningServer(tmp_path / "data", **settings) as server, Asking(server.url) as ask:
+    limits = {"queue_examples_max": 20, "micro_batch_examples_max": 10}
+    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
         model = ask.new_model()
         with opened(server.url, f"{model.path}/stream") as socket:
             for k in range(100):
@@ -325,8 +327,8 @@ def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
 
 
 def test_a_client_whose_system_is_gone_is_noticed_and_one_whose_frames_wait_is_not_taken_for_it(tmp_path):
-    settings = {"heartbeat_s": 0.3, "frames_in_flight_max": 1}
-    with RunningServer(tmp_path / "data", **settings) as server, Asking(server.url) as ask:
+    limits = {"heartbeat_s": 0.3, "frames_in_flight_max": 1}
+    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
         model = ask.new_model(solver="lasvm")
         model.learn(*[example([k % 100, k // 100], "ab"[(k * 7) % 3 % 2]) for k in range(3000)])
         with opened(server.url, f"{model.path}/stream") as socket:
@@ -439,3 +441,53 @@ def test_a_key_that_is_revoked_closes_its_sockets(guarded):
         revoke_key(path, "leaving")
         refused(socket.ask("learn", **A), "unauthenticated")
         assert closed(socket)[0] == 4401
+
+
+# -- whatever comes
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+xs = st.lists(st.floats(-9, 9), min_size=1, max_size=3) | anything
+examples = st.fixed_dictionaries(
+    {"x": xs}, optional={"y": st.sampled_from(["a", "b", 1, True]) | anything, "id": anything}
+)
+parts = {
+    "op": st.sampled_from(["learn", "predict", "pool", "query", "subscribe", "finish", ""]) | anything,
+    "ref": st.just("r") | st.text(max_size=5) | anything,
+    "x": xs,
+    "y": st.sampled_from(["a", "b"]) | anything,
+    "id": st.text(max_size=5) | anything,
+    "examples": st.lists(examples, max_size=3) | anything,
+    "annotator": anything,
+    "n": anything,
+    "from": anything,
+    "more": anything,
+}
+frames = st.fixed_dictionaries({}, optional=parts) | anything
+
+
+@pytest.fixture(scope="module")
+def odd(ask):
+    model = ask.new_model("odd-frames", labels={"pending_max": 0})
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        yield model, socket
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=frames.map(json.dumps) | st.text(max_size=20) | st.binary(max_size=20))
+def test_whatever_comes_is_answered_by_a_frame_and_a_refusal_changes_nothing(odd, data):
+    model, socket = odd
+    before = model.figures()
+    socket.raw(data)
+    answer = socket.hear()
+    while "event" in answer:
+        answer = socket.hear()
+    if answer["ok"]:
+        assert answer["ref"] == json.loads(data)["ref"]
+    else:
+        assert list(answer) == ["ref", "ok", "error"]
+        assert answer["error"]["code"] in ("invalid", "conflict")
+        assert model.figures() == before
