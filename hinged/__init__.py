@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from hinged.client import AsyncClient, Client, HingedError
+from hinged.sockets import AsyncStream, Stream
 
-__all__ = ["AsyncClient", "Client", "HingedError"]
+__all__ = ["AsyncClient", "AsyncStream", "Client", "HingedError", "Stream"]

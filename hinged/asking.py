@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from hinged.options import asks, console
+from hinged.options import EXIT_INTERRUPTED, asks, console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,6 +106,30 @@ def query(
             "expires at": lambda q: q["expires_at"],
         },
     )
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--from", "after", type=click.IntRange(0), help="From behind this position of its log on; 0 is all of it."
+)
+@as_lines
+@asks
+def events(client: Client, *, model: str, after: int | None, as_json: bool) -> None:
+    """Tell what happens to a model, until Ctrl-C: a line an event."""
+    lines = as_json or not sys.stdout.isatty()
+    try:
+        for event in client.events(model, after=after):
+            click.echo(json.dumps(event, ensure_ascii=False) if lines else told(event))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def told(event: Mapping[str, Any]) -> str:
+    """An event in one line for people."""
+    rest = {name: value for name, value in event.items() if name not in ("position", "kind", "at", "configuration")}
+    facts = "  ".join(f"{name} {label_name(value)}" for name, value in rest.items())
+    return f"{event['position']:>8}  {event.get('at', ''):24}  {event['kind']:12} {facts}".rstrip()
 
 
 def show(

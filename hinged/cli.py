@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from hinged.asking import models, predict, query
+from hinged.asking import events, models, predict, query
 from hinged.client import HingedError
 from hinged.keys import keys
 from hinged.labelling import label
@@ -172,7 +172,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
         raise click.ClickException(str(error)) from error
 
 
-for command in (models, predict, query, label, export_model, import_model, rollback, snapshot, keys):
+for command in (models, predict, query, events, label, export_model, import_model, rollback, snapshot, keys):
     cli.add_command(command)
 
 

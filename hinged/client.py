@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any, Self
 
 import httpx
 
+from hinged.events import Place, afollow, follow
 from hinged.exchange import Exchange, HingedError, Outcome, Pause, Send
-from hinged.routes import Routes, authorization
+from hinged.routes import Routes, authorization, path_of
+from hinged.sockets import AsyncStream, Stream
 
 __all__ = ["AsyncClient", "Client", "HingedError"]
 
@@ -35,8 +37,9 @@ class Client(Routes[dict[str, Any], list[Any], str, bytes, bool]):
         self, url: str = URL, *, key: str | None = None, timeout_s: float = TIMEOUT_S, tries_max: int = TRIES_MAX
     ) -> None:
         super().__init__(url, tries_max)
+        self._authorization, self._timeout_s = authorization(key), timeout_s
         self._http = httpx.Client(
-            headers=authorization(key), timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
+            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
         )
 
     def __enter__(self) -> Self:
@@ -48,6 +51,14 @@ class Client(Routes[dict[str, Any], list[Any], str, bytes, bool]):
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def stream(self, model: str) -> Stream:
+        """The model's WebSocket: many requests under way at once. Use it in a `with` block."""
+        return Stream(self.url, model, self._authorization, self._timeout_s)
+
+    def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
+        """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
+        return follow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
 
     def _run(self, steps: Exchange) -> Any:
         outcome: Outcome = None
@@ -81,8 +92,9 @@ class AsyncClient(
         self, url: str = URL, *, key: str | None = None, timeout_s: float = TIMEOUT_S, tries_max: int = TRIES_MAX
     ) -> None:
         super().__init__(url, tries_max)
+        self._authorization, self._timeout_s = authorization(key), timeout_s
         self._http = httpx.AsyncClient(
-            headers=authorization(key), timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
+            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
         )
 
     async def __aenter__(self) -> Self:
@@ -94,6 +106,14 @@ class AsyncClient(
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+    def stream(self, model: str) -> AsyncStream:
+        """The model's WebSocket: many requests under way at once. Use it in an `async with` block."""
+        return AsyncStream(self.url, model, self._authorization, self._timeout_s)
+
+    def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
+        """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
+        return afollow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
 
     async def _run(self, steps: Exchange) -> Any:
         outcome: Outcome = None

@@ -96,7 +96,7 @@ def exchange(url: str, call: Call, tries_max: int) -> Exchange:
     send = Send(
         call.method,
         url + call.path,
-        call.body if call.body is None or isinstance(call.body, bytes) else _encode(call.body),
+        call.body if call.body is None or isinstance(call.body, bytes) else encoded(call.body),
         BINARY if isinstance(call.body, bytes) else "application/json",
         {name: value for name, value in call.query.items() if value is not None},
         call.timeout_s,
@@ -111,8 +111,8 @@ def exchange(url: str, call: Call, tries_max: int) -> Exchange:
                 return _read(call, outcome)
             pause_s = _retry_after_s(outcome)
         elif not isinstance(outcome, RETRIED_ERRORS) or attempt >= tries_max:
-            raise _unreachable(url, outcome)
-        yield Pause(max(pause_s, _backoff_s(attempt)))
+            raise unreachable(url, outcome)
+        yield Pause(max(pause_s, backoff_s(attempt)))
     return None
 
 
@@ -120,7 +120,7 @@ def ready(url: str) -> Exchange:
     """Whether the server takes requests now; HingedError `unreachable` where nothing listens."""
     outcome = yield Send("GET", f"{url}/readyz")
     if not isinstance(outcome, httpx.Response):
-        raise _unreachable(url, outcome)
+        raise unreachable(url, outcome)
     if outcome.status_code == httpx.codes.SERVICE_UNAVAILABLE:
         return False
     answer_of(outcome)
@@ -193,13 +193,15 @@ def _read(call: Call, response: httpx.Response) -> Any:
     return answer if call.part is None else answer[call.part]
 
 
-def _unreachable(url: str, error: Exception | None) -> HingedError:
+def unreachable(url: str, error: Exception | None) -> HingedError:
+    """No try got an answer."""
     raised = HingedError(f"no answer from {url}: {str(error) or type(error).__name__}", code="unreachable")
     raised.__cause__ = error
     return raised
 
 
-def _encode(body: Mapping[str, Any]) -> bytes:
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """A body as JSON."""
     # NaN is no JSON: better a ValueError here than a refusal of the whole batch there.
     return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
 
@@ -218,7 +220,8 @@ def _retry_after_s(response: httpx.Response) -> float:
     return min(asked_s, RETRY_AFTER_MAX_S) if asked_s > 0.0 else 0.0
 
 
-def _backoff_s(attempt: int) -> float:
+def backoff_s(attempt: int) -> float:
+    """How long to wait after so many tries."""
     # Jitter keeps clients that failed together from coming back together.
     jitter = random.uniform(0.5, 1.0)  # noqa: S311 - nothing secret hangs on it
     return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (attempt - 1)) * jitter

@@ -51,7 +51,7 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
     def create_model(self, model: str, **configuration: Any) -> Object:
         """Create a model; the same configuration again changes nothing, another one is a conflict (409)."""
-        return self._call("PUT", _path(model), configuration)
+        return self._call("PUT", path_of(model), configuration)
 
     def models(self) -> Items:
         """All models of the server, as it lists them."""
@@ -61,11 +61,11 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
     def model(self, model: str) -> Object:
         """Configuration, position and figures of one model."""
-        return self._call("GET", _path(model))
+        return self._call("GET", path_of(model))
 
     def delete_model(self, model: str) -> Object:
         """Delete a model and its log."""
-        return self._call("DELETE", _path(model), gone={"model": model, "deleted": True})
+        return self._call("DELETE", path_of(model), gone={"model": model, "deleted": True})
 
     # -- examples
 
@@ -76,14 +76,14 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         the "lease" of the query that asked for it. Each result holds the prediction made right before that example
         was learned.
         """
-        return self._call("POST", f"{_path(model)}/learn", {"examples": [_with_id(example) for example in examples]})
+        return self._call("POST", f"{path_of(model)}/learn", {"examples": [with_id(example) for example in examples]})
 
     def predict(self, model: str, examples: Iterable[Mapping[str, Any]], *, explain: int | None = None) -> Object:
         """Predict examples {"x", "id"}. One with an id is kept until its label comes.
 
         explain  so many support vectors that count most for each prediction
         """
-        return self._call("POST", f"{_path(model)}/predict", _given(examples=_plain(examples), explain=explain))
+        return self._call("POST", f"{path_of(model)}/predict", _given(examples=_plain(examples), explain=explain))
 
     def rank(
         self,
@@ -94,22 +94,22 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         strategy: Strategy = "active",
     ) -> Object:
         """Order examples {"id", "x"} by what their labels are worth, the best n first; nothing is kept."""
-        return self._call("POST", f"{_path(model)}/rank", _given(examples=_plain(examples), n=n, strategy=strategy))
+        return self._call("POST", f"{path_of(model)}/rank", _given(examples=_plain(examples), n=n, strategy=strategy))
 
     def suspects(self, model: str, *, n: int = 10) -> Object:
         """Learned examples whose labels look wrong."""
-        return self._call("GET", f"{_path(model)}/suspects", query={"n": n})
+        return self._call("GET", f"{path_of(model)}/suspects", query={"n": n})
 
     def finish(self, model: str, *, epochs: int | None = None, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
         """Let the solver work on what it has learned until it has converged, or for so many epochs."""
         body = None if epochs is None else {"epochs": epochs}
-        return self._call("POST", f"{_path(model)}/finish", body, timeout_s=timeout_s)
+        return self._call("POST", f"{path_of(model)}/finish", body, timeout_s=timeout_s)
 
     # -- labelling
 
     def offer(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Object:
         """Put unlabelled examples {"id", "x"} into the model's pool."""
-        return self._call("POST", f"{_path(model)}/pool", {"examples": _plain(examples)})
+        return self._call("POST", f"{path_of(model)}/pool", {"examples": _plain(examples)})
 
     def query(
         self,
@@ -128,7 +128,7 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         """
         return self._call(
             "POST",
-            f"{_path(model)}/queries",
+            f"{path_of(model)}/queries",
             _given(
                 n=n,
                 annotator=annotator,
@@ -141,7 +141,7 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
     def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Object:
         """What would be asked next, what is leased, and how full the pool is; nothing changes."""
-        return self._call("GET", f"{_path(model)}/queries", query={"n": n, "strategy": strategy})
+        return self._call("GET", f"{path_of(model)}/queries", query={"n": n, "strategy": strategy})
 
     def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Object:
         """Keep a lease for longer."""
@@ -284,7 +284,8 @@ def authorization(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def _path(model: str) -> str:
+def path_of(model: str) -> str:
+    """The path of a model."""
     return f"/models/{quote(model, safe='')}"
 
 
@@ -297,7 +298,7 @@ def _shadow(model: str, shadow: str) -> str:
 
 
 def _lease(model: str, lease: str, action: str) -> str:
-    return f"{_path(model)}/queries/{quote(lease, safe='')}/{action}"
+    return f"{path_of(model)}/queries/{quote(lease, safe='')}/{action}"
 
 
 def _given(**parts: Any) -> dict[str, Any]:
@@ -309,7 +310,8 @@ def _plain(examples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [dict(example) for example in examples]
 
 
-def _with_id(example: Mapping[str, Any]) -> dict[str, Any]:
+def with_id(example: Mapping[str, Any]) -> dict[str, Any]:
+    """An example to learn with an id, so that it may be sent again."""
     # Without an x the id is what tells the example: there is none to invent.
     if example.get("id") is None and "x" in example:
         return {**example, "id": uuid.uuid4().hex}

@@ -1,0 +1,170 @@
+"""Streams and events of the clients, and `hinged events`, on a real server."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from asking import BASE, Asking, example
+from running import ROOT, RunningServer
+
+from hinged import AsyncClient, Client, HingedError
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("streams") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def client(running):
+    with Client(running.url) as client:
+        yield client
+
+
+@pytest.fixture
+def model(running):
+    with Asking(running.url) as ask:
+        yield ask.new_model()
+
+
+EXAMPLES = [example([k % 5, k % 3], "ab"[k % 2], f"e{k}") for k in range(300)]
+
+
+def test_a_stream_learns_many_at_once_and_answers_in_order(client, model):
+    with client.stream(model.name) as stream:
+        answers = [stream.learn([one]) for one in EXAMPLES]
+        predicted = stream.predict([{"x": [1, 1]}])
+        assert [answer.result()["results"][0]["id"] for answer in answers] == [one["id"] for one in EXAMPLES]
+        assert predicted.result()["position"] >= answers[-1].result()["position"]
+    assert client.model(model.name)["examples"] == len(EXAMPLES)
+
+
+def test_a_stream_offers_and_asks(client, model):
+    with client.stream(model.name) as stream:
+        assert stream.offer([{"id": "c", "x": [1, 1]}]).result()["added"] == 1
+        (query,) = stream.query(annotator="ann", n=1).result()["queries"]
+        (result,) = stream.learn([{"id": "c", "y": "up", "lease": query["lease"]}]).result()["results"]
+        assert result["id"] == "c"
+
+
+def test_examples_without_an_id_are_given_one(client, model):
+    with client.stream(model.name) as stream:
+        (result,) = stream.learn([{"x": [1, 1], "y": "up"}]).result()["results"]
+        assert not result["id"].startswith("@")
+
+
+def test_a_refusal_is_an_error_of_its_own_answer_alone(client, model):
+    with client.stream(model.name) as stream:
+        bad, good = stream.learn([{"x": [1], "y": "up"}]), stream.learn([{"x": [1, 1], "y": "up"}])
+        with pytest.raises(HingedError, match="expected 2 features") as caught:
+            bad.result()
+        assert (caught.value.code, caught.value.details) == ("invalid", {"index": 0})
+        assert good.result()["results"]
+
+
+def test_a_stream_of_an_unknown_model_and_of_no_server_is_refused(client, free_url):
+    with pytest.raises(HingedError) as caught:
+        client.stream("absent")
+    assert (caught.value.code, caught.value.status) == ("not_found", 404)
+    with Client(free_url) as nowhere, pytest.raises(HingedError) as caught:
+        nowhere.stream("m")
+    assert caught.value.code == "unreachable"
+
+
+def test_a_stream_that_is_closed_under_way_says_why(client, model):
+    with client.stream(model.name) as stream:
+        events = stream.events()
+        client.delete_model(model.name)
+        assert list(events) == []
+        with pytest.raises(HingedError, match="was deleted") as caught:
+            stream.predict([{"x": [1, 1]}]).result()
+        assert (caught.value.code, caught.value.details) == ("closed", {"code": 4404})
+
+
+def test_a_stream_tells_events(client, model):
+    with client.stream(model.name) as stream:
+        events = stream.events(after=0)
+        stream.learn(EXAMPLES[:2]).result()
+        kinds = [next(events)["kind"] for _ in range(5)]
+        assert kinds == ["created", "class_added", "learned", "class_added", "learned"]
+
+
+def test_the_async_client_streams_too(running, model):
+    async def main():
+        async with AsyncClient(running.url) as client, client.stream(model.name) as stream:
+            answers = [await stream.learn([one]) for one in EXAMPLES]
+            found = [(await answer)["results"][0]["id"] for answer in answers]
+            bad = await stream.predict([{"x": [1]}])
+            with pytest.raises(HingedError, match="expected 2 features"):
+                await bad
+            events = stream.events(after=0)
+            first = await anext(events)
+            await events.aclose()
+            return found, first["kind"]
+
+    assert asyncio.run(main()) == ([one["id"] for one in EXAMPLES], "created")
+
+
+def test_the_async_client_refuses_as_the_other(running):
+    async def main():
+        async with AsyncClient(running.url) as client, client.stream("absent"):
+            pass
+
+    with pytest.raises(HingedError) as caught:
+        asyncio.run(main())
+    assert caught.value.code == "not_found"
+
+
+def test_events_go_on_behind_the_last_one_when_the_server_was_away(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
+        client.create_model("m", **BASE)
+        client.learn("m", EXAMPLES[:2])
+        events = client.events("m", after=0)
+        positions = [next(events)["position"] for _ in range(3)]
+        again = threading.Thread(target=lambda: (server.kill(), server.start()))
+        again.start()
+        positions += [next(events)["position"] for _ in range(2)]
+        again.join()
+        client.learn("m", EXAMPLES[2:3])
+        positions.append(next(events)["position"])
+        assert positions == [1, 2, 3, 4, 5, 6]
+        client.delete_model("m")
+        with pytest.raises(HingedError) as caught:
+            next(events)
+        assert caught.value.code == "not_found"
+
+
+def test_the_async_client_tells_events_too(running, model):
+    async def main():
+        async with AsyncClient(running.url) as client:
+            events = client.events(model.name, after=0)
+            found = [(await anext(events))["kind"]]
+            await client.learn(model.name, EXAMPLES[:1])
+            found += [(await anext(events))["kind"] for _ in range(2)]
+            await events.aclose()
+            return found
+
+    assert asyncio.run(main()) == ["created", "class_added", "learned"]
+
+
+def test_hinged_events_writes_a_line_an_event(running, model):
+    model.learn(EXAMPLES[0])
+    command = [sys.executable, "-m", "hinged", "events", model.name, "--from", "0", "--url", running.url]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ.copy()) as process:
+        lines = [json.loads(process.stdout.readline()) for _ in range(3)]
+        process.terminate()
+    assert [line["kind"] for line in lines] == ["created", "class_added", "learned"]
+    assert [line["position"] for line in lines] == [1, 2, 3]
+
+
+def test_hinged_events_of_an_unknown_model_is_one_line(running):
+    command = [sys.executable, "-m", "hinged", "events", "absent", "--url", running.url]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert "there is no model 'absent'" in ended.stderr
