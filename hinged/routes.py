@@ -159,11 +159,11 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
     def snapshot(self, model: str) -> Object:
         """Let the server keep a snapshot now; the answer comes when it is durable."""
-        return self._call("POST", f"{_path(model)}/snapshot", timeout_s=FINISH_TIMEOUT_S)
+        return self._call("POST", f"{path_of(model)}/snapshot", timeout_s=FINISH_TIMEOUT_S)
 
     def export_model(self, model: str, *, as_of: int | None = None) -> File:
         """The model as the bytes of a file, or as it was at a position of its log."""
-        call = Call("GET", f"{_path(model)}/export", query={"as_of": as_of}, binary=True, timeout_s=FINISH_TIMEOUT_S)
+        call = Call("GET", f"{path_of(model)}/export", query={"as_of": as_of}, binary=True, timeout_s=FINISH_TIMEOUT_S)
         file: File = self._run(exchange(self.url, call, self.tries_max))
         return file
 
@@ -172,7 +172,7 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
         Tried once: a second try could not tell its own model from another's.
         """
-        call = Call("POST", f"{_path(model)}/import", bytes(file), timeout_s=FINISH_TIMEOUT_S)
+        call = Call("POST", f"{path_of(model)}/import", bytes(file), timeout_s=FINISH_TIMEOUT_S)
         answer: Object = self._run(exchange(self.url, call, tries_max=1))
         return answer
 
@@ -181,7 +181,7 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
         Tried once: a second try could undo what came in between.
         """
-        call = Call("POST", f"{_path(model)}/rollback", {"position": position}, timeout_s=FINISH_TIMEOUT_S)
+        call = Call("POST", f"{path_of(model)}/rollback", {"position": position}, timeout_s=FINISH_TIMEOUT_S)
         answer: Object = self._run(exchange(self.url, call, tries_max=1))
         return answer
 
@@ -197,7 +197,7 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
     def change_model(self, model: str, **changes: Any) -> Object:
         """Change parts of a configuration: {"certificate"}, or {"job"} while the model is taught anew."""
-        return self._call("PATCH", _path(model), changes, timeout_s=FINISH_TIMEOUT_S)
+        return self._call("PATCH", path_of(model), changes, timeout_s=FINISH_TIMEOUT_S)
 
     def job(self, job: str) -> Object:
         """What became of a job, as the answer that began it names it: "/jobs/..."."""
@@ -213,15 +213,15 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
 
     def certificate(self, model: str) -> Object:
         """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
-        return self._call("GET", f"{_path(model)}/certificate")
+        return self._call("GET", f"{path_of(model)}/certificate")
 
     def leave_one_out(self, model: str) -> Object:
         """The exact solver's leave-one-out error."""
-        return self._call("GET", f"{_path(model)}/loo", timeout_s=FINISH_TIMEOUT_S)
+        return self._call("GET", f"{path_of(model)}/loo", timeout_s=FINISH_TIMEOUT_S)
 
     def shadows(self, model: str) -> Object:
         """The model and its challengers, each with the metrics of its own predictions."""
-        return self._call("GET", f"{_path(model)}/shadows")
+        return self._call("GET", f"{path_of(model)}/shadows")
 
     def challenge(self, model: str, shadow: str, **changes: Any) -> Object:
         """A challenger that learns beside the model, of its configuration with these changes."""
@@ -290,11 +290,11 @@ def path_of(model: str) -> str:
 
 
 def _example(model: str, example: str) -> str:
-    return f"{_path(model)}/examples/{quote(example, safe='')}"
+    return f"{path_of(model)}/examples/{quote(example, safe='')}"
 
 
 def _shadow(model: str, shadow: str) -> str:
-    return f"{_path(model)}/shadows/{quote(shadow, safe='')}"
+    return f"{path_of(model)}/shadows/{quote(shadow, safe='')}"
 
 
 def _lease(model: str, lease: str, action: str) -> str:

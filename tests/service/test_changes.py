@@ -382,7 +382,7 @@ async def while_folding(worker, command, meanwhile):
     """Two changes, the second while a fold for the first waits for its turn."""
     await worker._mender._folding.acquire()
     first = await worker.command(command)
-    while worker._mender._fold is None:
+    while worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
         await asyncio.sleep(0.01)
     second = await worker.command(meanwhile)
     worker._mender._folding.release()
