@@ -14,20 +14,20 @@ from service.asking import Planned
 from service.configuration import configured_anew, parse_configuration
 from service.errors import Conflict, Gone, Invalid, NotFound
 from service.events import ClassAdded, Corrected, Forgotten, Intended, ModelEvent, Promoted, Reconfigured, Retired
+from service.examples import SERVER_ID
 from service.inputs import content_of
 from service.labels import Label, check_label, label_key
-from service.model import Model
+from service.model import SHADOWS_MAX, Model
 from service.parts import MODEL_NAME, Configuration
 from service.settings import Settings
-
-SHADOWS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What the log says of an id: number and x digest of the example, None where it does not count any more."""
+    """What the log says of an id: the position, and number and x digest (None if that is not known) of the example."""
 
-    number: int | None
+    position: int
+    number: int
     digest: bytes | None
 
 
@@ -85,6 +85,9 @@ class Correct:
         # Without an x there is nothing that a repetition could be compared with but the label.
         digest = self.located.digest if self.located is not None else None
         content = content_of(digest or b"", self.label)
+        if model.corrections.get(number) == label:  # asked again
+            running = [job.at for job in model.jobs.running() if (job.kind, job.number) == ("correct", number)]
+            return Planned([], lambda model: _answer(model, max(running, default=None)))
         events.append(Corrected(number, label, content.hex(), now_ms))
         at = model.position + len(events)
         return Planned(events, lambda model: _answer(model, at if model.jobs.find(at) else None))
@@ -99,10 +102,12 @@ class Configure:
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """Invalid for a configuration that is none, Conflict for what makes it another model."""
-        planned = [job.configuration for job in model.jobs.running() if job.kind == "configure"]
-        base = planned[-1] if planned and planned[-1] is not None else model.configuration.model_dump(mode="json")
-        configuration = changed(base, self.changes, self.settings)
+        planned = [job for job in model.jobs.running() if job.configuration is not None and job.kind == "configure"]
+        base = planned[-1].configuration if planned else model.configuration.model_dump(mode="json")
+        configuration = changed(base or {}, self.changes, self.settings)
         facts = configuration.model_dump(mode="json")
+        if planned and planned[-1].configuration == facts:  # asked again
+            return Planned([], lambda model: _answer(model, planned[-1].at))
         if not planned and configuration.same_as(model.configuration):
             return Planned([], lambda model: _answer(model, None))
         if not planned and in_place(model, configuration):
@@ -171,10 +176,13 @@ class Promote:
 def number_of(model: Model, given: str, located: Located | None) -> int | None:
     """The number of the learned example with this id."""
     number = model.answers.number_of(given)
-    if number is not None:
-        return None if number in model.traces.numbers else number
-    old = next((number for number, own in model.old_ids.items() if own == given), None)
-    return old if old is not None else located.number if located is not None else None
+    if number is not None and given.startswith(SERVER_ID) and number < model.answers.oldest:
+        number = None  # it may have an id of its own: the log tells
+    if number is None:
+        number = next((number for number, own in model.old_ids.items() if own == given), None)
+    if number is None and located is not None and model.counts(located.position):
+        number = located.number
+    return None if number in model.traces.numbers else number
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -> Configuration:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from service.events import (
@@ -11,6 +13,7 @@ from service.events import (
     Erased,
     Finished,
     Forgotten,
+    Imported,
     Intended,
     Learned,
     Promoted,
@@ -20,6 +23,8 @@ from service.events import (
     Settled,
     decode_event,
 )
+from service.frames import decode, encode
+from service.model import SNAPSHOT, answers_of
 from service.store.base import Event, Store
 from service.traces import Traces
 
@@ -35,17 +40,20 @@ WITHOUT_EXAMPLES = frozenset(
 """Kinds of events that tell nothing of any example."""
 
 
-def redact(store: Store, name: str, traces: Traces, through: int) -> None:
+def redact(store: Store, name: str, traces: Traces, through: int, stopped: Callable[[], bool]) -> None:
     """Put the log before position `through`, where the whole state stands anew, in order.
 
     Learned batches lose the examples that are forgotten. They alone are still read, for other learners; so of
-    candidates, leases, predictions and older states nothing is kept at all.
+    candidates, leases, predictions and older states nothing is kept at all, but what an import knew of its examples.
+    Leaves off once `stopped` says so.
     """
     events: dict[int, Event] = {}
     ids: list[str] = []
     for at, record in store.read(name, 0):
         if at >= through:
             break
+        if stopped():
+            return
         if record.kind == Learned.KIND:
             event = decode_event(record.kind, record.payload)
             assert isinstance(event, Learned)  # noqa: S101  decode_event checks the kind
@@ -54,6 +62,15 @@ def redact(store: Store, name: str, traces: Traces, through: int) -> None:
                 ids += [event.id_of(r) for r in gone]
                 rest = event.take(np.delete(np.arange(len(event.ids)), gone))
                 events[at] = Event(rest.KIND, rest.encode(), rest.given_ids)
+        elif record.kind == Imported.KIND:
+            answers = answers_of(decode(record.payload, record.kind)[1]["state"].tobytes())
+            known = traces.known(answers.given_ids)
+            for given in known:
+                answers.forget(answers.number_of(given) or 0)
+            ids += known
+            facts, arrays = answers.state()
+            state = encode(SNAPSHOT, {"answers": facts}, {f"answers.{key}": array for key, array in arrays.items()})
+            events[at] = Event(record.kind, Imported(state, 0).encode())
         elif record.kind == Corrected.KIND:
             corrected = decode_event(record.kind, record.payload)
             if isinstance(corrected, Corrected) and corrected.number in traces.numbers:

@@ -7,6 +7,8 @@ an example that is forgotten or has another label, another configuration, a chal
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Iterator
 
 from service.configuration import read_configuration
@@ -27,7 +29,7 @@ class Fold:
 
     def __init__(self, history: History, model: Model) -> None:
         self.history = history
-        self.jobs = model.jobs.running()
+        self.jobs = _due(model.jobs.running())
         self.position = 0
         self.undone = model.undone
         self.learners: dict[str | None, Learner] = {}
@@ -45,8 +47,9 @@ class Fold:
         """Whether an example is to leave no trace."""
         return any(job.kind == "forget" for job in self.jobs)
 
-    def advance(self, through: int) -> None:
-        """Teach what the log holds up to and with this position. On any thread; the model is not touched."""
+    def advance(self, through: int, seconds: float = math.inf) -> None:
+        """Teach what the log holds up to and with this position, for so long. The model is not touched."""
+        end = time.monotonic() + seconds
         if not self.learners or not self.whole:
             self.position = through
             return
@@ -57,7 +60,7 @@ class Fold:
                 if not any(to < at < back for to, back in self.undone):
                     self._teach(at, event)
                 self.position = at
-                if self.stopped:
+                if self.stopped or time.monotonic() > end:
                     return
         except Conflict as error:
             log.info("model %s: %s", self.history.name, error.message)
@@ -102,7 +105,7 @@ class Fold:
         if not self._changed(model) <= mended and not all(learner.exact for learner in self.learners.values()):
             return False
         wanted = _wanted(model, self.jobs)
-        return all(
+        return wanted.keys() == self.learners.keys() and all(
             learner.configuration.model_copy(update={"labels": wanted[name].labels}) == wanted[name]
             for name, learner in self.learners.items()
         )
@@ -130,16 +133,17 @@ class Fold:
                 _make_good(present, model, late)
         for name in self._left_out():
             held = model.learner if name is None else model.shadows.get(name)
-            if held is None:
-                continue
-            for job in self.jobs:
-                if job.kind == "forget" and job.number is not None:
-                    held.forget([job.number])
-                if job.kind == "correct" and job.number is not None and job.number in self._corrections:
-                    held.learn_again(job.number, self._corrections[job.number])
-        if self.erases and not self.whole:
-            for learner in (model.learner, *model.shadows.values()):
-                learner.forget_words()
+            if held is not None:
+                self._mend(held)
+
+    def _mend(self, learner: Learner) -> None:
+        """Drop and relabel points where they stand: the log does not tell what else there was to learn."""
+        for job in self.jobs:
+            if job.kind == "forget" and job.number is not None:
+                learner.forget_words(job.number, self.history.record_of(job.number, self.undone))
+                learner.forget([job.number])
+            if job.kind == "correct" and job.number is not None and job.number in self._corrections:
+                learner.learn_again(job.number, self._corrections[job.number])
 
     def _left_out(self) -> list[str | None]:
         """Learners that are to be mended where they stand."""
@@ -152,6 +156,15 @@ class Fold:
         if not self.whole:
             return "the log does not hold all that was learned: it was trimmed, or begins with an import"
         return self.failed.get(job.shadow)
+
+
+def _due(running: list[Job]) -> list[Job]:
+    """The jobs of one round: what is wrong is put right first, then comes one configuration after the other."""
+    urgent = [job for job in running if job.kind in ("forget", "correct")]
+    if urgent:
+        return urgent
+    configure = [job for job in running if job.kind == "configure"][:1]
+    return configure + [job for job in running if job.kind == "shadow"]
 
 
 def _learners(model: Model) -> list[tuple[str | None, Learner]]:

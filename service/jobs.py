@@ -53,13 +53,13 @@ class Jobs:
 
     def settle(self, positions: list[int], result: dict[str, Any], error: str | None) -> None:
         """These have ended."""
+        ended = [at for at, job in self._by_position.items() if job.state != "running"]
+        for at in ended[: max(0, len(ended) - ENDED_KEPT)]:  # not yet those that end now: somebody waits for them
+            del self._by_position[at]
         for at in positions:
             job = self._by_position.get(at)
             if job is not None and job.state == "running":
                 job.state, job.result, job.error = "failed" if error else "done", result, error
-        ended = [at for at, job in self._by_position.items() if job.state != "running"]
-        for at in ended[: max(0, len(ended) - ENDED_KEPT)]:
-            del self._by_position[at]
 
     def state(self) -> list[dict[str, Any]]:
         """All of it as facts."""

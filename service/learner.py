@@ -197,7 +197,12 @@ class Learner:
 
     def forget(self, keys: Sequence[int]) -> None:
         """Take these examples' points out: exactly as if they had never been where it is `exact`."""
-        self.solver.drop(np.array(keys, np.int64))
+        gone = np.array(keys, np.int64)
+        if self.vocabulary is not None and self.vocabulary.warming:
+            left = np.flatnonzero(np.isin(self.warm_keys, gone, invert=True))
+            self.vocabulary.observed = [self.vocabulary.observed[r] for r in left]
+            self.warm_classes, self.warm_keys = self.warm_classes[left], self.warm_keys[left]
+        self.solver.drop(gone)
         self.solver.compact()
 
     def relabel(self, key: int, number: int) -> None:
@@ -208,15 +213,26 @@ class Learner:
 
     def learn_again(self, key: int, number: int) -> None:
         """Drop an example's point, where there is one, and learn it with this class; for a log that has lost it."""
+        self.warm_classes[self.warm_keys == key] = number
         held = self.solver.row_of(key)
         if held is not None:
             self.solver.drop(np.array([key]))
             self.solver.learn(held, np.array([number], np.int32), np.array([key]))
 
-    def forget_words(self) -> None:
-        """Forget the names and values of features that no point has; only needed where the log no longer tells."""
-        if self.vocabulary is not None and not self.vocabulary.warming:
-            self.vocabulary.keep(np.unique(self.solver.indices()))
+    def forget_words(self, key: int, record: Record | None) -> None:
+        """Forget the names and values of features that this example has and no other point; before it is dropped.
+
+        record: its named values, where they are known. Only needed where the log no longer tells.
+        """
+        vocabulary = self.vocabulary
+        if vocabulary is None or vocabulary.warming:
+            return
+        held = self.solver.row_of(key)
+        own = set(held.indices.tolist()) if held is not None else set()
+        if record is not None:
+            own |= set(vocabulary.reader().encode([record])[1].tolist())
+        others = np.isin(self.solver.keys(), [key], invert=True)
+        vocabulary.forget(own - set(self.solver.indices(self.solver.keys()[others]).tolist()))
 
     def reconfigure(self, configuration: Configuration) -> None:
         """Another configuration in place: of the same solver, another C, weights or kernel where it is `exact`."""
@@ -265,6 +281,8 @@ class Learner:
         self.solver.learn(rows, self.warm_classes, self.warm_keys)
         if not vocabulary.warming:
             self.warm_classes, self.warm_keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        if self.ages.dropped:
+            self.solver.drop(np.arange(1, self.ages.dropped + 1))
 
     def _new_solver(self) -> Solver:
         solver = self.configuration.build_solver(self.cache_bytes, self.gamma)

@@ -22,7 +22,8 @@ from service.traces import Traces
 
 log = logging.getLogger(__name__)
 
-LAG_MAX = 256  # events that the worker folds at the swap, while its model learns nothing
+LAG_MAX = 16  # events that the worker folds at the swap, while its model learns nothing
+TURN_S = 0.2  # that the worker folds at a time, where the stream is faster than the fold beside it
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
 
@@ -38,6 +39,9 @@ class Owner(Protocol):
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model finds, between two changes."""
+
+    async def catch_up(self, fold: Fold, seconds: float) -> None:
+        """Fold for so long while the model learns nothing."""
 
     async def swap(self, fold: Fold) -> int | None:
         """Put the learners of a fold in their places; the position of the new state, None if the jobs have changed."""
@@ -63,6 +67,9 @@ class Mender:
         self._fold: Fold | None = None
         self._task: asyncio.Task[None] | None = None
         self._woken = False
+        self._stopped = False
+        self._step: asyncio.Future[Any] | None = None  # what runs on a thread
+        self._swapped: tuple[Fold, int] | None = None  # a round that is not through, behind its swap
 
     def wake(self) -> None:
         """Begin, or look again before leaving off."""
@@ -77,12 +84,15 @@ class Mender:
         return 0.0 if fold is None else min(1.0, fold.position / max(1, self._owner.model.position))
 
     async def stop(self) -> None:
-        """Leave off; the next start takes the jobs up again."""
+        """Leave off; the next start takes the jobs up again. Nothing of it runs when this returns."""
+        self._stopped = True
         if self._fold is not None:
             self._fold.stopped = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._step is not None:  # a thread cannot be cancelled
+            await asyncio.wait([self._step])
 
     async def _run(self) -> None:
         wait_s = RETRY_FIRST_S
@@ -101,24 +111,35 @@ class Mender:
                 wait_s = min(2 * wait_s, RETRY_MAX_S)
 
     async def _round(self) -> None:
+        if self._swapped is None:
+            await self._teach_and_swap()
+        if self._swapped is None:
+            return
+        fold, position = self._swapped
+        unwritten: list[str] = []
+        if fold.erases:
+            await self._owner.snapshot()  # a recovery should not need the state in the log
+            traces: Traces = await self._owner.read(lambda model: model.traces.copy())
+            await self._call(redact, self._store, self._history.name, traces, position, lambda: self._stopped)
+            unwritten = await self._call(self._store.purge)
+        await self._owner.settle(fold, unwritten)
+        self._swapped = None
+
+    async def _teach_and_swap(self) -> None:
         fold: Fold = await self._owner.read(lambda model: Fold(self._history, model))
         self._fold = fold
         try:
             async with self._folding:
-                while fold.position < (end := self._owner.model.position) - LAG_MAX or fold.position == 0:
-                    await self._call(fold.advance, end)
+                while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
+                    await self._call(fold.advance, self._owner.model.position)
+                    if self._owner.model.position - fold.position > behind // 2:  # the stream is faster
+                        await self._owner.catch_up(fold, TURN_S)
             position = await self._owner.swap(fold)
-            if position is None:
-                return
-            unwritten: list[str] = []
-            if fold.erases:
-                await self._owner.snapshot()  # a recovery should not need the state in the log
-                traces: Traces = await self._owner.read(lambda model: model.traces.copy())
-                await self._call(redact, self._store, self._history.name, traces, position)
-                unwritten = await self._call(self._store.purge)
-            await self._owner.settle(fold, unwritten)
+            if position is not None:
+                self._swapped = fold, position
         finally:
             self._fold = None
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+        self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+        return await asyncio.shield(self._step)

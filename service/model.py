@@ -64,6 +64,7 @@ Array = np.ndarray[Any, Any]
 SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 OLD_IDS_MIN = 10_000
+SHADOWS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +517,11 @@ class Model:
             raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
         if not all(0 <= label < classes for label in self.corrections.values()):
             raise ValueError(f"corrected labels must be numbers of {classes} classes")
+        if len(self.shadows) > SHADOWS_MAX:
+            raise ValueError(f"a model has at most {SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}")
         for shadow in self.shadows.values():
+            if shadow.configuration.features != self.configuration.features:
+                raise ValueError("a challenger has other features than the model")
             if list(map(label_key, shadow.labels.labels)) != list(map(label_key, self.labels.labels)):
                 raise ValueError("a challenger has other classes than the model")
         for learner in (self.learner, *self.shadows.values()):

@@ -9,7 +9,7 @@ anything is folded: what was undone is not applied, however often a model was ro
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +28,9 @@ from service.events import (
     decode_event,
 )
 from service.frames import BadFrame
+from service.inputs import Records
 from service.model import Model, Outcome
+from service.records import Record
 from service.store.base import Damaged, Store
 from solvers.warm import warm_up
 
@@ -94,6 +96,16 @@ class History:
                 rest = as_it_should_be(event, model.traces.numbers, model.corrections)
                 if rest.ids:
                     yield rest
+
+    def record_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Record | None:
+        """The named values of an example, where what is left of the log has them."""
+        for at, record in self.store.read(self.name, 0):
+            if record.kind == Learned.KIND and not any(to < at < back for to, back in undone):
+                event = decode_event(record.kind, record.payload)
+                if isinstance(event, Learned) and isinstance(event.inputs, Records):
+                    for row in np.flatnonzero(event.keys == number):
+                        return event.inputs.records[row]
+        return None
 
     def taught(self, before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
         """The events between two positions that teach a learner. Conflict if the log does not begin with the first."""

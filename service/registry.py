@@ -236,6 +236,8 @@ class Registry:
 
     def _check_imported(self, model: Model, now_ms: int) -> None:
         settings = self.settings
+        for shadow in model.shadows.values():
+            parse_configuration(shadow.configuration.model_dump_json(), settings)
         if model.at_ms > now_ms + CLOCKS_MS:
             raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
         if len(model.labels) > settings.classes_max:

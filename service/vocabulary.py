@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -158,14 +158,12 @@ class Vocabulary:
         """The present columns, for predictions."""
         return Reader(self._fields, len(self._columns), self._mean, self._scale)
 
-    def keep(self, columns: Array) -> None:
-        """Forget what all other columns mean; they stay empty. Readers keep what they know."""
-        kept = set(columns.tolist())
+    def forget(self, columns: Iterable[int]) -> None:
+        """Forget what these columns mean; they stay empty. Readers keep what they know."""
         self._mean, self._scale = self._mean.copy(), self._scale.copy()
-        for column in range(len(self._columns)):
-            if column not in kept:
-                self._columns[column] = (None, column)
-                self._mean[column], self._scale[column] = 0.0, 1.0
+        for column in columns:
+            self._columns[column] = (None, column)
+            self._mean[column], self._scale[column] = 0.0, 1.0
         self._fields = {}
         for column, (name, value) in enumerate(self._columns):
             if name is not None:
@@ -256,7 +254,7 @@ class Vocabulary:
         self._begin()
         for (name, value), centre, size in zip(columns, mean.tolist(), scale.tolist(), strict=True):
             self._add(name or "", value, centre, size)
-        self.keep(np.array([column for column, (name, _) in enumerate(columns) if name is not None], np.int64))
+        self.forget([column for column, (name, _) in enumerate(columns) if name is None])
         self.observed, self.warming = observed, bool(facts["warming"])
         self._spread = Spread(*spread.tolist())
         self._ignored, self._ignored_names = int(facts["ignored"]), dict(facts["ignored_names"])

@@ -49,7 +49,7 @@ from service.examples import SERVER_ID
 from service.folding import Fold
 from service.follow import Feed, Follower
 from service.frames import BadFrame, decode
-from service.inputs import Inputs, x_digests
+from service.inputs import Inputs, content_of, x_digests
 from service.labels import Label
 from service.mending import Mender
 from service.metrics import UNKNOWN
@@ -125,6 +125,14 @@ class Swapping:
 
 
 @dataclass(frozen=True, slots=True)
+class Catching:
+    """A fold goes on for so long while the model learns nothing."""
+
+    fold: Fold
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Settling:
     """The jobs of a fold have ended. unwritten: what the store could not write anew."""
 
@@ -132,7 +140,9 @@ class Settling:
     unwritten: list[str]
 
 
-Work: TypeAlias = LearnRequest | Finishing | Keeping | RollingBack | Snapshotting | Swapping | Settling | Command
+Work: TypeAlias = (
+    LearnRequest | Finishing | Keeping | RollingBack | Snapshotting | Swapping | Catching | Settling | Command
+)
 
 
 @dataclass(slots=True)
@@ -170,6 +180,7 @@ class Worker:
         self._questions: list[tuple[Callable[[Model], Any], asyncio.Future[Any]]] = []  # who reads the model itself
         self._predicted: deque[Prediction] = deque(maxlen=model.configuration.labels.pending_max)  # not yet logged
         self._write_at = 0.0  # when they are to be, on the event loop's clock
+        self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, model.configuration.labels)
         self._wake = asyncio.Event()
         self.predictions_served = 0
@@ -230,6 +241,16 @@ class Worker:
         """What a command answers once its events are durable and applied, with the model's position."""
         answer: dict[str, Any] = await self._enqueue(command)
         return answer
+
+    async def change(self, command: Forget | Correct) -> dict[str, Any]:
+        """What a change of one example answers, which is looked up in the log beside the worker."""
+        self._check_running()
+        located = await asyncio.get_running_loop().run_in_executor(self._executor, self._locate, command.given)
+        return await self.command(replace(command, located=located))
+
+    async def catch_up(self, fold: Fold, seconds: float) -> None:
+        """Fold for so long while the model learns nothing."""
+        await self._enqueue(Catching(fold, seconds))
 
     async def swap(self, fold: Fold) -> int | None:
         """Put the learners of a fold in their places; the position of the new state, None if the jobs have changed."""
@@ -392,6 +413,10 @@ class Worker:
             await loop.run_in_executor(self._executor, self._snapshot_at_end)
 
     def _look_after_jobs(self) -> None:
+        labels = self.model.configuration.labels
+        if labels != self._labels:
+            self._labels, self._budget = labels, LabelBudget(self.model.configuration.seed, labels)
+            self._predicted = deque(self._predicted, maxlen=labels.pending_max)
         running = {job.at for job in self.model.jobs.running()}
         if running and not self._stopping:
             self._mender.wake()
@@ -460,6 +485,7 @@ class Worker:
         try:
             self._resolve()
             work = jobs[0].work if jobs else Keeping([])
+            waiting = [p for p in waiting if not self.model.traces.knows(p.id)]
             if isinstance(work, Forget):
                 meant, waiting = [p for p in waiting if p.id == work.given], [p for p in waiting if p.id != work.given]
                 work = replace(work, waiting=bool(meant))
@@ -475,6 +501,10 @@ class Worker:
                     return [self._roll_back(work.position, kept)]
                 case Swapping():
                     return [self._swap(work.fold, kept)]
+                case Catching():
+                    self._commit(kept)
+                    work.fold.advance(self.model.position, work.seconds)
+                    return [None]
                 case Settling():
                     self._settle(work, kept)
                     return [None]
@@ -483,7 +513,10 @@ class Worker:
                     return [self._snapshot_now()]
                 case Keeping():
                     now = self._now_ms()
-                    self._commit([*kept, *([Predicted(work.predictions, now)] if work.predictions else [])])
+                    durable = [p for p in work.predictions if not self.model.traces.knows(p.id)]
+                    if _form_of(self.model) != self._form:
+                        durable = _fitted(durable, self.model.learner.rows)
+                    self._commit([*kept, *([Predicted(durable, now)] if durable else [])])
                     return [None] * len(jobs)
                 case _:
                     return [self._execute(work, kept)]
@@ -532,8 +565,8 @@ class Worker:
             command = replace(command, learned=frozenset(self._find_forgotten(command.ids)))
             if _form_of(self.model) != self._form:
                 command = replace(command, inputs=refitted(command.inputs, self.model.learner.rows))
-        if isinstance(command, Forget | Correct):
-            command = replace(command, located=self._locate(command.given))
+        if isinstance(command, Forget):
+            self._imported = None  # it may be among them
         with self._going_on():
             planned = command.plan(self.model, self._now_ms())
         self._commit(planned.events)
@@ -684,11 +717,7 @@ class Worker:
             event = self._read_event(position)
             if isinstance(event, Learned):
                 places = {given: r for r, given in enumerate(event.ids)}
-                found |= {
-                    given: Answer(event.contents[r], int(event.classes[r]), UNKNOWN, 0.0)
-                    for given in given_ids
-                    for r in [places[given]]
-                }
+                found |= {given: self._first_answer(event, places[given]) for given in given_ids if given in places}
             elif isinstance(event, Imported):
                 if self._imported is None:  # it is as large as the model was: read once
                     self._imported = answers_of(event.state)
@@ -696,29 +725,38 @@ class Worker:
                 found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
         return found
 
+    def _first_answer(self, event: Learned, r: int) -> Answer:
+        """What is known of an example of the log: its content and label, as they have been corrected perhaps."""
+        content, label = event.contents[r], int(event.classes[r])
+        corrected = self.model.corrections.get(int(event.keys[r]), label)
+        if corrected != label:
+            digest = x_digests(event.inputs.take(np.array([r])))[0]
+            content = content_of(digest, self.model.labels.labels[corrected])
+        return Answer(content, corrected, UNKNOWN, 0.0)
+
     def _locate(self, given: str) -> Located | None:
-        """Where the log has an example. None if it has not, also where it is trimmed."""
-        number = self.model.answers.number_of(given)
+        """Where the log has an example. None if it has not, also where it is trimmed. On any thread."""
         if given.startswith(SERVER_ID):
-            found = self._find_number(number) if number is not None else None
-            return Located(number, found) if number is not None else None
+            number = self.model.answers.number_of(given)
+            return self._find_number(number) if number is not None else None
         for position in self._store.find(self.model.name, [given]).values():
             event = self._read_event(position)
             if isinstance(event, Learned) and given in event.ids:
                 row = event.ids.index(given)
-                counts = self.model.counts(position)
-                return Located(
-                    int(event.keys[row]) if counts else None, x_digests(event.inputs.take(np.array([row])))[0]
-                )
+                return Located(position, int(event.keys[row]), x_digests(event.inputs.take(np.array([row])))[0])
+            if isinstance(event, Imported) and (number := answers_of(event.state).number_of(given)) is not None:
+                return Located(position, number, None)
         return None
 
-    def _find_number(self, number: int) -> bytes | None:
-        """The digest of the x of the example with this number; the log has no index for it."""
+    def _find_number(self, number: int) -> Located | None:
+        """Where the log has the example with this number and no id of its own; it has no index for that."""
         for position, record in self._store.read(self.model.name, 0):
             if record.kind == Learned.KIND and self.model.counts(position):
                 event = decode_event(record.kind, record.payload)
-                if isinstance(event, Learned) and number in (keys := event.keys):
-                    return x_digests(event.inputs.take(np.flatnonzero(keys == number)))[0]
+                if isinstance(event, Learned):
+                    for row in np.flatnonzero(event.keys == number):
+                        digest = x_digests(event.inputs.take(np.array([row])))[0]
+                        return Located(position, number, digest) if event.ids[row] is None else None
         return None
 
     def _read_event(self, position: int) -> ModelEvent | None:

@@ -213,9 +213,9 @@ class Expansion(Solver):
             rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype) if slots.size else None
         )
 
-    def indices(self) -> Array:
-        """The features that points held have, each at least once."""
-        return pts.rows_of(self.points, self._live_slots())[1]
+    def indices(self, keys: Array) -> Array:
+        """The features that the points of these examples have, each at least once."""
+        return pts.rows_of(self.points, self._live_slots()[np.isin(self.keys(), keys)])[1]
 
     def contributions(self, rows: Rows) -> Contributions | None:
         """What each point adds to the decision values of a batch of one."""

@@ -240,8 +240,8 @@ class Solver(ABC):
         """The point of an example as a batch of one; None where it is not held."""
         return None
 
-    def indices(self) -> Array:
-        """The features that points held have, each at least once."""
+    def indices(self, keys: Array) -> Array:  # noqa: ARG002  a solver with points reads them
+        """The features that the points of these examples have, each at least once."""
         return np.zeros(0, np.int32)
 
     def contributions(self, rows: Rows) -> Contributions | None:  # noqa: ARG002  a solver with points reads them

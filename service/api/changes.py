@@ -47,7 +47,7 @@ router = APIRouter(default_response_class=JSON)
 async def forget(model: str, example: str, request: Request) -> Response:
     """Forget an example: 200 when it is gone, 202 with a job where the model is taught anew without it."""
     worker = registry_of(request).get(model)
-    return await _changed(model, worker, await worker.command(Forget(example)))
+    return await _changed(model, worker, await worker.change(Forget(example)))
 
 
 @router.put(
@@ -62,7 +62,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
     body = parsed(CORRECTION, await read_json(request, registry.settings.body_bytes_max))
     settings = registry.settings
     command = Correct(example, body["y"], settings.classes_max, settings.label_chars_max)
-    return await _changed(model, worker, await worker.command(command))
+    return await _changed(model, worker, await worker.change(command))
 
 
 @router.patch(

@@ -27,9 +27,13 @@ EXACT = {"solver": "exact", "C": 10}
 NEEDLE = "needle-5e1f0c77aa"
 
 
+async def ask_for(worker, command):
+    return await (worker.change if isinstance(command, Forget | Correct) else worker.command)(command)
+
+
 async def changed(worker, command):
     """What a command comes to once it is done."""
-    answer = await worker.command(command)
+    answer = await ask_for(worker, command)
     if "at" in answer:
         ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
         assert ended["state"] == "done", ended
@@ -70,7 +74,7 @@ def test_what_was_forgotten_is_as_if_it_had_never_been_learned(seed, gone, solve
         await worker.learn(learning(worker.model, examples[15:]))
         jobs = []
         for number in sorted(gone):
-            answer = await worker.command(Forget(examples[number - 1][0] or f"@{number}"))
+            answer = await worker.change(Forget(examples[number - 1][0] or f"@{number}"))
             jobs.append(answer["at"])
         for at in jobs:
             assert (await asyncio.wait_for(worker.ended(at), 300))["state"] == "done"
@@ -94,7 +98,7 @@ def test_the_exact_solver_forgets_in_place_and_comes_to_the_machine_without_the_
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples))
         position = worker.model.position
-        answer = await worker.command(Forget("s3-4"))
+        answer = await worker.change(Forget("s3-4"))
         assert not answer["folds"]
         assert 5 not in worker.model.solver.keys().tolist()
         await asyncio.wait_for(worker.ended(answer["at"]), 300)
@@ -114,7 +118,7 @@ def test_learning_goes_on_while_a_model_is_taught_anew_and_nothing_of_it_is_lost
 
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples[:300]))
-        answer = await worker.command(Forget("@1"))
+        answer = await worker.change(Forget("@1"))
         ended = asyncio.create_task(worker.ended(answer["at"]))
         for k in range(300, 400, 5):
             await worker.learn(learning(worker.model, examples[k : k + 5]))
@@ -246,7 +250,7 @@ def test_what_nobody_knows_cannot_be_forgotten():
         await worker.learn(learning(worker.model, examples_of(1, 3)))
         for nobody in ("nobody", "@9", "@0"):
             with pytest.raises(NotFound):
-                await worker.command(Forget(nobody))
+                await worker.change(Forget(nobody))
 
     with_worker(scenario)
 
@@ -381,10 +385,10 @@ def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configu
 async def while_folding(worker, command, meanwhile):
     """Two changes, the second while a fold for the first waits for its turn."""
     await worker._mender._folding.acquire()
-    first = await worker.command(command)
+    first = await ask_for(worker, command)
     while worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
         await asyncio.sleep(0.01)
-    second = await worker.command(meanwhile)
+    second = await ask_for(worker, meanwhile)
     worker._mender._folding.release()
     for answer in (first, second):
         if "at" in answer:
