@@ -230,7 +230,7 @@ def _hoist(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
     media = [operation.get("requestBody", {}), *operation["responses"].values()]
     for part in media:
         for content in part.get("content", {}).values():
-            if isinstance(content["example"], str):  # as text, for FastAPI leaves out what is null
+            if isinstance(content.get("example"), str):  # as text, for FastAPI leaves out what is null
                 content["example"] = json.loads(content["example"])
             schema = dict(content["schema"])
             definitions = schema.pop("$defs", {})
