@@ -177,7 +177,9 @@ def number_of(model: Model, given: str, located: Located | None) -> int | None:
     """The number of the learned example with this id."""
     number = model.answers.number_of(given)
     if number is not None and given.startswith(SERVER_ID) and number < model.answers.oldest:
-        number = None  # it may have an id of its own: the log tells
+        # It may have an id of its own. Of a point that is known; else the log tells.
+        held = any(number in learner.solver.keys() for learner in (model.learner, *model.shadows.values()))
+        number = number if held and number not in model.old_ids else None
     if number is None:
         number = next((number for number, own in model.old_ids.items() if own == given), None)
     if number is None and located is not None and model.counts(located.position):

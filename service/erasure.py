@@ -29,6 +29,7 @@ from service.store.base import Event, Store
 from service.traces import Traces
 
 SLICE_EVENTS = 1_000
+SLICE_BYTES = 2**22
 
 WITHOUT_EXAMPLES = frozenset(
     event.KIND
@@ -79,7 +80,7 @@ def redact(store: Store, name: str, traces: Traces, through: int, stopped: Calla
         elif record.kind not in WITHOUT_EXAMPLES:
             erased = Erased(record.kind)
             events[at] = Event(erased.KIND, erased.encode())
-        if len(events) >= SLICE_EVENTS:
+        if len(events) >= SLICE_EVENTS or sum(len(e.payload) for e in events.values()) >= SLICE_BYTES:
             store.redact(name, through, events, ids)
             events, ids = {}, []
     store.redact(name, through, events, ids)

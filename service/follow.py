@@ -53,7 +53,7 @@ def told(position: int, event: ModelEvent) -> Told:
     """What an event of the log tells everyone who may see its model: how many, never what."""
     facts: dict[str, Any] = {}
     at_ms = getattr(event, "at_ms", None)
-    if at_ms is not None:
+    if at_ms:
         facts["at"] = shown_time(at_ms)
     match event:
         case Created():
@@ -61,7 +61,7 @@ def told(position: int, event: ModelEvent) -> Told:
         case ClassAdded():
             facts["label"] = event.label
         case Learned():
-            facts |= {"examples": len(event.ids), "learned": event.first + len(event.ids) - 1}
+            facts |= {"examples": len(event.ids), "learned": int(event.keys[-1]) if len(event.ids) else event.first - 1}
         case Finished():
             facts["epochs"] = event.epochs
         case Predicted():

@@ -202,6 +202,8 @@ class Learner:
             left = np.flatnonzero(np.isin(self.warm_keys, gone, invert=True))
             self.vocabulary.observed = [self.vocabulary.observed[r] for r in left]
             self.warm_classes, self.warm_keys = self.warm_classes[left], self.warm_keys[left]
+            if len(self.vocabulary):  # its words go with it
+                self._freeze()
         self.solver.drop(gone)
         self.solver.compact()
 
@@ -278,7 +280,8 @@ class Learner:
         self.gamma = min(vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
         self.solver = self._new_solver()
         rows = rows_from_csr(*csr, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
-        self.solver.learn(rows, self.warm_classes, self.warm_keys)
+        if self.warm_keys.size:
+            self.solver.learn(rows, self.warm_classes, self.warm_keys)
         if not vocabulary.warming:
             self.warm_classes, self.warm_keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
         if self.ages.dropped:

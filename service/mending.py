@@ -74,6 +74,8 @@ class Mender:
     def wake(self) -> None:
         """Begin, or look again before leaving off."""
         self._woken = True
+        if self._stopped:
+            return
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"mender of {self._history.name}")
 
@@ -82,6 +84,11 @@ class Mender:
         """The part of the log that the round has been through."""
         fold = self._fold
         return 0.0 if fold is None else min(1.0, fold.position / max(1, self._owner.model.position))
+
+    @property
+    def busy(self) -> bool:
+        """Whether the log is being read."""
+        return self._fold is not None
 
     async def stop(self) -> None:
         """Leave off; the next start takes the jobs up again. Nothing of it runs when this returns."""

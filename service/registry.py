@@ -152,11 +152,10 @@ class Registry:
         Invalid for a position that there is not, Conflict for one that log and snapshots no longer reach.
         """
         worker = self.get(name)
-        floor = await worker.read(_exportable_from)
         if as_of is None:
-            position, state = await worker.read(lambda model: (model.position, model.snapshot()))
+            position, state = await worker.read(_exported)
         else:
-            position = as_of
+            position, floor = as_of, await worker.read(_exportable_from)
             if position > worker.published.position:
                 raise Invalid(f"as_of must be from 1 to {worker.published.position}, got {position}")
             if position < floor:
@@ -164,6 +163,8 @@ class Registry:
             history = History(self._store, name, **self._sizes())
             async with self._folding:
                 state = await self._run(lambda: history.at(position).snapshot())
+            if position < await worker.read(_exportable_from):
+                raise Conflict("an example was forgotten meanwhile: no state from before may leave the server")
         return position, await self._run(pack_export, name, position, state)
 
     async def import_file(self, name: str, file: IO[bytes]) -> Worker:
@@ -261,6 +262,11 @@ def _exportable_from(model: Model) -> int:
     if any(job.kind == "forget" for job in model.jobs.running()):
         raise Conflict("an example is being forgotten; try again when that is done", retry_after_s=1)
     return model.floor
+
+
+def _exported(model: Model) -> tuple[int, bytes]:
+    _exportable_from(model)
+    return model.position, model.snapshot()
 
 
 def _nothing(_: Sequence[str]) -> Mapping[str, Answer]:

@@ -830,7 +830,7 @@ class Worker:
 
     def _trim(self, reads_back_at: int) -> None:
         """Forget what neither of the two snapshots needs, but for as many events as are to be kept."""
-        if self._settings.log_kept is None:
+        if self._settings.log_kept is None or self._mender.busy:
             return
         snapshots = self._store.snapshots(self.model.name)
         older = min(snapshots, default=0)

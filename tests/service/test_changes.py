@@ -16,10 +16,11 @@ from working import SIZES, examples_of, learning, with_worker
 from service.asking import Offer
 from service.changes import Challenge, Configure, Correct, Forget, Promote, Retire
 from service.configuration import parse_configuration
-from service.errors import Conflict, Gone, Invalid, NotFound
+from service.errors import Conflict, Gone, Invalid, NotFound, StoreUnavailable
 from service.events import Learned
 from service.inputs import x_digests
 from service.learner import Learner
+from service.pending import Prediction
 from service.recovery import History, load_model
 from service.settings import Settings
 
@@ -386,7 +387,7 @@ async def while_folding(worker, command, meanwhile):
     """Two changes, the second while a fold for the first waits for its turn."""
     await worker._mender._folding.acquire()
     first = await ask_for(worker, command)
-    while worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
+    while first.get("folds") and worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
         await asyncio.sleep(0.01)
     second = await ask_for(worker, meanwhile)
     worker._mender._folding.release()
@@ -421,6 +422,143 @@ def test_no_change_that_comes_while_another_is_being_folded_is_lost(configuratio
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
     with_worker(scenario, configuration=configuration)
+
+
+def predicted(worker, names):
+    """Predictions that wait for their labels."""
+    rows = learning(worker.model, [(None, [k, 0.5], "a") for k in range(len(names))]).inputs
+    parts = zip(names, x_digests(rows), strict=True)
+    now = time.time_ns() // 1_000_000
+    return [Prediction(n, rows.part(k, k + 1), digest, np.zeros(0), -1, 0, now) for k, (n, digest) in enumerate(parts)]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_prediction_that_was_under_way_does_not_bring_a_forgotten_example_back(durable):
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        forgetting = asyncio.ensure_future(worker.command(Forget("s1-1")))
+        await asyncio.gather(forgetting, worker.keep(predicted(worker, ["s1-1", "other"])))
+        await asyncio.wait_for(worker.ended(forgetting.result()["at"]), 300)
+        await worker.snapshot()
+        assert [prediction.id for prediction in worker.model.pending] == ["other"]
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration={"labels": {"pending_durable": durable}}, pending_flush_s=0.01)
+
+
+def test_an_example_with_an_id_of_its_own_is_not_forgotten_by_its_number():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 60)))
+        worker.model.old_ids.clear()
+        assert worker.model.answers.oldest > 5
+        with pytest.raises(NotFound):
+            await worker.change(Forget("@5"))
+        await changed(worker, Forget("@4"))
+        await changed(worker, Forget("s1-4"))
+        assert not {4, 5} & set(worker.model.solver.keys().tolist())
+
+    with_worker(scenario)
+
+
+def test_a_correction_counts_for_examples_whose_first_answers_are_forgotten_too():
+    examples = examples_of(1, 60)
+
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples))
+        name, x, label = examples[1]
+        other = {"a": "b", "b": "c", "c": "a"}[label]
+        await changed(worker, Correct(name, other, 8, 100))
+        assert (await worker.learn(learning(worker.model, [(name, x, other)]))).results[0].duplicate
+        with pytest.raises(Conflict):
+            await worker.learn(learning(worker.model, [(name, x, label)]))
+
+    with_worker(scenario)
+
+
+def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 150)))
+        await worker._mender._folding.acquire()
+        answers = [await worker.change(Forget(f"@{number}")) for number in range(1, 150, 3)]
+        answers += [await worker.change(Forget(f"s1-{k}")) for k in range(1, 150, 3)]
+        answers += [await worker.change(Forget(f"s1-{k}")) for k in range(2, 150, 3)]
+        worker._mender._folding.release()
+        ended = await asyncio.gather(*(asyncio.wait_for(worker.ended(answer["at"]), 300) for answer in answers))
+        assert {job["state"] for job in ended} == {"done"}
+        assert worker.model.solver.live == 0
+
+    with_worker(scenario)
+
+
+def test_asking_again_begins_no_other_job():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        for command in (Correct("s1-1", "c", 8, 100), Configure({"C": 3}, Settings()), Forget("s1-2")):
+            await worker._mender._folding.acquire()
+            first, second = [await ask_for(worker, command) for _ in range(2)]
+            worker._mender._folding.release()
+            assert first["at"] == second["at"]
+            await asyncio.wait_for(worker.ended(first["at"]), 300)
+            assert "certificate" in await ask_for(worker, command)
+
+    with_worker(scenario)
+
+
+def test_a_challenger_that_is_retired_while_it_is_taught_anew_stays_away():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        await changed(worker, Challenge("other", {"C": 3}, Settings()))
+        await while_folding(worker, Forget("s1-1"), Retire("other"))
+        assert not worker.model.shadows
+        await worker.learn(learning(worker.model, examples_of(2, 5)))
+
+    with_worker(scenario)
+
+
+def test_a_store_that_fails_behind_the_swap_is_asked_again_without_teaching_anew():
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        redact, failures = store.redact, []
+
+        def failing(*arguments):
+            if len(failures) < 2:
+                failures.append(1)
+                raise StoreUnavailable("no")
+            redact(*arguments)
+
+        store.redact = failing
+        await changed(worker, Forget("s1-1"))
+        kinds = [record.kind for _, record in store.read("m", 0)]
+        assert (kinds.count("swapped"), len(failures)) == (1, 2)
+
+    with_worker(scenario)
+
+
+def test_changes_of_asking_for_labels_count_at_once():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        await changed(worker, Configure({"labels": {"budget": 0.01}}, Settings()))
+        wished = worker.wishes([f"i{k}" for k in range(1000)], [True] * 1000)
+        assert 0 < sum(wish.wanted for wish in wished) < 50
+
+    with_worker(scenario)
+
+
+def test_an_imported_model_forgets_and_still_knows_what_else_it_had_learned(tmp_path):
+    with RunningServer(tmp_path / "data", answers_kept=30) as server, Asking(server.url) as ask:
+        model = ask.new_model("m")
+        examples = [example([k % 5, k / 40], "ab"[k % 2], f"e{k}") for k in range(29)]
+        model.learn(*examples, example([1.5, 2.5], "a", NEEDLE))
+        file = ask("GET", f"{model.path}/export").content
+        binary = {"content-type": "application/octet-stream"}
+        assert ask("POST", "/models/copy/import", content=file, headers=binary).status_code == 201
+        ask("DELETE", model.path)
+        new = [example([k, 0.25], "ab"[k % 2], f"n{k}") for k in range(60)]
+        assert ask("POST", "/models/copy/learn", json={"examples": new}).status_code == 200
+        job = ask("DELETE", f"/models/copy/examples/{NEEDLE}").json()["job"]
+        assert until_ended(ask, job)["state"] == "done"
+        assert found_in(tmp_path / "data", NEEDLE.encode()) == []
+        assert ask("POST", "/models/copy/learn", json=examples[3]).json()["results"][0]["duplicate"]
 
 
 # -- windows ----------------------------------------------------------------------------------------------------------
