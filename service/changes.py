@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from service.asking import Planned
 from service.configuration import configured_anew, parse_configuration
 from service.errors import Conflict, Gone, Invalid, NotFound
@@ -178,7 +180,7 @@ def number_of(model: Model, given: str, located: Located | None) -> int | None:
     number = model.answers.number_of(given)
     if number is not None and given.startswith(SERVER_ID) and number < model.answers.oldest:
         # It may have an id of its own. Of a point that is known; else the log tells.
-        held = any(number in learner.solver.keys() for learner in (model.learner, *model.shadows.values()))
+        held = any(np.isin(number, learner.solver.keys()) for learner in (model.learner, *model.shadows.values()))
         number = number if held and number not in model.old_ids else None
     if number is None:
         number = next((number for number, own in model.old_ids.items() if own == given), None)

@@ -449,7 +449,6 @@ def test_a_prediction_that_was_under_way_does_not_bring_a_forgotten_example_back
 def test_an_example_with_an_id_of_its_own_is_not_forgotten_by_its_number():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples_of(1, 60)))
-        worker.model.old_ids.clear()
         assert worker.model.answers.oldest > 5
         with pytest.raises(NotFound):
             await worker.change(Forget("@5"))
