@@ -185,6 +185,7 @@ def _name_parameter(parameter: dict[str, Any]) -> None:
             parameter["example"] = "softer"
             parameter["description"] = "the challenger's name"
         case "job":
+            parameter["schema"] = {"type": "string", "pattern": f"^{MODEL_NAME.pattern}[.][0-9]{{1,6}}$"}
             parameter["example"] = "weather.6"
             parameter["description"] = "the job, as it was answered"
         case "lease":

@@ -45,7 +45,13 @@ async def keep_snapshot(model: str, request: Request) -> Response:
     response_class=Response,
     openapi_extra=operation(EXPORTED, Conflict, StoreUnavailable, media_type=BINARY),
 )
-async def export_model(model: str, request: Request, as_of: Annotated[Position | None, Query()] = None) -> Response:
+async def export_model(
+    model: str,
+    request: Request,
+    as_of: Annotated[
+        Position | None, Query(description="of the log: the model as it was there; none: as it is")
+    ] = None,
+) -> Response:
     """The model as one file, as it is or as it was at a position of its log."""
     position, file = await registry_of(request).export(model, as_of)
     name = f'attachment; filename="{model}-{position}{SUFFIX}"'

@@ -64,7 +64,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_PUT = do_POST = do_DELETE = handle_request  # noqa: N815 - the base class's names
+    do_GET = do_PATCH = do_PUT = do_POST = do_DELETE = handle_request  # noqa: N815 - the base class's names
 
 
 @pytest.fixture

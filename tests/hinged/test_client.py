@@ -74,14 +74,24 @@ CALLS = {
     "heartbeat": ({"lease": "l/1", "lease_s": 5.0}, "POST", "/models/m/queries/l%2F1/heartbeat", {"lease_s": 5.0}),
     "release": ({"lease": "l1"}, "POST", "/models/m/queries/l1/release", {}),
     "skip": ({"lease": "l1", "whom": "all"}, "POST", "/models/m/queries/l1/skip", {"for": "all"}),
+    "forget": ({"example": "a/1"}, "DELETE", "/models/m/examples/a%2F1", None),
+    "correct": ({"example": "a", "y": True}, "PUT", "/models/m/examples/a", {"y": True}),
+    "change_model": ({"C": 2}, "PATCH", "/models/m", {"C": 2}),
+    "certificate": ({}, "GET", "/models/m/certificate", None),
+    "leave_one_out": ({}, "GET", "/models/m/loo", None),
+    "shadows": ({}, "GET", "/models/m/shadows", None),
+    "challenge": ({"shadow": "s", "C": 2}, "PUT", "/models/m/shadows/s", {"C": 2}),
+    "retire": ({"shadow": "s"}, "DELETE", "/models/m/shadows/s", None),
+    "promote": ({"shadow": "s"}, "POST", "/models/m/shadows/s/promote", None),
 }  # fmt: skip
-ON_THE_SERVER = {"models", "ticket", "metrics", "ready", "wait_until_ready"}
+ON_THE_SERVER = {"job", "models", "ticket", "metrics", "ready", "wait_until_ready"}
 OF_FILES = {"export_model", "import_model"}
+WAITING = {"wait"}
 
 
 def test_every_method_of_the_client_is_called_here():
     named = {name for name, _ in inspect.getmembers(Routes, inspect.isfunction) if not name.startswith("_")}
-    assert named == set(CALLS) | ON_THE_SERVER | OF_FILES
+    assert named == set(CALLS) | ON_THE_SERVER | OF_FILES | WAITING
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -98,6 +108,22 @@ def test_calls_of_the_server_are_its_routes(server, client):
     assert client.ticket() == {"models": ["m"]}
     assert client.metrics() == "text"
     assert server.requests == [("GET", "/models", None), ("POST", "/tickets", None), ("GET", "/metrics", None)]
+
+
+def test_a_change_is_waited_for_until_its_job_has_ended(server, client):
+    job = {"job": "/jobs/m.6", "state": "running", "progress": 0.5}
+    server.script[:] = [
+        (200, job, {}), (200, job | {"state": "done"}, {}), (200, job | {"state": "failed", "error": "full"}, {})
+    ]  # fmt: skip
+    assert client.wait({"certificate": {}}) == {"certificate": {}}
+    assert client.wait({"job": "/jobs/m.6"})["state"] == "done"
+    assert server.requests == [("GET", "/jobs/m.6", None)] * 2
+    with pytest.raises(HingedError, match="full"):
+        client.wait({"job": "/jobs/m.6"})
+    server.answer = lambda *_: (200, job)
+    assert client.job("m.6") == client.job("/jobs/m.6") == job
+    with pytest.raises(HingedError, match="50%"):
+        client.wait({"job": "/jobs/m.6"}, timeout_s=0.0)
 
 
 def test_a_model_travels_as_the_bytes_of_a_file(server, client):

@@ -165,7 +165,8 @@ def balanced_optimum(K, y, lower, upper, tol=1e-11, steps=200_000):
         i = up[g[up].argmax()] if up.size else 0
         lead = np.where(down, g[i] - g, 0.0)
         if not up.size or lead.max() <= tol:
-            rises, falls = g[up], g[down]
+            # A coefficient that is off its bound by rounding alone holds b no more than one that is on it.
+            rises, falls = g[alpha < upper - 1e-9], g[alpha > lower + 1e-9]
             return alpha, (rises.max(initial=-np.inf), falls.min(initial=np.inf))
         curvature = np.maximum(K[i, i] + diagonal - 2 * K[i], 1e-12)
         j = np.where(lead > 0, lead**2 / curvature, 0.0).argmax()
