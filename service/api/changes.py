@@ -22,6 +22,7 @@ from service.errors import Conflict, Gone, NotFound, QueueFull, StoreUnavailable
 from service.examples import STRICT, Y
 from service.learner import Learner
 from service.model import Model
+from service.parts import MODEL_NAME
 from service.worker import Worker
 from solvers.exact import ExactSVM
 
@@ -99,7 +100,7 @@ async def _read_changes(request: Request) -> dict[str, Any]:
 async def show_job(job: str, request: Request) -> Response:
     """What became of a change that takes its time."""
     model, _, at = job.rpartition(".")
-    if not at.isascii() or not at.isdigit() or len(at) > 18:
+    if not MODEL_NAME.fullmatch(model) or not at.isascii() or not at.isdigit() or len(at) > 18:
         raise NotFound(f"there is no job {job[:80]!r}")
     require(request, "reader", model)
     return JSON({"job": f"/jobs/{job}", "model": model, **registry_of(request).get(model).job(int(at))})
