@@ -4,9 +4,12 @@ import re
 import tomllib
 from contextlib import closing
 
+import yaml
 from redis_server import DURABLE, RedisServer
 from running import ROOT
 
+from service.access import refuse_open_door
+from service.settings import Settings
 from service.store.redis import RedisStore
 
 COMPOSE, DOCKERFILE, IGNORED = (
@@ -28,6 +31,19 @@ def test_the_image_gets_every_package():
     for package in packages["packages"]:
         assert f"COPY {package} {package}\n" in DOCKERFILE
         assert f"!{package}\n" in IGNORED
+
+
+def test_the_server_starts_as_it_is_deployed_and_open_to_nobody_but_this_machine():
+    image = dict(re.findall(r"HINGED_(\w+)=(\S+)", DOCKERFILE))
+    composed = yaml.safe_load(COMPOSE)["services"]["hinged"]
+    assert all(port.startswith("127.0.0.1:") for port in composed["ports"])
+    deployment, _ = yaml.safe_load_all((ROOT / "docker" / "kubernetes.yaml").read_text())
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    orchestrated = {variable["name"]: variable.get("value", "redis://redis") for variable in container["env"]}
+    assert "HINGED_OPEN" not in orchestrated
+    for environment in (composed["environment"], orchestrated):
+        given = image | {name.removeprefix("HINGED_"): value for name, value in environment.items()}
+        refuse_open_door(Settings(**{name.lower(): value for name, value in given.items()}))
 
 
 def test_the_image_waits_longer_for_the_server_to_end_than_the_server_takes():
