@@ -28,7 +28,7 @@ from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllow
 from service.exposition import Exposition
 from service.logs import begin_logging
 from service.registry import Registry
-from service.serving import make_server
+from service.serving import allow_many_connections, make_server
 from service.settings import Settings
 from service.store.base import Store
 from service.store.choice import open_store as open_chosen_store
@@ -88,6 +88,7 @@ def serve(settings: Settings | None = None) -> None:
     chosen = settings or Settings()
     refuse_open_door(chosen)
     begin_logging(chosen)
+    allow_many_connections()
     store = open_chosen_store(chosen, _stop_fenced)
     app = create_app(chosen, lambda: store)
     server = make_server(app, app.state.streams, chosen)

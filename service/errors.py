@@ -68,6 +68,14 @@ class MethodNotAllowed(ServiceError):
     status = 405
 
 
+class RequestTimeout(ServiceError):
+    """The client takes too long to send its request; what had come of it was not read."""
+
+    code = "request_timeout"
+    status = 408
+    headers: Mapping[str, str] = {"Connection": "close"}
+
+
 class Conflict(ServiceError):
     """What was sent contradicts what is already there."""
 

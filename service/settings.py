@@ -55,6 +55,9 @@ class Settings(BaseSettings):
     ticket_s: float = Field(30.0, gt=0, le=3600, description="life of a ticket for one stream, seconds")
     tickets_max: int = Field(10_000, gt=0, description="unused tickets of all clients")
     body_bytes_max: int = Field(32 * 2**20, gt=0, description="longest body, bytes")
+    request_s: float = Field(
+        60.0, gt=0, le=86_400, description="time that a client may take to send a request, seconds"
+    )
     batch_examples_max: int = Field(10_000, gt=0, description="examples in one request")
     micro_batch_examples_max: int = Field(4_096, gt=0, description="examples that one append and one call take")
     queue_examples_max: int = Field(50_000, gt=0, description="examples waiting for one model; more is 429")

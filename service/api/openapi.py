@@ -25,6 +25,7 @@ from service.errors import (
     InternalError,
     Invalid,
     NotFound,
+    RequestTimeout,
     ServiceError,
     Unauthenticated,
     Unavailable,
@@ -158,7 +159,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     if "{model}" in path:
         errors += [NotFound, Invalid]
     if "requestBody" in operation:
-        errors += [BodyTooLarge, UnsupportedMediaType, Invalid]
+        errors += [RequestTimeout, BodyTooLarge, UnsupportedMediaType, Invalid]
     if any(p["in"] in ("query", "header") for p in operation.get("parameters", [])):
         errors += [Invalid]
     if name == "create_model":

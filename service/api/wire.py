@@ -11,7 +11,7 @@ from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, HTTPConnection
 
-from service.errors import BadRequest, BodyTooLarge, Invalid, UnsupportedMediaType
+from service.errors import BadRequest, BodyTooLarge, Invalid, RequestTimeout, UnsupportedMediaType
 from service.examples import Body, validated
 from service.inputs import Inputs, Records
 from service.parts import Configuration, first_problem
@@ -26,6 +26,9 @@ INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
 
 BINARY = "application/octet-stream"
+
+BODY_BYTES_PER_S = 10_000
+"""Each of so many bytes of a body gives the client a second more for the rest."""
 
 NAMED_VALUES = 20  # numbers that a record is taken to hold
 
@@ -52,7 +55,7 @@ def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
 
 
 async def read_json(request: Request, bytes_max: int) -> bytes:
-    """The body of a JSON request. UnsupportedMediaType, BodyTooLarge, BadRequest where it is cut off."""
+    """The body of a JSON request. UnsupportedMediaType, BodyTooLarge, RequestTimeout, BadRequest if cut off."""
     return b"".join([part async for part in _parts(request, "application/json", bytes_max)])
 
 
@@ -77,7 +80,7 @@ async def _parts(request: Request, wanted: str, bytes_max: int) -> AsyncIterator
 
 
 async def read_bytes(request: Request, bytes_max: int) -> bytes:
-    """The body of a request. BodyTooLarge, BadRequest where it is cut off."""
+    """The body of a request. BodyTooLarge, RequestTimeout, BadRequest if cut off."""
     return b"".join([part async for part in _pieces(request, bytes_max)])
 
 
@@ -85,14 +88,22 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
     declared, size = request.headers.get("content-length", "0"), 0
     if declared.isdigit() and int(declared) > bytes_max:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > bytes_max:
-                raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
-            yield part
-    except ClientDisconnect:
-        raise BadRequest("the client went away in the middle of the body") from None
+    parts, seconds = request.stream(), registry_of(request).settings.request_s
+    began = asyncio.get_running_loop().time()
+    while True:
+        try:
+            async with asyncio.timeout_at(began + seconds + size / BODY_BYTES_PER_S):
+                part = await anext(parts, None)
+        except TimeoutError:
+            raise RequestTimeout(f"{size} bytes of the body came in {seconds + size / BODY_BYTES_PER_S:g} s") from None
+        except ClientDisconnect:
+            raise BadRequest("the client went away in the middle of the body") from None
+        if part is None:
+            return
+        size += len(part)
+        if size > bytes_max:
+            raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
+        yield part
 
 
 def is_named(configuration: Configuration) -> bool:

@@ -1,0 +1,172 @@
+"""Clients that take their time: with the head of a request, its body, or an answer."""
+
+import json
+import random
+import socket
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from asking import Asking, example
+from running import RunningServer
+
+REQUEST_S = 0.6
+HEAD = "POST /models/slow/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hasty")
+    with RunningServer(folder / "data", request_s=REQUEST_S, body_bytes_max=50_000_000) as running:
+        with Asking(running.url) as ask:
+            ask.new_model("slow")
+        yield running
+
+
+@pytest.fixture
+def line(hasty):
+    with socket.create_connection(("127.0.0.1", hasty.port), timeout=20) as connection:
+        yield connection
+
+
+def everything(connection):
+    """What comes until the server closes."""
+    got = b""
+    while part := connection.recv(65536):
+        got += part
+    return got
+
+
+def refused(got, status, code):
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status), got
+    assert b"content-type: application/json" in head
+    assert b"connection: close" in head.lower()
+    assert json.loads(body)["error"]["code"] == code
+    return json.loads(body)["error"]["message"]
+
+
+@pytest.mark.parametrize("begun", ["", "P", HEAD, HEAD + "X-Endless: " + "x" * 1000])
+def test_a_head_that_does_not_come_in_time_is_408_and_the_connection_ends(line, begun):
+    start = time.monotonic()
+    line.sendall(begun.encode())
+    refused(everything(line), 408, "request_timeout")
+    assert time.monotonic() - start >= REQUEST_S - 0.1
+
+
+def test_neither_a_drip_of_headers_nor_of_empty_lines_wins_time(line):
+    start = time.monotonic()
+    line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+    while time.monotonic() - start < REQUEST_S / 2:
+        line.sendall(b"X-A: b\r\n")
+        time.sleep(0.02)
+    refused(everything(line), 408, "request_timeout")
+    assert time.monotonic() - start < 4 * REQUEST_S
+
+
+def test_a_second_head_on_a_connection_has_the_same_time(line):
+    line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    got = b""
+    while not got.endswith(b'{"status":"ok"}'):
+        got += line.recv(65536)
+    time.sleep(REQUEST_S / 2)  # of which nothing is taken off
+    start = time.monotonic()
+    line.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
+    refused(everything(line), 408, "request_timeout")
+    assert time.monotonic() - start >= REQUEST_S - 0.1
+
+
+@pytest.mark.parametrize("told", ["Content-Length: 500\r\n\r\n", 'Transfer-Encoding: chunked\r\n\r\n5\r\n{"exa\r\n'])
+def test_a_body_that_does_not_come_in_time_is_408_and_nothing_is_learned(hasty, line, told):
+    line.sendall((HEAD + told).encode())
+    message = refused(everything(line), 408, "request_timeout")
+    assert "bytes of the body" in message
+    assert httpx.get(f"{hasty.url}/models/slow").json()["examples"] == 0
+
+
+def test_a_drip_of_body_wins_no_time(line):
+    line.sendall((HEAD + "Content-Length: 500\r\n\r\n").encode())
+    start = time.monotonic()
+    while time.monotonic() - start < REQUEST_S / 2:
+        line.sendall(b" ")
+        time.sleep(0.02)
+    refused(everything(line), 408, "request_timeout")
+    assert time.monotonic() - start < 4 * REQUEST_S
+
+
+def test_a_long_body_has_more_time_for_what_has_come(line, hasty):
+    with Asking(hasty.url) as ask:
+        ask.new_model("patient")
+    body = json.dumps({"examples": [example([0.0, 1.0], True, "a")]}).encode() + b" " * 40_000
+    head = HEAD.replace("slow", "patient") + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    line.sendall(head.encode() + body[:-1])
+    time.sleep(3 * REQUEST_S)
+    line.sendall(body[-1:])
+    assert everything(line).startswith(b"HTTP/1.1 200")
+
+
+def test_work_of_the_server_takes_no_time_of_the_client(hasty):
+    rng = random.Random(7)
+    with Asking(hasty.url) as ask:
+        model = ask.new_model("long", C=1e4)
+        model.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], rng.random() < 0.5) for _ in range(1000)))
+        start = time.monotonic()
+        model.finish()
+        assert time.monotonic() - start > REQUEST_S
+
+
+def test_a_head_of_any_length_fills_no_memory(line):
+    line.sendall(HEAD.encode() + b"X-Endless: " + b"x" * 2**16)
+    message = refused(everything(line), 400, "bad_request")
+    assert "65536 bytes" in message
+
+
+def test_what_is_no_http_is_refused_in_the_shape_of_all_errors(line):
+    line.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n")
+    refused(everything(line), 400, "bad_request")
+
+
+def test_the_rest_of_a_body_that_was_refused_is_not_awaited_for_ever(line):
+    line.sendall((HEAD + "Content-Length: 60000000\r\n\r\n").encode())
+    assert line.recv(65536).startswith(b"HTTP/1.1 413")
+    start = time.monotonic()
+    try:
+        while time.monotonic() - start < 10 * REQUEST_S:
+            line.sendall(b" ")
+            time.sleep(0.02)
+    except OSError:
+        return
+    pytest.fail("the server still takes the rest")
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system breaks no such connections")
+def test_a_client_that_reads_nothing_of_an_answer_is_cut_off_and_others_are_answered(hasty):
+    labels = [f"{i}: {'a long label' * 15}" for i in range(200)]
+    with Asking(hasty.url) as ask:
+        ask.new_model("wide", classes=labels).learn(*(example([0.0, float(i)], y) for i, y in enumerate(labels)))
+    body = json.dumps({"examples": [{"x": [1.0, 1.0]}] * 300}).encode()
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.connect(("127.0.0.1", hasty.port))
+        head = HEAD.replace("slow/learn", "wide/predict") + f"Content-Length: {len(body)}\r\n\r\n"
+        line.sendall(head.encode() + body)
+        until(lambda: unread_bytes(hasty.port) > 0)
+        start = time.monotonic()
+        until(lambda: unread_bytes(hasty.port) == 0)
+        assert time.monotonic() - start < 10 * REQUEST_S
+        assert httpx.get(f"{hasty.url}/healthz").status_code == 200
+
+
+def until(true, seconds=20):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def unread_bytes(port):
+    """What the system holds of a server's answers that their clients did not take."""
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    of_server = [queues for _, local, _, _, queues, *_ in sockets if int(local.partition(":")[2], 16) == port]
+    return sum(int(queues.partition(":")[0], 16) for queues in of_server)
