@@ -1,3 +1,5 @@
+import kill_forgetting
+import load
 from damage import damage
 from disturbances import clock_back, disk_full, fsync_fails, impatient, kill_server, stop_server, write_fails
 from scene import scene_for
@@ -32,3 +34,26 @@ def test_what_is_damaged_is_refused_or_left_out_and_never_silently_wrong(tmp_pat
     assert found["WRONG"] == 0, found
     assert found["refused"] + found["shorter"] + found["older"] > 0, found
     assert found["whole"] + found["shorter"] > 0, found
+
+
+def test_kill_9_while_examples_are_forgotten_brings_none_back_and_leaves_no_byte_of_it(tmp_path):
+    with scene_for(tmp_path, "sqlite", [kill_server]) as scene:
+        figures, traffic = kill_forgetting.run(scene, [kill_server] * 3, clients=3, seed=20_257)
+    assert traffic.retries > 0
+    for found in figures.values():
+        assert found["forgotten"] > 3, found
+        assert found["bytes of the others"] > 3, found
+        assert kill_forgetting.faultless(found), found
+
+
+def test_bad_clients_get_what_is_documented_and_keep_nothing_from_the_others(tmp_path):
+    figures = load.run(tmp_path, clients=30, seconds=20, seed=20_258, bad=20)
+    assert figures["learned"] > 100, figures
+    assert figures["lost"] == figures["back"] == figures["tracebacks"] == 0, figures
+    assert not figures["not as documented"], figures
+    assert {kind for kind, _ in load.BAD.values()} - set(figures["refused"]) <= {"events unread"}, figures
+    assert max(figures["slowest_s"].values()) < 20, figures
+    at_rest, most, again = figures["memory"]
+    assert most < at_rest + 400, figures
+    assert again < at_rest + 300, figures
+    assert figures["files"][2] <= figures["files"][0] + 40, figures

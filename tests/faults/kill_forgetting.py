@@ -1,0 +1,253 @@
+"""Faults at random moments while examples are forgotten.
+
+    PYTHONPATH=.:tests:tests/faults python tests/faults/kill_forgetting.py --fault kill-server --times 50
+    PYTHONPATH=.:tests:tests/faults python tests/faults/kill_forgetting.py --store redis --fault kill-both --times 50
+
+Clients learn examples, forget some of theirs and correct others: of a model that does so in place, and of one that is
+taught anew beside. Each request is sent again until it is answered. Meanwhile the fault happens, again and again. At
+the end the server is killed and started, and what has begun may come to its end. Told are
+
+forgotten   answered with 200, or with 202 and then the job is done
+undone      of these, what the server does not call gone (410)
+unfinished  answered with 202, but the job is not done
+bytes       of these, how many have their id or their numbers in a file of the store, without (and within) the
+            `temp-*` files of a Redis that was killed while it wrote its files anew
+lost        learned, acknowledged, never asked to be forgotten, and not known any more
+state       the recovered state (newest snapshot and the log behind it) and the log folded from its beginning: equal to
+            the bit
+"""
+
+import argparse
+import itertools
+import random
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+from disturbances import BOTH, FAULTS, impatient
+from scene import scene_for
+
+from service.registry import load_model
+
+KERNEL = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
+MODELS = {"in-place": KERNEL | {"solver": "exact"}, "anew": KERNEL}
+SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
+
+
+@dataclass
+class Told:
+    """Of one model: learned (x and y by id), asked to be forgotten, forgotten, and jobs by id."""
+
+    learned: dict = field(default_factory=dict)
+    asked: set = field(default_factory=set)
+    forgotten: set = field(default_factory=set)
+    jobs: dict = field(default_factory=dict)
+
+
+class Traffic:
+    """What clients asked and were told."""
+
+    def __init__(self, url, seed):
+        self.url, self.seed = url, seed
+        self.told = {name: Told() for name in MODELS}
+        self.stop = threading.Event()
+        self.requests = self.retries = 0
+        self.errors = []
+
+    def client(self, number):
+        rng = random.Random(self.seed * 1000 + number)
+        serial = itertools.count()
+        mine = {name: [] for name in MODELS}
+        try:
+            with httpx.Client(base_url=self.url, timeout=30) as http:
+                while not self.stop.is_set():
+                    name = rng.choice(list(MODELS))
+                    if mine[name] and rng.random() < 0.3:
+                        self.change(http, name, mine[name], rng)
+                    else:
+                        self.learn(http, name, mine[name], rng, f"example-{number}-{next(serial)}-{rng.random():.9f}")
+        except BaseException as error:  # noqa: BLE001  told by the thread that is heard
+            self.errors.append(error)
+
+    def send(self, http, method, path, body=None):
+        """The response, whatever it takes; None once all is over."""
+        while True:
+            self.requests += 1
+            try:
+                answer = http.request(method, path, json=body)
+            except httpx.TransportError:
+                answer = None
+            if answer is not None and answer.status_code not in (429, 503):
+                assert answer.status_code in (200, 202), f"{method} {path}: {answer.text}"
+                return answer
+            if self.stop.is_set():
+                return None
+            self.retries += 1
+            time.sleep(0.02)
+
+    def learn(self, http, name, mine, rng, given):
+        count = rng.choice([1, 1, 3])
+        examples = []
+        for k in range(count):
+            y = rng.random() < 0.5
+            examples.append({"id": f"{given}-{k}", "x": [rng.gauss(1 if y else -1, 1), rng.gauss(0, 1)], "y": y})
+        if self.send(http, "POST", f"/models/{name}/learn", {"examples": examples}):
+            self.told[name].learned |= {e["id"]: (e["x"], e["y"]) for e in examples}
+            mine += [e["id"] for e in examples]
+
+    def change(self, http, name, mine, rng):
+        told, given = self.told[name], mine.pop(rng.randrange(len(mine)))
+        path = f"/models/{name}/examples/{given}"
+        if rng.random() < 0.3:
+            told.learned.pop(given)  # whether it has the new label is not looked at
+            self.send(http, "PUT", path, {"y": rng.random() < 0.5})
+            return
+        told.asked.add(given)
+        answer = self.send(http, "DELETE", path)
+        if answer is not None and answer.status_code == 200:
+            told.forgotten.add(given)
+        elif answer is not None:
+            told.jobs[given] = answer.json()["job"]
+
+
+class WithoutSnapshots:
+    """A store in which there are none."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def snapshots(self, model):  # noqa: ARG002
+        return []
+
+
+def ended(url, told, seconds=120):
+    """Let the jobs end; how many are not done."""
+    left, end = set(told.jobs.values()), time.monotonic() + seconds
+    while left and time.monotonic() < end:
+        for job in list(left):
+            answer = httpx.get(f"{url}{job}", timeout=60)
+            # The server knows the newest hundred; of those before, `undone` tells.
+            old = answer.status_code == 404 and len(told.jobs) > 100
+            if old or answer.json()["state"] == "done":
+                left.remove(job)
+        time.sleep(0.1)
+    told.forgotten |= {given for given, job in told.jobs.items() if job not in left}
+    return len(left)
+
+
+def asked_again(url, name, told):
+    """What the server says of each example when it is sent again: how many are not gone, and how many are lost."""
+    undone = lost = 0
+    for given, (x, y) in told.learned.items():
+        if given in told.asked - told.forgotten:
+            continue  # it may be forgotten or not
+        example = {"id": given, "x": x, "y": y}
+        answer = httpx.post(f"{url}/models/{name}/learn", json={"examples": [example]}, timeout=60)
+        if given in told.forgotten:
+            undone += answer.status_code != 410
+        else:
+            lost += answer.status_code != 200 or not answer.json()["results"][0]["duplicate"]
+    return {"undone": undone, "lost": lost}
+
+
+def in_files(folder, told):
+    """How many of the forgotten examples left bytes in a file, and of the others."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    left = b"\0".join(path.read_bytes() for path in files if path.name.startswith("temp-"))
+    content = b"\0".join(path.read_bytes() for path in files if not path.name.startswith("temp-"))
+
+    def stays(given, content):
+        x = told.learned[given][0]
+        return given.encode() in content or any(np.array(x, t).tobytes() in content for t in (np.float32, np.float64))
+
+    return {
+        "bytes": sum(stays(given, content) for given in told.forgotten),
+        "bytes in temp-*": sum(stays(given, left) for given in told.forgotten),
+        "bytes of the others": sum(stays(given, content) for given in told.learned.keys() - told.asked),
+    }
+
+
+def check_state(store, name):
+    """Whether a snapshot and the log behind it give the state that the log gives."""
+    recovered, folded = load_model(store, name, **SIZES), load_model(WithoutSnapshots(store), name, **SIZES)
+    return {
+        "snapshots": len(store.snapshots(name)),
+        "recovered = folded": recovered.digest() == folded.digest() and recovered.position == folded.position,
+    }
+
+
+def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
+    """Let `faults` happen one after the other; the figures by model, and the traffic."""
+    rng, traffic = random.Random(seed), Traffic(scene.url, seed)
+    for name, body in MODELS.items():
+        answer = httpx.put(f"{scene.url}/models/{name}", json=body, timeout=300)
+        assert answer.status_code == 201, answer.text
+    threads = [threading.Thread(target=traffic.client, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        for fault in faults:
+            time.sleep(rng.uniform(*load_s))
+            fault(scene, rng)
+    finally:
+        traffic.stop.set()
+        for thread in threads:
+            thread.join()
+    if traffic.errors:
+        raise traffic.errors[0]
+    scene.server.kill()
+    scene.server.start()
+    figures = {}
+    for name, told in traffic.told.items():
+        figures[name] = {"learned": len(told.learned), "jobs": len(told.jobs), "unfinished": ended(scene.url, told)}
+        figures[name] |= {"forgotten": len(told.forgotten)} | asked_again(scene.url, name, told)
+    scene.server.kill()
+    for name, told in traffic.told.items():
+        figures[name] |= in_files(scene.data, told)
+    with closing(scene.open_store()) as store:
+        for name in MODELS:
+            figures[name] |= check_state(store, name)
+    return figures, traffic
+
+
+def faultless(found):
+    """Whether what was forgotten is gone and nothing else is."""
+    counts = found["undone"], found["unfinished"], found["lost"], found["bytes"]
+    return not any(counts) and found["recovered = folded"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
+    parser.add_argument("--fault", choices=[*FAULTS, "all"], default="kill-server")
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    possible = BOTH if options.store == "sqlite" else tuple(FAULTS.values())
+    faults = possible if options.fault == "all" else (FAULTS[options.fault],)
+    good = True
+    for fault in faults:
+        if fault is impatient:
+            continue
+        with tempfile.TemporaryDirectory() as folder, scene_for(Path(folder), options.store, [fault]) as scene:
+            figures, traffic = run(scene, [fault] * options.times, options.clients, options.seed)
+        print(f"{fault.__name__} {options.times} times on {options.store}, seed {options.seed}:", end=" ")
+        print(f"{traffic.requests} requests, {traffic.retries} of them retries")
+        for name, found in figures.items():
+            print(name, *(f"{key}: {value}" for key, value in found.items()), sep="\n    ")
+            good &= faultless(found)
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,393 @@
+"""Two hundred clients at once, and others that do what no client should, while the server's memory is watched.
+
+    PYTHONPATH=.:tests:tests/faults python tests/faults/load.py --clients 200 --seconds 120 --waves 2
+
+Good clients learn, predict, offer candidates, ask for labels and answer, forget and correct examples of a few models
+whose size is bounded. Meanwhile bad ones, a thread for each kind (BAD): they send half a request or nothing, drip a
+body, do not read their answers, send bodies beyond the limit, hold WebSockets and event streams that they never read,
+and make more models than the server holds. Before and after, the server rests. Told are
+
+answered    requests of the good clients by status: those of GOOD and no other
+refused     what the bad clients got: only what is documented
+lost        examples acknowledged to the good clients, neither learned nor forgotten once the server was killed
+back        forgotten examples (200, or a job that is done) that are in the log
+memory      MiB resident: at rest, at most, and at rest after each wave; what the models say they hold; the slope over
+            the second half in MiB a minute
+files       descriptors open at rest, at most, and at rest after each wave
+"""
+# ruff: noqa: ARG002  what clients do is called alike
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from contextlib import closing, suppress
+from pathlib import Path
+
+import httpx
+from running import RunningServer
+
+from service.events import Learned, decode_event
+from service.store.sqlite import SQLiteStore
+
+MODELS = {
+    "steady": {"solver": "bsgd", "budget": 200, "features": {"type": "dense", "dim": 8}},
+    "exact": {"solver": "exact", "features": {"type": "dense", "dim": 8}, "window": {"examples": 200}},
+    "asking": {"points_max": 500, "when_full": "remove", "features": {"type": "dense", "dim": 8}},
+}
+KERNEL = {"kernel": {"type": "rbf", "gamma": 0.3}, "labels": {"pool_max": 500, "pending_max": 1000}}
+SETTINGS = {
+    "body_bytes_max": 2**20,
+    "models_max": 40,
+    "request_s": 3,
+    "stream_idle_s": 5,
+    "streams_max": 100,
+    "answers_kept": 2000,
+    "cache_mb": 16,
+    "snapshot_examples": 20_000,
+}
+GOOD = {200, 202, 404, 410, 429, 503}
+"""404: a lease that somebody else has answered; 410: an example that was forgotten."""
+
+
+class Load:
+    """What is going on, and what came of it."""
+
+    def __init__(self, server, seed):
+        self.server = server
+        self.seed = seed
+        self.end = asyncio.Event()
+        self.serial = itertools.count()
+        self.answered = Counter()
+        self.refused = defaultdict(Counter)
+        self.learned = {name: set() for name in MODELS}
+        self.forgotten = {name: set() for name in MODELS}
+        self.maybe_forgotten = {name: set() for name in MODELS}  # what somebody wanted to be forgotten
+        self.wrong = []
+        self.slowest_s = {}  # by what was asked
+
+    # -- good clients -------------------------------------------------------------------------------------------------
+
+    async def client(self, number):
+        rng = random.Random(self.seed * 1000 + number)
+        mine = {name: [] for name in MODELS}
+        limits = httpx.Limits(max_connections=1)
+        async with httpx.AsyncClient(base_url=self.server.url, timeout=120, limits=limits) as http:
+            while not self.end.is_set():
+                name = rng.choice(list(MODELS))
+                what = rng.choices([self.learn, self.predict, self.offer, self.label, self.change], [6, 6, 1, 1, 1])[0]
+                await what(http, name, rng, mine[name], lambda: f"c{number}-{next(self.serial)}")
+                await asyncio.sleep(rng.uniform(0, 0.05))
+
+    async def ask(self, http, method, path, body=None):
+        """The response, whatever it is; after 429 and 503 the same again."""
+        while True:
+            start = time.monotonic()
+            try:
+                answer = await http.request(method, path, json=body)
+            except httpx.TransportError as error:
+                self.wrong.append(f"{method} {path}: {error!r}")
+                raise
+            what = "change" if "/examples/" in path else path.rpartition("/")[2]
+            self.slowest_s[what] = max(self.slowest_s.get(what, 0.0), round(time.monotonic() - start, 1))
+            self.answered[answer.status_code] += 1
+            if answer.status_code not in GOOD:
+                self.wrong.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+            if answer.status_code not in (429, 503) or self.end.is_set():
+                return answer
+            await asyncio.sleep(float(answer.headers.get("retry-after", 0.2)))
+
+    def x(self, rng):
+        return [rng.gauss(0.0, 1.0) for _ in range(8)]
+
+    async def learn(self, http, name, rng, mine, new_id):
+        examples = [
+            {"id": new_id(), "x": (x := self.x(rng)), "y": x[0] * x[1] > 0} for _ in range(rng.choice([1, 5, 20]))
+        ]
+        answer = await self.ask(http, "POST", f"/models/{name}/learn", {"examples": examples})
+        if answer.status_code == 200:
+            ids = [result["id"] for result in answer.json()["results"]]
+            self.learned[name].update(ids)
+            mine.extend(ids[:2])
+
+    async def predict(self, http, name, rng, mine, new_id):
+        examples = [{"x": self.x(rng)} for _ in range(rng.choice([1, 10, 100]))]
+        if rng.random() < 0.3:
+            examples[0]["id"] = new_id()
+        await self.ask(http, "POST", f"/models/{name}/predict", {"examples": examples})
+
+    async def offer(self, http, name, rng, mine, new_id):
+        await self.ask(http, "POST", f"/models/{name}/pool", {"examples": [{"id": new_id(), "x": self.x(rng)}]})
+
+    async def label(self, http, name, rng, mine, new_id):
+        body = {"n": 2, "annotator": new_id(), "lease_s": 5, "strategy": "random"}
+        answer = await self.ask(http, "POST", f"/models/{name}/queries", body)
+        for question in answer.json().get("queries", ()):
+            body = {"examples": [{"id": question["id"], "y": question["x"][0] > 0, "lease": question["lease"]}]}
+            if (await self.ask(http, "POST", f"/models/{name}/learn", body)).status_code == 200:
+                self.learned[name].add(question["id"])
+
+    async def change(self, http, name, rng, mine, new_id):
+        """Forget or correct an example: seldom, for a purge writes the store anew; or nearly never, for it is a job."""
+        if not mine or rng.random() > (0.1 if name == "exact" else 0.005):
+            return
+        given = mine.pop(rng.randrange(len(mine)))
+        path = f"/models/{name}/examples/{given}"
+        if rng.random() < 0.3:
+            await self.ask(http, "PUT", path, {"y": rng.random() < 0.5})
+            return
+        self.maybe_forgotten[name].add(given)
+        answer = await self.ask(http, "DELETE", path)
+        while answer.status_code == 202 and not self.end.is_set():
+            job = await self.ask(http, "GET", answer.json()["job"])
+            if job.json()["state"] != "running":
+                if job.json()["state"] == "done":
+                    self.forgotten[name].add(given)
+                return
+            await asyncio.sleep(0.3)
+        if answer.status_code == 200:
+            self.forgotten[name].add(given)
+
+    # -- bad ones -----------------------------------------------------------------------------------------------------
+
+    async def raw(self, kind, text, *, drip=b"", reads=True, then=b""):
+        """A connection that sends these bytes, then drops of the same, and reads or not until the server ends it."""
+        loop = asyncio.get_running_loop()
+        with socket.socket() as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**12)
+            line.setblocking(False)
+            try:
+                async with asyncio.timeout(60):
+                    await loop.sock_connect(line, ("127.0.0.1", self.server.port))
+                    await loop.sock_sendall(line, text + then)
+                    if reads:
+                        self.refused[kind][await self.answer_of(loop, line, drip)] += 1
+                        return
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self.end.wait(), 4 * SETTINGS["request_s"])
+                        return
+                    # The system cut it off without a word: only who sends something is told.
+                    await loop.sock_sendall(line, b" ")
+                    await asyncio.sleep(0.5)
+                    established = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 1
+                    self.refused[kind]["held" if established else "cut off"] += 1
+            except (OSError, TimeoutError) as error:
+                if not self.end.is_set():
+                    self.refused[kind][type(error).__name__] += 1
+
+    async def answer_of(self, loop, line, drip):
+        """The status with which the server answers while more comes in drops."""
+        answer = asyncio.create_task(loop.sock_recv(line, 2**12))
+        while not answer.done():
+            await asyncio.wait([answer], timeout=0.3)
+            if drip and not answer.done():
+                await loop.sock_sendall(line, drip)
+        return int(answer.result().split(b" ", 2)[1])
+
+    async def nothing(self, rng):
+        await self.raw("nothing sent", b"")
+
+    async def half(self, rng):
+        text = request("POST", "/models/steady/learn", 500)
+        await self.raw("half a request", text[: rng.randrange(1, len(text))])
+
+    async def drips(self, rng):
+        await self.raw("a body in drops", request("POST", "/models/steady/learn", 10**5), drip=b" ")
+
+    async def declared(self, rng):
+        await self.raw("too long, declared", request("POST", "/models/steady/learn", 10**12), drip=b" " * 4096)
+
+    async def chunked(self, rng):
+        head = request("POST", "/models/steady/learn", None)
+        await self.raw("too long, in chunks", head, drip=b"10000\r\n" + b" " * 2**16 + b"\r\n")
+
+    async def endless_head(self, rng):
+        await self.raw("a head without end", b"GET / HTTP/1.1\r\nX: ", drip=b"x" * 2**14)
+
+    async def deaf(self, rng):
+        """Asks for a long answer, and does not read it."""
+        body = json.dumps({"examples": [{"x": [0.5] * 8}] * 5000}).encode()
+        head = request("POST", "/models/steady/predict", len(body))
+        await self.raw("answers unread", head + body, reads=False)
+
+    async def deaf_follower(self, rng):
+        text = b"GET /models/steady/events?from=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        await self.raw("events unread", text, reads=False)
+
+    async def deaf_socket(self, rng):
+        """A WebSocket that asks and asks, and reads nothing."""
+        frame = json.dumps({"op": "predict", "ref": "r", "examples": [{"x": [0.5] * 8}] * 500}).encode()
+        head = (
+            b"GET /models/steady/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        masked = b"\x81\xfe" + len(frame).to_bytes(2) + bytes(4) + frame  # a mask of zeros
+        await self.raw("frames unanswered", head, then=masked * 200, reads=False)
+
+    async def models(self, rng):
+        """Makes more models than may be, teaches each of them something, and removes some."""
+        name = f"flood{rng.randrange(100)}"
+        async with httpx.AsyncClient(base_url=self.server.url, timeout=60) as http:
+            with suppress(httpx.TransportError):
+                answer = await http.put(f"/models/{name}", json=MODELS["asking"] | KERNEL)
+                self.refused["a flood of models"][answer.status_code] += 1
+                body = {"examples": [{"x": self.x(rng), "y": rng.random() < 0.5} for _ in range(50)]}
+                await http.post(f"/models/{name}/learn", json=body)
+                if rng.random() < 0.3:
+                    await http.delete(f"/models/{name}")
+            await asyncio.sleep(0.2)
+
+    async def bad(self, number):
+        rng = random.Random(self.seed * 7777 + number)
+        kinds = [getattr(self, kind) for kind in BAD]
+        while not self.end.is_set():
+            await kinds[number % len(kinds)](rng)
+
+
+BAD = {
+    "nothing": ("nothing sent", {408}),
+    "half": ("half a request", {408}),
+    "drips": ("a body in drops", {408}),
+    "declared": ("too long, declared", {413}),
+    "chunked": ("too long, in chunks", {413}),
+    "endless_head": ("a head without end", {400, 408}),
+    "deaf": ("answers unread", {"cut off", "BrokenPipeError", "ConnectionResetError"}),
+    "deaf_follower": ("events unread", {"held", "cut off", "BrokenPipeError", "ConnectionResetError"}),
+    "deaf_socket": ("frames unanswered", {"cut off", "BrokenPipeError", "ConnectionResetError"}),
+    "models": ("a flood of models", {200, 201, 409}),
+}
+"""What bad clients do, its name among the figures, and what may come of it."""
+
+
+def request(method, path, length):
+    """The head of a request with a body of this length, or in chunks."""
+    told = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{told}\r\n\r\n".encode()
+
+
+class Watch(threading.Thread):
+    """Memory and open files of a process, twice a second."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid = pid
+        self.samples = []
+        self.done = threading.Event()
+
+    def run(self):
+        while not self.done.wait(0.5):
+            self.samples.append((time.monotonic(), *self.now()))
+
+    def now(self):
+        """MiB resident, and how many descriptors are open."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def slope(self):
+        """MiB a minute over the second half."""
+        half = self.samples[len(self.samples) // 2 :]
+        return 60 * statistics.linear_regression([s[0] for s in half], [s[1] for s in half]).slope
+
+
+async def go(load, clients, bad, seconds):
+    """The load itself; whatever fails in a good client fails here."""
+    good = [asyncio.create_task(load.client(number)) for number in range(clients)]
+    others = [asyncio.create_task(load.bad(number)) for number in range(bad)]
+    await asyncio.wait([*good, *others], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    load.end.set()
+    await asyncio.gather(*good, *others)
+
+
+def rest(server, watch):
+    """Memory and files once the server has nothing to do."""
+    for name in [m["model"] for m in httpx.get(f"{server.url}/models", timeout=60).json()["models"]]:
+        if name not in MODELS:
+            httpx.delete(f"{server.url}/models/{name}", timeout=60)
+    time.sleep(SETTINGS["stream_idle_s"] + 3)
+    return watch.now()
+
+
+def check(store, load):
+    """What of the good clients' examples stands in the log: lost, and back although it was forgotten."""
+    lost = back = logged = 0
+    for name in MODELS:
+        found = set()
+        for _, record in store.read(name, 0):
+            event = decode_event(record.kind, record.payload)
+            if isinstance(event, Learned):
+                found.update(event.id_of(r) for r in range(len(event.ids)))
+        forgotten = load.forgotten[name]
+        back += len(found & forgotten)
+        lost += len(load.learned[name] - found - load.maybe_forgotten[name])
+        logged += len(found)
+    return {"logged": logged, "lost": lost, "back": back}
+
+
+def run(folder, clients, seconds, seed, bad=20, waves=1):
+    """The figures."""
+    with RunningServer(Path(folder) / "data", **SETTINGS) as server:
+        for name, body in MODELS.items():
+            answer = httpx.put(f"{server.url}/models/{name}", json=body | KERNEL, timeout=300)
+            assert answer.status_code == 201, answer.text
+        load, watch = Load(server, seed), Watch(server.process.pid)
+        before = rest(server, watch)
+        watch.start()
+        after = []
+        for _ in range(waves):
+            load.end = asyncio.Event()
+            asyncio.run(go(load, clients, bad, seconds))
+            after.append(rest(server, watch))
+        watch.done.set()
+        watch.join()
+        assert httpx.get(f"{server.url}/readyz").status_code == 200
+        models_mib = sum(httpx.get(f"{server.url}/models/{m}").json()["memory_bytes"] for m in MODELS) / 2**20
+        log = server.log.read_text()
+        server.kill()
+    with closing(SQLiteStore(Path(folder) / "data")) as store:
+        figures = check(store, load)
+    known = dict(BAD.values())
+    return figures | {
+        "answered": dict(load.answered),
+        "refused": {kind: dict(found) for kind, found in load.refused.items()},
+        "not as documented": load.wrong
+        + [f"{kind}: {got}" for kind, found in load.refused.items() for got in found if got not in known[kind]],
+        "tracebacks": log.count("Traceback"),
+        "learned": sum(map(len, load.learned.values())),
+        "forgotten": sum(map(len, load.forgotten.values())),
+        "slowest_s": load.slowest_s,
+        "memory": [round(m) for m in (before[0], max(s[1] for s in watch.samples), *(a[0] for a in after))],
+        "memory of the models": round(models_mib),
+        "memory by minute": [round(s[1]) for s in watch.samples[::120]],
+        "slope": round(watch.slope(), 1),
+        "files": [before[1], max(s[2] for s in watch.samples), *(a[1] for a in after)],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--bad", type=int, default=40, help="bad clients, of all kinds")
+    parser.add_argument("--seconds", type=float, default=120, help="of each wave")
+    parser.add_argument("--waves", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = run(folder, options.clients, options.seconds, options.seed, options.bad, options.waves)
+    print(f"{options.clients} clients and {options.bad} bad ones for {options.waves} x {options.seconds:g} s", end=", ")
+    print(f"seed {options.seed}")
+    for name, found in figures.items():
+        print(f"    {name}: {found}")
+    sys.exit(bool(figures["lost"] or figures["back"] or figures["not as documented"] or figures["tracebacks"]))
+
+
+if __name__ == "__main__":
+    main()
