@@ -94,7 +94,7 @@ class Access:
     def caller(self, connection: HTTPConnection) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""
         given = connection.headers.getlist("authorization")
-        if not given and "ticket" in connection.query_params:
+        if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
             return self._redeem(connection)
         if self._keyring is None:
             return NOBODY_ASKED

@@ -20,9 +20,10 @@ from starlette.websockets import WebSocket
 from uvicorn.config import STARTUP_FAILURE
 
 from service.access import Access, authorise, refuse_open_door
-from service.api import bad_query, methods_of, router, unknown_route
+from service.api import bad_query, methods_of, quick_routes, router, unknown_route
 from service.api.openapi import document, operation_id
 from service.configuration import default_configuration
+from service.direct import Direct
 from service.edge import Edge, error_response
 from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.exposition import Exposition
@@ -72,6 +73,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     app.state.access = access
     app.state.streams = Streams(chosen.streams_max)
     app.include_router(router, dependencies=[Depends(authorise)])
+    app.add_middleware(Direct, routes=quick_routes())
     app.add_middleware(Edge, settings=chosen, count=exposition.count)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)

@@ -96,8 +96,7 @@ class Edge:
 
     def check(self, scope: Scope) -> None:
         """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
-        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
-        hosts = [value for name, value in headers if name == b"host"]
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1:
             raise BadRequest(f"a request has one Host header, got {len(hosts)}")
         if "*" not in self.hosts and _name_of(hosts[0]) not in self.hosts:
@@ -106,8 +105,8 @@ class Edge:
             )
         if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
             return
-        for name, value in headers:
-            if name == b"origin" and not self._may_write(value.lower(), hosts[0].lower()):
+        for value in [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]:
+            if not self._may_write(value.lower(), hosts[0].lower()):
                 raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
 
     def _may_write(self, origin: str, host: str) -> bool:
