@@ -8,6 +8,7 @@ precision. So the same point spelled in two ways is the same content.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Generic, Literal, NotRequired
 
 import numpy as np
@@ -249,23 +250,27 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
     try:
         if all(isinstance(x, list) and len(x) == dim for x in xs):
             return rows_from_dense(np.array(xs, np.float64), kernel, dim, dtype)
-        indices, values, lengths = [], [], []
+        indices: list[Sequence[int]] = []
+        values: list[list[float]] = []
+        ends = [0]
         for index, x in enumerate(xs):
             if isinstance(x, list):
                 if len(x) != dim:
                     raise BadRow(index, f"expected {dim} features, got {len(x)}")  # noqa: TRY301
-                indices.append(np.arange(dim))
-                values.append(np.array(x, np.float64))
+                indices.append(range(dim))
+                values.append(x)
             else:
                 if len(x["indices"]) != len(x["values"]):
                     raise BadRow(  # noqa: TRY301
                         index, f"{len(x['indices'])} indices, but {len(x['values'])} values"
                     )
-                indices.append(np.array(x["indices"], np.int64))
-                values.append(np.array(x["values"], np.float64))
-            lengths.append(values[-1].size)
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        return rows_from_csr(indptr, np.concatenate(indices), np.concatenate(values), kernel, dim, dtype)
+                indices.append(x["indices"])
+                values.append(x["values"])
+            ends.append(ends[-1] + len(values[-1]))
+        flat = np.fromiter(chain.from_iterable(indices), np.int64, ends[-1])
+        return rows_from_csr(
+            np.array(ends), flat, np.fromiter(chain.from_iterable(values), np.float64, ends[-1]), kernel, dim, dtype
+        )
     except BadRow as error:
         index = places[error.row] if places else error.row
         raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None

@@ -86,12 +86,17 @@ def joined(batches: list[Rows]) -> Rows:
 
 
 @compiled
-def _count_nonzero(X, counts):
+def _count_nonzero(X, indptr):
+    """indptr (m + 1,) of the non-zeros of X (m, dim); false where a number is not finite."""
+    indptr[0] = 0
+    finite = True
     for r in range(X.shape[0]):
         n = 0
         for f in range(X.shape[1]):
             n += X[r, f] != 0
-        counts[r] = n
+            finite &= X[r, f] - X[r, f] == 0
+        indptr[r + 1] = indptr[r] + n
+    return finite
 
 
 @compiled
@@ -114,16 +119,32 @@ def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32
         raise BadRow(0, f"expected {dim} features, got {X.shape[1]}")
     with np.errstate(over="ignore"):
         narrow: Array = np.ascontiguousarray(X, dtype=dtype)
-    if not np.isfinite(narrow).all():
+    indptr = np.empty(X.shape[0] + 1, np.int64)
+    if not _count_nonzero(narrow, indptr):
         row, feature = (int(v) for v in np.argwhere(~np.isfinite(narrow))[0])
         raise BadRow(row, _not_finite(X[row, feature], feature, dtype))
-    indptr = np.zeros(X.shape[0] + 1, np.int64)
-    _count_nonzero(narrow, indptr[1:])
-    np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int32)
     values = np.empty(indptr[-1], dtype)
     _take_nonzero(narrow, indices, values)
     return _with_norms(indptr, indices, values, kernel, dim)
+
+
+@compiled
+def _take_plain(indptr, indices, values, dim, kept_indptr, kept_indices, kept_values):
+    """Copy the non-zeros of a batch; false where a row does not ascend, is out of range or not finite."""
+    p = 0
+    kept_indptr[0] = 0
+    for r in range(indptr.shape[0] - 1):
+        before = -1
+        for q in range(indptr[r], indptr[r + 1]):
+            value = kept_values.dtype.type(values[q])
+            if not before < indices[q] < dim or value - value != 0:
+                return False
+            before = indices[q]
+            kept_indices[p], kept_values[p] = before, value
+            p += value != 0
+        kept_indptr[r + 1] = p
+    return True
 
 
 def rows_from_csr(
@@ -134,12 +155,17 @@ def rows_from_csr(
     BadRow for an index outside 0..dim-1, an index given twice, NaN, infinity, or a number that dtype cannot hold.
     """
     indptr, indices, values = np.asarray(indptr, np.int64), np.asarray(indices), np.asarray(values)
-    if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+    if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise ValueError("indptr must begin with 0 and never fall")
     if not indices.shape == values.shape == (indptr[-1],):
         raise ValueError(f"indptr ends at {indptr[-1]}, got {indices.size} indices and {values.size} values")
     if indices.dtype.kind not in "iu" and indices.size:
         raise ValueError(f"indices must be integers, got {indices.dtype}")
+    # Most batches are in order: one pass finds that out and copies them, in a tenth of the time of what follows.
+    kept = np.empty(indptr.size, np.int64), np.empty(indices.size, np.int32), np.empty(indices.size, dtype)
+    if dim <= 2**31 and _take_plain(indptr, indices.astype(np.int64), values.astype(np.float64), dim, *kept):
+        nnz = kept[0][-1]
+        return _with_norms(kept[0], kept[1][:nnz], kept[2][:nnz], kernel, dim)
     row_of = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
     outside = np.flatnonzero((indices < 0) | (indices >= dim))
     if outside.size:
@@ -176,10 +202,9 @@ def _not_finite(given: Any, feature: Any, dtype: type) -> str:
 def _with_norms(indptr: Array, indices: Array, values: Array, kernel: Kernel, dim: int) -> Rows:
     norms = np.empty(indptr.size - 1, values.dtype)
     selves = np.empty_like(norms)
-    with np.errstate(over="ignore"):
-        row_norms(kernel, indptr, values, norms, selves)
+    row_norms(kernel, indptr, values, norms, selves)
     # By Cauchy-Schwarz no kernel value of two such rows is larger: all that follows stays finite.
-    bad = np.flatnonzero(~((norms <= NORM_MAX) & (selves <= NORM_MAX)))
-    if bad.size:
-        raise BadRow(int(bad[0]), f"its norm or its kernel value with itself is larger than {NORM_MAX:g}")
+    fits = (norms <= NORM_MAX) & (selves <= NORM_MAX)
+    if not fits.all():
+        raise BadRow(int(fits.argmin()), f"its norm or its kernel value with itself is larger than {NORM_MAX:g}")
     return Rows(indptr, indices, values, norms, selves, dim)

@@ -53,14 +53,16 @@ def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
 
 async def read_json(request: Request, bytes_max: int) -> bytes:
     """The body of a JSON request. UnsupportedMediaType, BodyTooLarge, BadRequest where it is cut off."""
-    return b"".join([part async for part in _parts(request, "application/json", bytes_max)])
+    _check_type(request, "application/json")
+    return await read_bytes(request, bytes_max)
 
 
 async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
     """A body of bytes in a temporary file, so that slow clients fill no memory. The same errors."""
     file: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile)
     try:
-        async for part in _parts(request, BINARY, bytes_max):
+        _check_type(request, BINARY)
+        async for part in _pieces(request, bytes_max):
             await asyncio.to_thread(file.write, part)
     except BaseException:
         file.close()
@@ -68,12 +70,10 @@ async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
     return file
 
 
-async def _parts(request: Request, wanted: str, bytes_max: int) -> AsyncIterator[bytes]:
+def _check_type(request: Request, wanted: str) -> None:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != wanted:
         raise UnsupportedMediaType(f"Content-Type must be {wanted}, got {media_type or 'none'!r}")
-    async for part in _pieces(request, bytes_max):
-        yield part
 
 
 async def read_bytes(request: Request, bytes_max: int) -> bytes:
