@@ -28,7 +28,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict, TypeVar
 
 from service.errors import Invalid
-from service.inputs import Inputs, Records, content_of, x_digests
+from service.inputs import Inputs, Records, contents_of, x_digests
 from service.labels import Label
 from service.parts import Configuration, place, shown
 from service.records import Record, RecordX, canonical
@@ -294,7 +294,7 @@ def record_of(x: dict[str, Any], index: int) -> Record:
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
     """16 bytes for each example that tell its content (x in canonical form, and y) from any other's."""
-    return [content_of(digest, label) for digest, label in zip(x_digests(inputs), labels, strict=True)]
+    return contents_of(x_digests(inputs), labels)
 
 
 def mean_scale(xs: Sequence[Any]) -> float:
