@@ -73,8 +73,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     app.state.access = access
     app.state.streams = Streams(chosen.streams_max)
     app.include_router(router, dependencies=[Depends(authorise)])
-    app.add_middleware(Direct, routes=quick_routes())
-    app.add_middleware(Edge, settings=chosen, count=exposition.count)
+    app.add_middleware(Edge, settings=chosen, count=exposition.count, direct=Direct(quick_routes()))
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _query_error)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from service.access import authorise
 from service.edge import error_response
@@ -21,28 +21,28 @@ MODELS = "/models/{model}/"
 
 
 class Direct:
-    """ASGI middleware that answers POST requests to some routes: of a model, or with a path without parameters."""
+    """Answers POST requests to some routes: of a model, or with a path without parameters."""
 
-    def __init__(self, app: ASGIApp, routes: Iterable[APIRoute]) -> None:
-        self.app = app
+    def __init__(self, routes: Iterable[APIRoute]) -> None:
         self._by_path = {route.path: route for route in routes}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
-        if scope["type"] == "http" and scope["method"] == "POST" and not scope["root_path"]:
-            path, parameters = scope["path"], {}
-            match path.split("/"):
-                case ["", "models", model, what] if model:
-                    path, parameters = MODELS + what, {"model": model}
-            route = self._by_path.get(path)
-            if route is not None:
-                scope["route"], scope["path_params"] = route, parameters
-                request = Request(scope, receive)
-                try:
-                    await authorise(request)
-                    response = await route.endpoint(**parameters, request=request)
-                except ServiceError as error:
-                    response = error_response(error, scope["path"])
-                await response(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int | None:
+        """Answer a request and return the status; None, and nothing done, where it is for none of the routes."""
+        if scope["method"] != "POST" or scope["root_path"]:
+            return None
+        path, parameters = scope["path"], {}
+        match path.split("/"):
+            case ["", "models", model, what] if model:
+                path, parameters = MODELS + what, {"model": model}
+        route = self._by_path.get(path)
+        if route is None:
+            return None
+        scope["route"], scope["path_params"] = route, parameters
+        request = Request(scope, receive)
+        try:
+            await authorise(request)
+            response = await route.endpoint(**parameters, request=request)
+        except ServiceError as error:
+            response = error_response(error, scope["path"])
+        await response(scope, receive, send)
+        return int(response.status_code)
