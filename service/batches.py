@@ -70,7 +70,8 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
     except BadFrame as error:
         raise Invalid(f"the body is no batch: {error}") from None
     except ValidationError as error:
-        raise Invalid(f"the batch's facts: {first_problem(error)}") from None
+        problem = first_problem(error).encode(errors="replace").decode()  # it may show half a character
+        raise Invalid(f"the batch's facts: {problem}") from None
     m = _check_names(arrays, labelled)
     if not 1 <= m <= settings.batch_examples_max:
         raise Invalid(f"examples must be 1 to {settings.batch_examples_max}, got {m}")
@@ -89,7 +90,7 @@ def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:
     wanted = {*x, *(("y",) if labelled or (labelled is None and "y" in arrays) else ())}
     if set(arrays) != wanted:
         y = "" if labelled is False else ", and y" if labelled else ", and perhaps y"
-        raise Invalid(f"a batch has the array x, or {', '.join(SPARSE)}{y}; got {', '.join(arrays)[:200] or 'none'}")
+        raise Invalid(f"a batch has the array x, or {', '.join(SPARSE)}{y}; got {str(list(arrays))[:200]}")
     if "x" in arrays:
         _check(arrays, "x", FLOATS, 2)
         return arrays["x"].shape[0]
