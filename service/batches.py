@@ -93,7 +93,7 @@ def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:
         raise Invalid(f"a batch has the array x, or {', '.join(SPARSE)}{y}; got {str(list(arrays))[:200]}")
     if "x" in arrays:
         _check(arrays, "x", FLOATS, 2)
-        return arrays["x"].shape[0]
+        return len(arrays["x"])
     for name, dtypes in (("indptr", INTEGERS), ("indices", INTEGERS), ("values", FLOATS)):
         _check(arrays, name, dtypes, 1)
     indptr, nnz = arrays["indptr"], arrays["values"].size
@@ -101,7 +101,7 @@ def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:
         raise Invalid(f"indptr must begin with 0, never fall and end with the number of values, {nnz}")
     if arrays["indices"].size != nnz:
         raise Invalid(f"indices must be as many as the values, {nnz}, got {arrays['indices'].size}")
-    return indptr.size - 1
+    return len(indptr) - 1
 
 
 def _check(arrays: dict[str, Array], name: str, dtypes: Sequence[type], axes: int) -> None:
@@ -125,7 +125,9 @@ def _labels(
     outside = (y < least) | (y >= len(known))
     if outside.any():
         r = int(outside.argmax())
-        raise Invalid(f"examples[{r}].y: must be from {least} to {len(known) - 1}, a label's place; got {y[r]}", index=r)
+        raise Invalid(
+            f"examples[{r}].y: must be from {least} to {len(known) - 1}, a label's place; got {y[r]}", index=r
+        )
     by_number = [*known, None]
     return [by_number[number] for number in y.tolist()]
 
@@ -135,6 +137,6 @@ def _rows(arrays: dict[str, Array], configuration: Configuration) -> Rows:
     try:
         if "x" in arrays:
             return rows_from_dense(arrays["x"], kernel, dim, dtype)
-        return rows_from_csr(*(arrays[name] for name in SPARSE), kernel, dim, dtype)
+        return rows_from_csr(arrays["indptr"], arrays["indices"], arrays["values"], kernel, dim, dtype)
     except BadRow as error:
         raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None

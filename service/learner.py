@@ -47,7 +47,7 @@ def numbers_of(columns: Array, classes: int) -> Array:
         return np.full(columns.shape[0], UNKNOWN, np.int32)
     if columns.shape[1] == 1:
         return np.asarray(((columns[:, 0] > 0) & (classes > 1)).astype(np.int32))
-    return columns.argmax(axis=1).astype(np.int32)
+    return np.asarray(columns.argmax(axis=1).astype(np.int32))
 
 
 def score_of(columns: Array, numbers: Array) -> Array:

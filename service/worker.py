@@ -539,7 +539,9 @@ class Worker:
         classes_max = self._settings.classes_max
         refit = self.model.learner.rows if _form_of(self.model) != self._form else None
         with self._going_on():
-            plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting or None, refit)
+            plan = make_plan(
+                self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting or None, refit
+            )
         first_new = self.model.learned + 1
         outcomes = self._commit([*kept, *plan.events])
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()

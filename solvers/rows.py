@@ -164,10 +164,12 @@ def rows_from_csr(
         nnz = int(indptr[-1])
         # Most batches are in order: one pass finds that out and copies them, in a tenth of the time of what follows.
         if indptr[0] == 0 and indices.shape == values.shape == (nnz,):
-            kept = np.empty(indptr.size, np.int64), np.empty(nnz, np.int32), np.empty(nnz, dtype)
-            if _take_plain(indptr, indices.astype(np.int64), values.astype(np.float64), dim, *kept):
-                nnz = int(kept[0][-1])
-                return _with_norms(kept[0], kept[1][:nnz], kept[2][:nnz], kernel, dim)
+            ends: Array = np.empty(indptr.size, np.int64)
+            columns: Array = np.empty(nnz, np.int32)
+            kept: Array = np.empty(nnz, dtype)
+            if _take_plain(indptr, indices.astype(np.int64), values.astype(np.float64), dim, ends, columns, kept):
+                nnz = int(ends[-1])
+                return _with_norms(ends, columns[:nnz], kept[:nnz], kernel, dim)
     if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise ValueError("indptr must begin with 0 and never fall")
     if not indices.shape == values.shape == (indptr[-1],):
@@ -193,11 +195,11 @@ def rows_from_csr(
         p = twice[0]
         raise BadRow(int(place[p] // dim), f"index {place[p] % dim} is given twice")
     narrow, columns = narrow[order], indices[order]
-    kept = narrow != 0
-    if not kept.all():
-        counts = np.bincount(row_of[kept], minlength=indptr.size - 1)
+    nonzero = narrow != 0
+    if not nonzero.all():
+        counts = np.bincount(row_of[nonzero], minlength=indptr.size - 1)
         indptr = np.concatenate(([0], np.cumsum(counts)))
-        narrow, columns = narrow[kept], columns[kept]
+        narrow, columns = narrow[nonzero], columns[nonzero]
     return _with_norms(indptr, columns.astype(np.int32), narrow, kernel, dim)
 
 

@@ -74,7 +74,11 @@ router = APIRouter(default_response_class=JSON)
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True))
+@router.post(
+    "/models/{model}/learn",
+    tags=["examples"],
+    openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True),
+)
 async def learn(model: str, request: Request) -> Response:
     """Predict, then learn, each example in order. Answered when all are durable and learned."""
     registry = registry_of(request)
@@ -99,7 +103,9 @@ async def learn_batch(connection: HTTPConnection, worker: Worker, body: bytes) -
     return await _learn(worker, LearnRequest(batch.ids, labels, batch.rows, digests(batch.rows, labels)))
 
 
-@router.post("/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True))
+@router.post(
+    "/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True)
+)
 async def learn_default(request: Request) -> Response:
     """The same on the model "default", which the first call creates."""
     registry = registry_of(request)
@@ -194,7 +200,11 @@ async def finish(model: str, request: Request) -> Response:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT, takes_batch=True))
+@router.post(
+    "/models/{model}/predict",
+    tags=["examples"],
+    openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT, takes_batch=True),
+)
 async def predict(model: str, request: Request) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
     registry = registry_of(request)
@@ -226,7 +236,11 @@ async def predict_one(model: str, request: Request, x: Annotated[str, Query(desc
     return JSON(await _predict_examples(worker, [example], 0, registry.settings))
 
 
-@router.post("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT, takes_batch=True))
+@router.post(
+    "/predict",
+    tags=["examples"],
+    openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT, takes_batch=True),
+)
 async def predict_default(request: Request) -> Response:
     """The same on the model "default"."""
     return await predict(DEFAULT, request)
@@ -245,7 +259,9 @@ async def _predict_examples(
     check_ids(ids, settings.id_chars_max)
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
-    return await _predict(worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), explain)
+    return await _predict(
+        worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), explain
+    )
 
 
 async def _predict(worker: Worker, ids: list[str | None], inputs: Inputs, explain: int) -> dict[str, Any]:

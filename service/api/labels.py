@@ -118,7 +118,9 @@ async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     for index, label in enumerate(labels):
         if label is not None:
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
-    return await _offer(worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), labels)
+    return await _offer(
+        worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), labels
+    )
 
 
 async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:

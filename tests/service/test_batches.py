@@ -161,7 +161,9 @@ likely = {
     "indices": hnp.arrays(np.int32, st.integers(0, 4), elements=st.integers(-1, 2)) | arrays,
     "values": hnp.arrays(np.float64, st.integers(0, 4), elements=st.floats(-9, 9)) | arrays,
 }
-facts = st.fixed_dictionaries({}, optional={"labels": st.lists(texts, max_size=3), "ids": st.none() | st.lists(texts, max_size=3)})
+facts = st.fixed_dictionaries(
+    {}, optional={"labels": st.lists(texts, max_size=3), "ids": st.none() | st.lists(texts, max_size=3)}
+)
 frames = st.builds(
     lambda facts, arrays: encode("batch", facts, arrays),
     facts.filter(lambda f: "\\ud" not in json.dumps(f)),

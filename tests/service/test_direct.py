@@ -6,10 +6,10 @@ import json
 import pytest
 from asking import BASE
 
-from service.keys import NOBODY_ASKED, create_key, revoke_key
 from service.api import QUICK, quick_routes
 from service.app import create_app
 from service.direct import MODELS
+from service.keys import create_key
 from service.settings import Settings
 
 LEARN = {"examples": [{"id": "a", "x": [0.5, 1.0], "y": "p"}, {"id": "b", "x": [1.0, 0.5], "y": "q"}]}
@@ -43,7 +43,8 @@ async def asked(app, key, method, path, body, headers):
     given = {"host": "localhost", "content-type": "application/json", "authorization": f"Bearer {key}", **headers}
     scope = {
         "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
-        "root_path": "", "scheme": "http", "http_version": "1.1", "client": ("127.0.0.1", 1), "server": ("localhost", 80),
+        "root_path": "", "scheme": "http", "http_version": "1.1",
+        "client": ("127.0.0.1", 1), "server": ("localhost", 80),
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
     }  # fmt: skip
 
@@ -61,7 +62,7 @@ async def asked(app, key, method, path, body, headers):
 async def answers(folder, key):
     app = create_app(Settings(data_dir=folder / "data", keys_file=folder / "keys.json"))
     async with app.router.lifespan_context(app):
-        while not app.state.registry.ready:
+        while not app.state.registry.ready:  # noqa: ASYNC110  as any client does
             await asyncio.sleep(0.05)
         assert (await asked(app, key, "PUT", "/models/m", BASE, {}))[0] == 201
         found = [await asked(app, key, "POST", *request) for request in REQUESTS]

@@ -44,7 +44,9 @@ async def settled(worker):
 def outcome(worker, plan):
     """What would be written, and the answers, from a plan."""
     scores = [k / 8 for k in range(plan.new)]
-    answers = [worker._answer(fates, worker.model.learned + 1, [k % 2 for k in range(plan.new)], scores) for fates in plan.fates]
+    numbers, first = [k % 2 for k in range(plan.new)], worker.model.learned + 1
+    answers = [worker._answer(fates, first, numbers, scores) for fates in plan.fates]
+
     told = [a if isinstance(a, Exception) else a.results for a in answers]
     return [event.encode() for event in plan.events], [
         (type(t), str(t)) if isinstance(t, Exception) else [tuple(r) for r in t] for t in told
@@ -91,5 +93,3 @@ def test_a_stream_of_new_examples_takes_the_quick_way_and_what_is_known_does_not
         assert not quick((None, [1.0, 2.0], "a"), (given_id, [1.0, 2.0], "a"))
     assert not quick(("twice", [1.0, 2.0], "a"), ("twice", [1.0, 2.0], "a"))
     assert not quick((None, [1.0, 2.0], "new class"))
-
-
