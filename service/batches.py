@@ -70,7 +70,7 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
     except BadFrame as error:
         raise Invalid(f"the body is no batch: {error}") from None
     except ValidationError as error:
-        problem = first_problem(error).encode(errors="replace").decode()  # it may show half a character
+        problem = first_problem(error).encode(errors="replace").decode()  # what it shows may be half a character
         raise Invalid(f"the batch's facts: {problem}") from None
     m = _check_names(arrays, labelled)
     if not 1 <= m <= settings.batch_examples_max:

@@ -22,7 +22,7 @@ from service import reasons
 from service.access import DEFAULT, check_examples, require
 from service.api.openapi import Shape, operation
 from service.api.shapes import FINISHED, LEARN, LEARNED, PREDICT, PREDICTED
-from service.api.wire import decided_soon, is_named, read_examples, read_json, read_optional, registry_of
+from service.api.wire import decided_soon, is_named, read_examples, read_optional, registry_of
 from service.asking import Wish
 from service.batches import read_batch
 from service.configuration import default_configuration
@@ -118,7 +118,9 @@ async def learn_default(request: Request) -> Response:
 
 async def _learn_first(registry: Registry, request: Request) -> Response:
     settings = registry.settings
-    body = await read_json(request, settings.body_bytes_max)
+    body, packed = await read_examples(request, settings.body_bytes_max)
+    if packed:
+        raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
     # Its features are those of the template; dense or sparse where that leaves them open.
     template = default_configuration(settings.default_model, dense=True, dim=1, gamma=1.0, settings=settings)
     examples = parse_learn(body, settings.batch_examples_max, named=is_named(template))
