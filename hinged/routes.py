@@ -89,15 +89,15 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         if ids is None:
             name = uuid.uuid4().hex
             ids = [f"{name}-{row}" for row in range(len(y))]
-        return self._pack(f"{_path(model)}/learn", X, y, ids)
+        return self._pack(f"{path_of(model)}/learn", X, y, ids)
 
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Object:
         """Predict rows of numbers, as `learn_rows` takes them. One with an id is kept until its label comes."""
-        return self._pack(f"{_path(model)}/predict", X, None, ids)
+        return self._pack(f"{path_of(model)}/predict", X, None, ids)
 
     def offer_rows(self, model: str, X: Any, ids: Sequence[str]) -> Object:
         """Put rows of numbers into the model's pool."""
-        return self._pack(f"{_path(model)}/pool", X, None, ids)
+        return self._pack(f"{path_of(model)}/pool", X, None, ids)
 
     def _pack(self, path: str, X: Any, y: Sequence[Any] | None, ids: Sequence[str | None] | None) -> Object:
         call = Call("POST", path, pack(X, y, ids), media_type=MEDIA_TYPE)
