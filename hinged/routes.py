@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 import httpx
 
-from hinged.batch import MEDIA_TYPE, pack
 from hinged.exchange import Call, Exchange, exchange, ready, wait_for_change, wait_until_ready
 
 if TYPE_CHECKING:
@@ -100,6 +99,8 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         return self._pack(f"{path_of(model)}/pool", X, None, ids)
 
     def _pack(self, path: str, X: Any, y: Sequence[Any] | None, ids: Sequence[str | None] | None) -> Object:
+        from hinged.batch import MEDIA_TYPE, pack  # noqa: PLC0415  who sends no rows needs no NumPy
+
         call = Call("POST", path, pack(X, y, ids), media_type=MEDIA_TYPE)
         answer: Object = self._run(exchange(self.url, call, self.tries_max))
         return answer

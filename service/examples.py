@@ -267,10 +267,9 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
                 indices.append(x["indices"])
                 values.append(x["values"])
             ends.append(ends[-1] + len(values[-1]))
-        flat = np.fromiter(chain.from_iterable(indices), np.int64, ends[-1])
-        return rows_from_csr(
-            np.array(ends), flat, np.fromiter(chain.from_iterable(values), np.float64, ends[-1]), kernel, dim, dtype
-        )
+        features = np.fromiter(chain.from_iterable(indices), np.int64, ends[-1])
+        numbers = np.fromiter(chain.from_iterable(values), np.float64, ends[-1])
+        return rows_from_csr(np.array(ends), features, numbers, kernel, dim, dtype)
     except BadRow as error:
         index = places[error.row] if places else error.row
         raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
