@@ -53,9 +53,11 @@ test: init redis
 	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# The solvers beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds MNIST.
+# Solvers and server beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds
+# MNIST.
 bench: init
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/run.py --data $(DATA) $(BENCH_ARGS)
+	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/server/run.py --data $(DATA) $(SERVER_BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -64,6 +64,7 @@ class Call:
     part: str | None = None  # of the answer, where not all of it is wanted
     text: bool = False  # the answer is no JSON
     binary: bool = False  # nor text
+    media_type: str = BINARY  # of a body of bytes
     timeout_s: float | None = None
     gone: Mapping[str, Any] | None = None
 
@@ -97,7 +98,7 @@ def exchange(url: str, call: Call, tries_max: int) -> Exchange:
         call.method,
         url + call.path,
         call.body if call.body is None or isinstance(call.body, bytes) else encoded(call.body),
-        BINARY if isinstance(call.body, bytes) else "application/json",
+        call.media_type if isinstance(call.body, bytes) else "application/json",
         {name: value for name, value in call.query.items() if value is not None},
         call.timeout_s,
     )

@@ -79,7 +79,9 @@ RULES: Mapping[str, Rule] = {
     "import_model": Rule("admin"),
     "roll_back": Rule("admin"),
 }
-"""By the name of the route's function. A route that is missing here is an admin's."""
+"""By the name of the route's function."""
+MISSING = Rule("admin", EVERY)
+"""Of a route that is missing there."""
 
 
 class Access:
@@ -94,7 +96,7 @@ class Access:
     def caller(self, connection: HTTPConnection) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""
         given = connection.headers.getlist("authorization")
-        if not given and "ticket" in connection.query_params:
+        if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
             return self._redeem(connection)
         if self._keyring is None:
             return NOBODY_ASKED
@@ -133,7 +135,7 @@ class Access:
 
 async def authorise(connection: HTTPConnection) -> None:
     """Dependency of every route: note who asks. Unauthenticated or Forbidden where the route's rule says so."""
-    rule = RULES.get(connection.scope["route"].name, Rule("admin", EVERY))
+    rule = RULES.get(connection.scope["route"].name, MISSING)
     if rule.role is None:
         return
     connection.state.caller = connection.app.state.access.caller(connection)

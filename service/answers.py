@@ -5,6 +5,7 @@ Kept for the newest examples only, in arrays used as a ring, so that memory is b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +56,26 @@ class Answers:
         m = len(event.ids)
         self._grow(min(self.kept, self.newest + m))
         size = len(self._ids)
-        forgotten = []
-        for index, given in enumerate(event.ids):
-            number = event.first + index
+        forgotten: list[tuple[int, str]] = []
+        begin = event.first % size
+        if begin + m <= size and not any(self._ids[begin : begin + m]):  # mostly: nothing has to make room
+            self._ids[begin : begin + m] = event.ids
+            self._by_id.update((given, number) for number, given in enumerate(event.ids, event.first) if given)
+        else:
+            forgotten = self._replace(event.first, event.ids)
+        tail = min(m, size)  # of a batch longer than the ring, the end
+        places = (event.first + np.arange(m - tail, m)) % size
+        self._contents[places] = np.frombuffer(b"".join(event.contents[m - tail :]), np.uint8).reshape(-1, 16)
+        self._labels[places] = event.classes[m - tail :]
+        self._predictions[places] = predictions[m - tail :]
+        self._scores[places] = scores[m - tail :]
+        self.newest += m
+        return forgotten
+
+    def _replace(self, first: int, given_ids: Sequence[str | None]) -> list[tuple[int, str]]:
+        """Write ids into the ring, one after another; numbers and ids of what they push out."""
+        size, forgotten = len(self._ids), []
+        for number, given in enumerate(given_ids, first):
             place = number % size
             former = self._ids[place]
             if former is not None:
@@ -67,13 +85,6 @@ class Answers:
             self._ids[place] = given
             if given is not None:
                 self._by_id[given] = number
-        tail = min(m, size)  # of a batch longer than the ring, the end
-        places = (event.first + np.arange(m - tail, m)) % size
-        self._contents[places] = np.frombuffer(b"".join(event.contents[m - tail :]), np.uint8).reshape(-1, 16)
-        self._labels[places] = event.classes[m - tail :]
-        self._predictions[places] = predictions[m - tail :]
-        self._scores[places] = scores[m - tail :]
-        self.newest += m
         return forgotten
 
     def find(self, given: str) -> Answer | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -20,9 +21,10 @@ from starlette.websockets import WebSocket
 from uvicorn.config import STARTUP_FAILURE
 
 from service.access import Access, authorise, refuse_open_door
-from service.api import bad_query, methods_of, router, unknown_route
+from service.api import bad_query, methods_of, quick_routes, router, unknown_route
 from service.api.openapi import document, operation_id
 from service.configuration import default_configuration
+from service.direct import Direct
 from service.edge import Edge, error_response
 from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.exposition import Exposition
@@ -35,6 +37,10 @@ from service.store.choice import open_store as open_chosen_store
 from service.streams import Streams
 
 log = logging.getLogger(__name__)
+
+SWITCH_S = 0.0005
+"""How long a thread that runs Python may keep the event loop waiting; by default ten times as long, which a prediction
+beside a stream would wait for several times."""
 
 
 def create_app(settings: Settings | None = None, open_store: Callable[[], Store] | None = None) -> FastAPI:
@@ -53,6 +59,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         exposition.watch(registry)
         starting = asyncio.create_task(registry.start())
         starting.add_done_callback(_tell_failure)
+        starting.add_done_callback(_settle_memory)
         yield
         if not starting.done():
             starting.cancel()
@@ -72,7 +79,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     app.state.access = access
     app.state.streams = Streams(chosen.streams_max)
     app.include_router(router, dependencies=[Depends(authorise)])
-    app.add_middleware(Edge, settings=chosen, count=exposition.count)
+    app.add_middleware(Edge, settings=chosen, count=exposition.count, direct=Direct(quick_routes()))
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _query_error)
@@ -91,6 +98,7 @@ def serve(settings: Settings | None = None) -> None:
     allow_many_connections()
     store = open_chosen_store(chosen, _stop_fenced)
     app = create_app(chosen, lambda: store)
+    sys.setswitchinterval(SWITCH_S)
     server = make_server(app, app.state.streams, chosen)
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
         server.run()
@@ -109,6 +117,15 @@ def _tell_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and starting.exception() is not None:
         log.error("the server cannot get ready and stops", exc_info=starting.exception())
         signal.raise_signal(signal.SIGTERM)
+
+
+def _settle_memory(_: asyncio.Task[None]) -> None:
+    """Keep the collector from going through what is there for good.
+
+    Compilers, routes and loaded models are 300,000 objects: each full collection would stop every thread for 100 ms.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _stop_fenced(message: str) -> None:

@@ -10,7 +10,7 @@ or from a page of this very server.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 NO_ROUTE = "none"
+UNFORESEEN = 500  # what an error becomes that nobody foresaw
 
 
 class JSON(Response):
@@ -46,12 +47,20 @@ def error_response(error: ServiceError, path: str = "") -> Response:
 class Edge:
     """ASGI middleware that refuses foreign hosts and foreign origins, and counts.
 
-    count: told of each HTTP request's method, route, status and seconds.
+    count: told of each HTTP request's method, route, status and seconds. direct: answers some requests itself, and says
+    with which status (service/direct.py).
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, count: Callable[[str, str, int, float], None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        count: Callable[[str, str, int, float], None],
+        direct: Callable[[Scope, Receive, Send], Awaitable[int | None]] | None = None,
+    ) -> None:
         self.app = app
         self.count = count
+        self.direct = direct
         self.log_requests = settings.log_requests
         self.hosts = {host.lower() for host in settings.allowed_hosts}
         self.origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
@@ -61,12 +70,13 @@ class Edge:
         if scope["type"] == "http":
             await self._counted(scope, receive, send)
         elif scope["type"] == "websocket":
-            await self._checked(scope, receive, send)
+            if not await self._refused(scope, receive, send):
+                await self.app(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, started = 500, time.perf_counter()  # 500: what an error becomes that nobody foresaw
+        status, started = UNFORESEEN, time.perf_counter()
 
         async def noting(message: Message) -> None:
             nonlocal status
@@ -75,7 +85,12 @@ class Edge:
             await send(message)
 
         try:
-            await self._checked(scope, receive, noting)
+            if not await self._refused(scope, receive, noting):
+                answered = await self.direct(scope, receive, send) if self.direct is not None else None
+                if answered is None:
+                    await self.app(scope, receive, noting)
+                else:
+                    status = answered
         finally:
             route = getattr(scope.get("route"), "path", NO_ROUTE)  # the router leaves it there
             seconds = time.perf_counter() - started
@@ -83,7 +98,8 @@ class Edge:
             if self.log_requests:
                 log_request(scope, route, status, seconds)
 
-    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refused(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer what may not pass."""
         try:
             self.check(scope)
         except ServiceError as error:
@@ -91,13 +107,12 @@ class Edge:
                 await send({"type": "websocket.close", "code": 1008, "reason": error.message})
             else:
                 await error_response(error, scope["path"])(scope, receive, send)
-            return
-        await self.app(scope, receive, send)
+            return True
+        return False
 
     def check(self, scope: Scope) -> None:
         """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
-        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
-        hosts = [value for name, value in headers if name == b"host"]
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1:
             raise BadRequest(f"a request has one Host header, got {len(hosts)}")
         if "*" not in self.hosts and _name_of(hosts[0]) not in self.hosts:
@@ -106,8 +121,8 @@ class Edge:
             )
         if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
             return
-        for name, value in headers:
-            if name == b"origin" and not self._may_write(value.lower(), hosts[0].lower()):
+        for value in [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]:
+            if not self._may_write(value.lower(), hosts[0].lower()):
                 raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
 
     def _may_write(self, origin: str, host: str) -> bool:

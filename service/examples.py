@@ -8,6 +8,7 @@ precision. So the same point spelled in two ways is the same content.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Generic, Literal, NotRequired
 
 import numpy as np
@@ -27,7 +28,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict, TypeVar
 
 from service.errors import Invalid
-from service.inputs import Inputs, Records, content_of, x_digests
+from service.inputs import Inputs, Records, contents_of, x_digests
 from service.labels import Label
 from service.parts import Configuration, place, shown
 from service.records import Record, RecordX, canonical
@@ -249,23 +250,26 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
     try:
         if all(isinstance(x, list) and len(x) == dim for x in xs):
             return rows_from_dense(np.array(xs, np.float64), kernel, dim, dtype)
-        indices, values, lengths = [], [], []
+        indices: list[Sequence[int]] = []
+        values: list[list[float]] = []
+        ends = [0]
         for index, x in enumerate(xs):
             if isinstance(x, list):
                 if len(x) != dim:
                     raise BadRow(index, f"expected {dim} features, got {len(x)}")  # noqa: TRY301
-                indices.append(np.arange(dim))
-                values.append(np.array(x, np.float64))
+                indices.append(range(dim))
+                values.append(x)
             else:
                 if len(x["indices"]) != len(x["values"]):
                     raise BadRow(  # noqa: TRY301
                         index, f"{len(x['indices'])} indices, but {len(x['values'])} values"
                     )
-                indices.append(np.array(x["indices"], np.int64))
-                values.append(np.array(x["values"], np.float64))
-            lengths.append(values[-1].size)
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        return rows_from_csr(indptr, np.concatenate(indices), np.concatenate(values), kernel, dim, dtype)
+                indices.append(x["indices"])
+                values.append(x["values"])
+            ends.append(ends[-1] + len(values[-1]))
+        features = np.fromiter(chain.from_iterable(indices), np.int64, ends[-1])
+        numbers = np.fromiter(chain.from_iterable(values), np.float64, ends[-1])
+        return rows_from_csr(np.array(ends), features, numbers, kernel, dim, dtype)
     except BadRow as error:
         index = places[error.row] if places else error.row
         raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
@@ -289,7 +293,7 @@ def record_of(x: dict[str, Any], index: int) -> Record:
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
     """16 bytes for each example that tell its content (x in canonical form, and y) from any other's."""
-    return [content_of(digest, label) for digest, label in zip(x_digests(inputs), labels, strict=True)]
+    return contents_of(x_digests(inputs), labels)
 
 
 def mean_scale(xs: Sequence[Any]) -> float:

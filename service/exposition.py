@@ -60,6 +60,7 @@ class Exposition:
             "hinged_request_duration_seconds", "Time to the end of the answer.", names,
             registry=self._registry, buckets=BUCKETS_S,
         )  # fmt: skip
+        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def watch(self, registry: Registry) -> None:
         """Tell of the models of this registry."""
@@ -68,8 +69,12 @@ class Exposition:
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request to a route, which is its template: there are only so many of them."""
         method = method if method in METHODS else "other"
-        self._requests.labels(method, route, status).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        of_both = self._of.get((method, route, status))
+        if of_both is None:  # looking the labels up takes longer than counting
+            of_both = self._requests.labels(method, route, status), self._seconds.labels(method, route)
+            self._of[method, route, status] = of_both
+        of_both[0].inc()
+        of_both[1].observe(seconds)
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """Everything as of now, and its Content-Type, in the newest form that an Accept header allows."""

@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 
 MAGIC = b"hng1"
 DTYPES = ("int8", "uint8", "int32", "int64", "uint64", "float32", "float64")
+NO_CHECKSUM = bytes(16)
 _PREFIX = struct.Struct("<4s16sI")
 
 
@@ -48,14 +49,18 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
     return _PREFIX.pack(MAGIC, _checksum(body), len(header)) + body
 
 
-def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The facts and (writable) arrays of a frame of this kind. BadFrame if it is not one or fails its checksum."""
+def decode(data: bytes, kind: str, *, sent: bool = False) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The facts and (writable) arrays of a frame of this kind. BadFrame if it is not one or fails its checksum.
+
+    sent: it came over the network, not from a disk. Then sixteen zeros stand for no checksum, and arrays need not be
+    writable.
+    """
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     magic, checksum, header_bytes = _PREFIX.unpack_from(data)
     if magic != MAGIC:
         raise BadFrame(f"a frame begins with {MAGIC!r}, got {magic!r}")
-    if checksum != _checksum(memoryview(data)[_PREFIX.size :]):
+    if not (sent and checksum == NO_CHECKSUM) and checksum != _checksum(memoryview(data)[_PREFIX.size :]):
         raise BadFrame("the checksum does not match")
     start = _PREFIX.size + header_bytes
     facts, listed = _header(data[_PREFIX.size : start], kind)
@@ -67,7 +72,7 @@ def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
             raise BadFrame(f"array {name} of shape {shape} is longer than the frame")
         flat = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"), math.prod(shape), at)
         try:
-            arrays[name] = flat.reshape(shape).astype(dtype)
+            arrays[name] = flat.reshape(shape).astype(dtype, copy=not sent)
         except (ValueError, OverflowError) as error:  # too many axes, or a long one beside an empty one
             raise BadFrame(f"array {name} cannot have shape {shape}: {error}") from None
         at += _padded(bytes_needed)

@@ -109,6 +109,16 @@ def content_of(x_digest: bytes, label: Label) -> bytes:
     return hashlib.blake2b(x_digest + label_key(label).encode(), digest_size=16).digest()
 
 
+def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes]:
+    """The same for a batch, in which the same few labels come again and again."""
+    kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and no label of a number
+    keys = {kind: label_key(kind[1]).encode() for kind in set(kinds)}
+    return [
+        hashlib.blake2b(digest + keys[kind], digest_size=16).digest()
+        for digest, kind in zip(digests, kinds, strict=True)
+    ]
+
+
 def shown_x(inputs: Inputs, r: int, *, dense: bool) -> Any:
     """The x of row r as it goes over the wire."""
     if isinstance(inputs, Records):

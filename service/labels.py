@@ -31,11 +31,13 @@ def score_name(label: Label) -> str:
 
 
 def check_label(label: Label, place: str, chars_max: int, **details: Any) -> None:
-    """Refuse a label that is too long; `place` says where in the request it stands."""
+    """Refuse a label that is too long, or no Unicode; `place` says where in the request it stands."""
     if isinstance(label, int) and abs(label) >= 2**63:
         raise Invalid(f"{place}: an integer label has at most 63 bits", **details)
     if isinstance(label, str) and len(label) > chars_max:
         raise Invalid(f"{place}: a label has at most {chars_max} characters, got {len(label)}", **details)
+    if isinstance(label, str) and any("\ud800" <= c <= "\udfff" for c in label):
+        raise Invalid(f"{place}: a label is made of whole characters, got half of one", **details)
 
 
 class Labels:

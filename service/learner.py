@@ -37,14 +37,17 @@ def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
 
     With one column the second class is its positive side. Without any class the prediction is UNKNOWN, the score 0.
     """
-    m = columns.shape[0]
+    numbers = numbers_of(columns, classes)
+    return numbers, score_of(columns, numbers) if classes else np.zeros(numbers.size)
+
+
+def numbers_of(columns: Array, classes: int) -> Array:
+    """The class numbers alone."""
     if classes == 0:
-        return np.full(m, UNKNOWN, np.int32), np.zeros(m)
+        return np.full(columns.shape[0], UNKNOWN, np.int32)
     if columns.shape[1] == 1:
-        numbers = ((columns[:, 0] > 0) & (classes > 1)).astype(np.int32)
-    else:
-        numbers = columns.argmax(axis=1).astype(np.int32)
-    return numbers, score_of(columns, numbers)
+        return np.asarray(((columns[:, 0] > 0) & (classes > 1)).astype(np.int32))
+    return np.asarray(columns.argmax(axis=1).astype(np.int32))
 
 
 def score_of(columns: Array, numbers: Array) -> Array:
@@ -133,7 +136,7 @@ class Learner:
 
     def _learn_rows(self, rows: Rows, classes: Array, keys: Array, *, first: bool) -> Iterator[Part]:
         columns = self.solver.learn(rows, classes, keys)
-        numbers, _ = predicted(columns, len(self.labels))
+        numbers = numbers_of(columns, len(self.labels))
         begin = 0
         if keys.size and first:
             # Before the first example of all nothing is known, whatever classes were declared.

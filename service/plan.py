@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,11 +71,18 @@ class Fate:
     votes: Votes | None = None
 
 
+class Fresh(NamedTuple):
+    """What becomes of the examples of a request that are all new: they are numbers `begin`... of the micro-batch's."""
+
+    begin: int
+    ids: Sequence[str | None]
+
+
 @dataclass(slots=True)
 class Plan:
     """Fates by request (or the error that refuses it), and the events that they make."""
 
-    fates: list[list[Fate] | ServiceError] = field(default_factory=list)
+    fates: list[list[Fate] | Fresh | ServiceError] = field(default_factory=list)
     events: list[ModelEvent] = field(default_factory=list)
     new: int = 0
 
@@ -115,6 +124,10 @@ def make_plan(
     waiting: predictions that are about to be logged. refit: what makes rows of those that were read under another
     configuration.
     """
+    if refit is None and waiting is None:
+        planned = _plain(model, requests, lookup, at_ms)
+        if planned is not None:
+            return planned
     plan, new = Plan(), _New()
     for request in requests:
         if refit is not None and request.inputs is not None:
@@ -127,6 +140,50 @@ def make_plan(
     plan.new = len(new.examples)
     plan.events = [*new.events, *_learned(model, new.examples, at_ms)]
     return plan
+
+
+def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms: int) -> Plan | None:
+    """The plan of a stream: every example brings an x, is new, and of a class that is known. None where one is not.
+
+    One look at the whole micro-batch then says of all examples what `_Taking.fate` says of each, ten times as fast.
+    """
+    batches = [request.inputs for request in requests if request.inputs is not None]
+    ids = list(chain.from_iterable(request.ids for request in requests))
+    contents = [content for request in requests for content in request.contents if content is not None]
+    if len(contents) < len(ids) or len(ids) > model.room or any(request.leases for request in requests):
+        return None
+    given = [i for i in ids if i is not None]
+    if given and not _all_unknown(model, given, lookup, at_ms):
+        return None
+    labels = list(chain.from_iterable(request.labels for request in requests))
+    kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and another label
+    numbers = {kind: model.labels.number(kind[1]) for kind in set(kinds)}
+    if None in numbers.values():
+        return None
+    learned = Learned(
+        first=model.learned + 1,
+        ids=ids,
+        classes=np.array([numbers[kind] for kind in kinds], np.int32),
+        inputs=join_inputs(batches),
+        contents=contents,
+        at_ms=at_ms,
+        sources=np.zeros(len(ids), np.uint8),
+    )
+    ends = accumulate((len(request.ids) for request in requests), initial=0)
+    fates = [Fresh(begin, request.ids) for begin, request in zip(ends, requests, strict=False)]
+    return Plan([*fates], [learned], len(ids))
+
+
+def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> bool:
+    """Whether these ids are all different and mean nothing yet: not learned, forgotten, offered or pending."""
+    return (
+        len(set(given)) == len(given)
+        and not any(map(model.pool.find, given))
+        and not (model.pending and any(model.pending.find(i, at_ms) for i in given))
+        and not any(i.startswith(SERVER_ID) or model.answers.number_of(i) is not None for i in given)
+        and not model.traces.known(given)
+        and not lookup(given)
+    )
 
 
 def refitted(inputs: Inputs, refit: Callable[[Inputs], Inputs]) -> Inputs:

@@ -9,7 +9,7 @@ import numpy as np
 
 from service.inputs import Inputs, Records
 from service.labels import Label
-from service.learner import Learner, predicted
+from service.learner import Learner, numbers_of
 from service.metrics import UNKNOWN
 from service.parts import Configuration
 from service.vocabulary import Reader
@@ -65,7 +65,7 @@ class Published:
         if self.majority != UNKNOWN:
             return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
         columns = self.view.decision(self.rows(inputs))
-        numbers, _ = predicted(columns, len(self.labels))
+        numbers = numbers_of(columns, len(self.labels))
         return Decided(columns, numbers, self.calibration(columns, numbers))
 
     def scores(self, decided: Decided) -> list[dict[str, float]]:

@@ -16,7 +16,8 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from itertools import count
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -55,7 +56,7 @@ from service.mending import Mender
 from service.metrics import UNKNOWN
 from service.model import SNAPSHOT, Model, Outcome, answers_of
 from service.pending import Prediction
-from service.plan import Fate, LearnRequest, Votes, make_plan, refitted
+from service.plan import Fate, Fresh, LearnRequest, Votes, make_plan, refitted
 from service.published import Published
 from service.recovery import History
 from service.settings import Settings
@@ -69,8 +70,7 @@ NOT_KEPT = (ServiceError, Damaged, KeyError)
 """What a store may raise where a snapshot is read or written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Learnt:
+class Learnt(NamedTuple):
     """The answer to one learned example; prediction and score are None where no class was known, or no longer are.
 
     votes: what has been collected, where a candidate needs several labels.
@@ -539,7 +539,9 @@ class Worker:
         classes_max = self._settings.classes_max
         refit = self.model.learner.rows if _form_of(self.model) != self._form else None
         with self._going_on():
-            plan = make_plan(self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting, refit)
+            plan = make_plan(
+                self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting or None, refit
+            )
         first_new = self.model.learned + 1
         outcomes = self._commit([*kept, *plan.events])
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
@@ -573,11 +575,23 @@ class Worker:
         return {"model": self.model.name, "position": self.model.position, **planned.answer(self.model)}
 
     def _answer(
-        self, fates: list[Fate] | ServiceError, first_new: int, predictions: list[int], scores: list[float]
+        self, fates: list[Fate] | Fresh | ServiceError, first_new: int, predictions: list[int], scores: list[float]
     ) -> LearnAnswer | ServiceError:
         if isinstance(fates, ServiceError):
             return fates
         labels = self.model.labels.labels
+        if isinstance(fates, Fresh):
+            begin, end = fates.begin, fates.begin + len(fates.ids)
+            learnt = zip(fates.ids, count(first_new + begin), predictions[begin:end], scores[begin:end], strict=False)
+            return LearnAnswer(
+                self.model.position,
+                [
+                    Learnt(given or f"{SERVER_ID}{key}", None, None, duplicate=False)
+                    if number == UNKNOWN
+                    else Learnt(given or f"{SERVER_ID}{key}", labels[number], score, duplicate=False)
+                    for given, key, number, score in learnt
+                ],
+            )
         results = []
         for fate in fates:
             if fate.answer is not None:

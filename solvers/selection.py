@@ -70,9 +70,8 @@ def is_wanted(scores: Array, delta: Array) -> Array:
     if scores.shape[1] == 0:
         return np.ones(scores.shape[0], bool)
     if scores.shape[1] == 1:
-        doubt = np.broadcast_to(delta, scores.shape)[:, 0]
-    else:
-        doubt = delta[np.argpartition(scores, -2, axis=1)[:, -2:]].mean(axis=1)
+        return np.asarray(np.abs(scores[:, 0]) < 1 + delta[0] / 2)
+    doubt = delta[np.argpartition(scores, -2, axis=1)[:, -2:]].mean(axis=1)
     return np.asarray(distances(scores) < 1 + doubt / 2)
 
 

@@ -177,6 +177,15 @@ def learn_scores(sigmoids, columns, classes, out):
 
 
 @compiled
+def probabilities_of_numbers(fit, columns, numbers, row, out):
+    """The probability of class numbers[i] for each example; out[i] stays where that is negative."""
+    for i in range(columns.shape[0]):
+        if numbers[i] >= 0:
+            class_probabilities(fit, columns[i], row)
+            out[i] = row[numbers[i]]
+
+
+@compiled
 def probabilities_of(fit, columns, out):
     """The probabilities of many examples, without learning."""
     for i in range(columns.shape[0]):
@@ -192,9 +201,12 @@ class Calibration:
 
     def __call__(self, columns: Array, numbers: Array) -> Array:
         """(m,) the probability of class `numbers` (m,), by decision values (m, K); NaN for a negative number."""
-        known = numbers >= 0
-        taken = self.classes(columns)[np.arange(numbers.size), np.where(known, numbers, 0)]
-        return np.where(known, taken, np.nan)
+        out = np.full(numbers.size, np.nan)
+        k = columns.shape[1]
+        if 0 < k <= self._fit.shape[0]:
+            row = np.empty(max(k, 2))
+            probabilities_of_numbers(self._fit, np.array(columns, np.float64, order="C"), numbers, row, out)
+        return out
 
     def classes(self, columns: Array) -> Array:
         """Probabilities (m, classes) by decision values (m, K); two classes for one column. NaN if nothing is known."""

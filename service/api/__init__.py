@@ -26,6 +26,14 @@ for part in PARTS:
     router.include_router(part)
 
 
+QUICK = ("learn", "learn_default", "predict", "predict_default", "offer")
+
+
+def quick_routes() -> list[APIRoute]:
+    """The routes that are reached without FastAPI's routing (service/direct.py)."""
+    return [route for part in PARTS for route in part.routes if isinstance(route, APIRoute) and route.name in QUICK]
+
+
 def unknown_route(path: str) -> NotFound:
     """The error of a path that no route has."""
     return NotFound(f"there is no route {path[:100]!r}; /docs lists them all")

@@ -7,7 +7,7 @@ import math
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, cast
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
@@ -22,8 +22,9 @@ from service import reasons
 from service.access import DEFAULT, check_examples, require
 from service.api.openapi import Shape, operation
 from service.api.shapes import FINISHED, LEARN, LEARNED, PREDICT, PREDICTED
-from service.api.wire import decided_soon, is_named, read_json, read_optional, registry_of
+from service.api.wire import decided_soon, is_named, read_examples, read_optional, registry_of
 from service.asking import Wish
+from service.batches import read_batch
 from service.configuration import default_configuration
 from service.edge import JSON
 from service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, QueueFull, StoreUnavailable
@@ -41,7 +42,7 @@ from service.examples import (
     to_inputs,
 )
 from service.inputs import Inputs, x_digests
-from service.labels import check_label
+from service.labels import Label, check_label
 from service.metrics import UNKNOWN
 from service.parts import Configuration
 from service.pending import Prediction
@@ -73,13 +74,17 @@ router = APIRouter(default_response_class=JSON)
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN))
+@router.post(
+    "/models/{model}/learn",
+    tags=["examples"],
+    openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True),
+)
 async def learn(model: str, request: Request) -> Response:
     """Predict, then learn, each example in order. Answered when all are durable and learned."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_json(request, registry.settings.body_bytes_max)
-    return JSON(await learn_from(request, worker, body))
+    body, packed = await read_examples(request, registry.settings.body_bytes_max)
+    return JSON(await (learn_batch if packed else learn_from)(request, worker, body))
 
 
 async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
@@ -87,10 +92,20 @@ async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     settings = registry_of(connection).settings
     examples = parse_learn(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
     check_examples(connection, examples)
-    return await _learn(worker, examples, settings)
+    return await _learn(worker, _learn_request(examples, worker.model.configuration, settings))
 
 
-@router.post("/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN))
+async def learn_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
+    """Learn the examples of a batch."""
+    require(connection, "writer")  # each brings an x
+    batch = read_batch(body, worker.model.configuration, registry_of(connection).settings, labelled=True)
+    labels = cast("list[Label]", batch.labels)
+    return await _learn(worker, LearnRequest(batch.ids, labels, batch.rows, digests(batch.rows, labels)))
+
+
+@router.post(
+    "/learn", tags=["examples"], openapi_extra=operation(LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True)
+)
 async def learn_default(request: Request) -> Response:
     """The same on the model "default", which the first call creates."""
     registry = registry_of(request)
@@ -103,14 +118,16 @@ async def learn_default(request: Request) -> Response:
 
 async def _learn_first(registry: Registry, request: Request) -> Response:
     settings = registry.settings
-    body = await read_json(request, settings.body_bytes_max)
+    body, packed = await read_examples(request, settings.body_bytes_max)
+    if packed:
+        raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
     # Its features are those of the template; dense or sparse where that leaves them open.
     template = default_configuration(settings.default_model, dense=True, dim=1, gamma=1.0, settings=settings)
     examples = parse_learn(body, settings.batch_examples_max, named=is_named(template))
     check_examples(request, examples)
     require(request, "admin")
     worker = await _create_default(registry, examples, named=is_named(template))
-    return JSON(await _learn(worker, examples, settings))
+    return JSON(await _learn(worker, _learn_request(examples, worker.model.configuration, settings)))
 
 
 async def _create_default(registry: Registry, examples: list[LabelledExample], *, named: bool) -> Worker:
@@ -151,8 +168,8 @@ def _learn_request(examples: list[LabelledExample], configuration: Configuration
     return LearnRequest(ids, labels, inputs, contents, leases)
 
 
-async def _learn(worker: Worker, examples: list[LabelledExample], settings: Settings) -> dict[str, Any]:
-    answer = await worker.learn(_learn_request(examples, worker.model.configuration, settings))
+async def _learn(worker: Worker, request: LearnRequest) -> dict[str, Any]:
+    answer = await worker.learn(request)
     results = []
     for r in answer.results:
         result: dict[str, Any] = {
@@ -185,12 +202,17 @@ async def finish(model: str, request: Request) -> Response:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@router.post("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT))
+@router.post(
+    "/models/{model}/predict",
+    tags=["examples"],
+    openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT, takes_batch=True),
+)
 async def predict(model: str, request: Request) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
     registry = registry_of(request)
     worker = registry.get(model)
-    return JSON(await predict_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+    body, packed = await read_examples(request, registry.settings.body_bytes_max)
+    return JSON(await (predict_batch if packed else predict_from)(request, worker, body))
 
 
 async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
@@ -198,7 +220,13 @@ async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -
     settings = registry_of(connection).settings
     named = is_named(worker.model.configuration)
     examples, explain = parse_predict(body, settings.batch_examples_max, named=named)
-    return await _predict(worker, examples, explain, settings)
+    return await _predict_examples(worker, examples, explain, settings)
+
+
+async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
+    """Predict the examples of a batch."""
+    batch = read_batch(body, worker.model.configuration, registry_of(connection).settings, labelled=False)
+    return await _predict(worker, batch.ids, batch.rows, 0)
 
 
 @router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
@@ -207,10 +235,14 @@ async def predict_one(model: str, request: Request, x: Annotated[str, Query(desc
     registry = registry_of(request)
     worker = registry.get(model)
     example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.model.configuration))}
-    return JSON(await _predict(worker, [example], 0, registry.settings))
+    return JSON(await _predict_examples(worker, [example], 0, registry.settings))
 
 
-@router.post("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT))
+@router.post(
+    "/predict",
+    tags=["examples"],
+    openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT, takes_batch=True),
+)
 async def predict_default(request: Request) -> Response:
     """The same on the model "default"."""
     return await predict(DEFAULT, request)
@@ -222,14 +254,19 @@ async def predict_one_default(request: Request, x: Annotated[str, Query(descript
     return await predict_one(DEFAULT, request, x)
 
 
-async def _predict(
+async def _predict_examples(
     worker: Worker, examples: list[UnlabelledExample], explain: int, settings: Settings
 ) -> dict[str, Any]:
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
-    inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
+    return await _predict(
+        worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), explain
+    )
+
+
+async def _predict(worker: Worker, ids: list[str | None], inputs: Inputs, explain: int) -> dict[str, Any]:
     if explain:
         published, decided, because = await worker.read(partial(reasons.explain, inputs=inputs, most=explain))
     else:

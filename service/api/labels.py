@@ -29,8 +29,9 @@ from service.api.shapes import (
     SKIPPED,
     SUSPECTS,
 )
-from service.api.wire import decided_soon, is_named, parsed, read_json, read_optional, registry_of
+from service.api.wire import decided_soon, is_named, parsed, read_examples, read_json, read_optional, registry_of
 from service.asking import Ask, Offer, Peek, Release, Renew, Skip, rank
+from service.batches import read_batch
 from service.edge import JSON
 from service.errors import Conflict, Gone, Invalid, QueueFull, StoreUnavailable
 from service.examples import (
@@ -43,7 +44,7 @@ from service.examples import (
     parse_rank,
     to_inputs,
 )
-from service.inputs import x_digests
+from service.inputs import Inputs, x_digests
 from service.labels import Label, check_label, label_key
 from service.published import Published
 from service.worker import Worker
@@ -97,13 +98,14 @@ router = APIRouter(default_response_class=JSON)
 @router.post(
     "/models/{model}/pool",
     tags=["labels"],
-    openapi_extra=operation(OFFERED, Conflict, Gone, QueueFull, StoreUnavailable, takes=POOL),
+    openapi_extra=operation(OFFERED, Conflict, Gone, QueueFull, StoreUnavailable, takes=POOL, takes_batch=True),
 )
 async def offer(model: str, request: Request) -> Response:
     """Offer candidates for a label. What is in the pool or learned already is not added again."""
     registry = registry_of(request)
     worker = registry.get(model)
-    return JSON(await offer_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+    body, packed = await read_examples(request, registry.settings.body_bytes_max)
+    return JSON(await (offer_batch if packed else offer_from)(request, worker, body))
 
 
 async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
@@ -112,14 +114,28 @@ async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     examples = parse_pool(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
     ids = [example["id"] for example in examples]
     check_ids(ids, settings.id_chars_max)
-    for index, given in enumerate(ids):
-        if given.startswith(SERVER_ID):
-            raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
     labels = [example.get("y") for example in examples]
     for index, label in enumerate(labels):
         if label is not None:
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
-    inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
+    return await _offer(
+        worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), labels
+    )
+
+
+async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
+    """Offer the candidates of a batch."""
+    batch = read_batch(body, worker.model.configuration, registry_of(connection).settings, labelled=None)
+    ids = [given for given in batch.ids if given is not None]
+    if len(ids) < len(batch.ids):
+        raise Invalid("each candidate needs an id")
+    return await _offer(worker, ids, batch.rows, batch.labels)
+
+
+async def _offer(worker: Worker, ids: list[str], inputs: Inputs, labels: list[Label | None]) -> dict[str, Any]:
+    for index, given in enumerate(ids):
+        if given.startswith(SERVER_ID):
+            raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
     return await worker.command(Offer(ids, inputs, x_digests(inputs), labels))
 
 

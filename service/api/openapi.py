@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from service import errors as known_errors
 from service.access import RULES
+from service.batches import MEDIA_TYPE
 from service.errors import (
     BadRequest,
     BodyTooLarge,
@@ -71,6 +72,12 @@ PROTOCOL_ERROR = {
 }
 
 
+BATCH = {
+    "schema": {"type": "string", "format": "binary", "description": "Rows as bytes: docs/http.md tells each of them."},
+    "example": json.dumps("hng1..."),
+}
+
+
 class Shape(NamedTuple):
     """What a body or an answer looks like: a type or an adapter, and an example."""
 
@@ -83,6 +90,7 @@ def operation(
     *errors: type[ServiceError],
     takes: Shape | None = None,
     takes_type: str = JSON_TYPE,
+    takes_batch: bool = False,
     optional: bool = False,
     statuses: Iterable[int] = (200,),
     media_type: str = JSON_TYPE,
@@ -95,6 +103,8 @@ def operation(
     }
     if takes is not None:
         content = {takes_type: {"schema": _schema(takes.type), "example": json.dumps(takes.example)}}
+        if takes_batch:
+            content[MEDIA_TYPE] = BATCH
         found["requestBody"] = {"required": not optional, "content": content}
     return found
 

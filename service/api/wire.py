@@ -11,6 +11,7 @@ from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, HTTPConnection
 
+from service.batches import MEDIA_TYPE
 from service.errors import BadRequest, BodyTooLarge, Invalid, RequestTimeout, UnsupportedMediaType
 from service.examples import Body, validated
 from service.inputs import Inputs, Records
@@ -26,6 +27,7 @@ INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
 
 BINARY = "application/octet-stream"
+EXAMPLES = ("application/json", MEDIA_TYPE)
 
 BODY_BYTES_PER_S = 10_000
 """Each of so many bytes of a body gives the client a second more for the rest."""
@@ -56,14 +58,24 @@ def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
 
 async def read_json(request: Request, bytes_max: int) -> bytes:
     """The body of a JSON request. UnsupportedMediaType, BodyTooLarge, RequestTimeout, BadRequest if cut off."""
-    return b"".join([part async for part in _parts(request, "application/json", bytes_max)])
+    _check_type(request, "application/json")
+    return await read_bytes(request, bytes_max)
+
+
+async def read_examples(request: Request, bytes_max: int) -> tuple[bytes, bool]:
+    """The body of a request that is JSON or a batch (service/batches.py), and whether it is one. The same errors."""
+    media_type = _media_type(request)
+    if media_type not in EXAMPLES:
+        raise UnsupportedMediaType(f"Content-Type must be {' or '.join(EXAMPLES)}, got {media_type or 'none'!r}")
+    return await read_bytes(request, bytes_max), media_type == MEDIA_TYPE
 
 
 async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
     """A body of bytes in a temporary file, so that slow clients fill no memory. The same errors."""
     file: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile)
     try:
-        async for part in _parts(request, BINARY, bytes_max):
+        _check_type(request, BINARY)
+        async for part in _pieces(request, bytes_max):
             await asyncio.to_thread(file.write, part)
     except BaseException:
         file.close()
@@ -71,12 +83,14 @@ async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
     return file
 
 
-async def _parts(request: Request, wanted: str, bytes_max: int) -> AsyncIterator[bytes]:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _check_type(request: Request, wanted: str) -> None:
+    media_type = _media_type(request)
     if media_type != wanted:
         raise UnsupportedMediaType(f"Content-Type must be {wanted}, got {media_type or 'none'!r}")
-    async for part in _pieces(request, bytes_max):
-        yield part
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_bytes(request: Request, bytes_max: int) -> bytes:

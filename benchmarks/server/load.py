@@ -1,0 +1,127 @@
+"""Clients in a process of their own that send prepared bytes and look at nothing but status and length. Not a program.
+
+One thread and one epoll for all connections, each with one request under way: some 30 us a request, so that on a
+machine with two cores the server is what is measured (httpx takes 400 us a request).
+"""
+
+import multiprocessing
+import selectors
+import socket
+import time
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Loaded(NamedTuple):
+    """Requests answered, the seconds that they took, and the latency of each, seconds."""
+
+    requests: int
+    seconds: float
+    latencies: np.ndarray
+
+    @property
+    def rate(self):
+        """Requests a second."""
+        return self.requests / self.seconds
+
+    def quantile_ms(self, q):
+        """A quantile of the latencies, milliseconds."""
+        return 1000.0 * float(np.quantile(self.latencies, q))
+
+
+def request_bytes(method, path, body=b"", media_type="application/json"):
+    """A whole request."""
+    lines = (
+        f"{method} {path} HTTP/1.1",
+        "host: localhost",
+        f"content-type: {media_type}",
+        f"content-length: {len(body)}",
+    )
+    head = "\r\n".join((*lines, "", ""))
+    return head.encode() + body
+
+
+class Load:
+    """Starts sending at once, until all is sent or `seconds` are over; `result` waits for the figures.
+
+    requests: all that is to be sent, taken by whichever of the connections is free; again from the front if `seconds`
+    are given.
+    """
+
+    def __init__(self, port, requests, connections=1, seconds=None):
+        context = multiprocessing.get_context("spawn")
+        self._mine, theirs = context.Pipe()
+        self._process = context.Process(target=_run, args=(theirs, port, requests, connections, seconds))
+        self._process.start()
+        theirs.close()
+        self._mine.recv()  # it has connected
+        self._mine.send("go")
+
+    def stop(self):
+        """Send nothing more; the figures so far."""
+        self._mine.send("stop")
+        return self.result()
+
+    def result(self):
+        """The figures; RuntimeError for an answer that is no success."""
+        found = self._mine.recv()
+        self._process.join()
+        if isinstance(found, Loaded):
+            return found
+        raise RuntimeError(found)
+
+
+def load(port, requests, connections=1, seconds=None):
+    """The figures of one load."""
+    return Load(port, requests, connections, seconds).result()
+
+
+def _run(pipe, port, requests, connections, seconds):
+    selector = selectors.DefaultSelector()
+    sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
+    for s in sockets:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(s, selectors.EVENT_READ)
+    pipe.send("ready")
+    pipe.recv()
+    left, latencies = deque(requests), []
+    received, sent_at, busy = dict.fromkeys(sockets, b""), {}, 0
+    began = now = time.perf_counter()
+
+    def send(s):
+        nonlocal busy
+        if not left or (seconds is not None and now - began >= seconds) or pipe.poll():
+            return
+        data = left.popleft()
+        if seconds is not None:
+            left.append(data)
+        sent_at[s] = time.perf_counter()
+        s.sendall(data)
+        busy += 1
+
+    for s in sockets:
+        send(s)
+    while busy:
+        for key, _ in selector.select():
+            s = key.fileobj
+            data = received[s] + s.recv(1 << 20)
+            head, found, body = data.partition(b"\r\n\r\n")
+            if not found or len(body) < _length(head):
+                received[s] = data
+                continue
+            now = time.perf_counter()
+            if not head.startswith(b"HTTP/1.1 200"):
+                pipe.send(data[:1000].decode())
+                return
+            latencies.append(now - sent_at[s])
+            received[s] = b""
+            busy -= 1
+            send(s)
+    pipe.send(Loaded(len(latencies), time.perf_counter() - began, np.array(latencies)))
+
+
+def _length(head):
+    at = head.lower().find(b"content-length:") + 15
+    return int(head[at : (head + b"\r").find(b"\r", at)])
