@@ -59,8 +59,10 @@ class Fold:
             for at, event in self.history.taught(through + 1, self.position):
                 if not any(to < at < back for to, back in self.undone):
                     self._teach(at, event)
+                if self.stopped:  # perhaps in the middle of it
+                    return
                 self.position = at
-                if self.stopped or time.monotonic() > end:
+                if time.monotonic() > end:
                     return
         except Conflict as error:
             log.info("model %s: %s", self.history.name, error.message)
@@ -88,6 +90,8 @@ class Fold:
 
     def _epoch(self, before: int) -> Iterator[Learned]:
         for at, event in self.history.taught(before):
+            if self.stopped:
+                return
             if isinstance(event, Learned) and not any(to < at < back for to, back in self.undone):
                 rest = as_it_should_be(event, self._forgotten, self._corrections)
                 if rest.ids:

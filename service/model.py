@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -389,10 +390,11 @@ class Model:
             at = r + 1
 
     def _remember(self, forgotten: Sequence[tuple[int, str]]) -> None:
-        """Keep the ids of what may still be a point."""
+        """Keep the ids of what may still be a point, of the model or of a challenger."""
         self.old_ids.update(forgotten)
-        if len(self.old_ids) > 2 * self.solver.live + OLD_IDS_MIN:
-            live = set(self.solver.keys().tolist())
+        solvers = [self.solver, *(shadow.solver for shadow in self.shadows.values())]
+        if len(self.old_ids) > 2 * sum(solver.live for solver in solvers) + OLD_IDS_MIN:
+            live = set(chain.from_iterable(solver.keys().tolist() for solver in solvers))
             self.old_ids = {number: given for number, given in self.old_ids.items() if number in live}
 
     def id_of(self, number: int) -> str:

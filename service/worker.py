@@ -12,18 +12,17 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from service.answers import Answer, Answers
 from service.asking import Command, LabelBudget, Offer, Wish
-from service.changes import Correct, Forget, Located
+from service.changes import Correct, Forget
 from service.errors import (
     UNFORESEEN,
     Conflict,
@@ -37,7 +36,6 @@ from service.errors import (
 )
 from service.events import (
     Finished,
-    Imported,
     Learned,
     ModelEvent,
     Predicted,
@@ -49,112 +47,35 @@ from service.events import (
 from service.examples import SERVER_ID
 from service.folding import Fold
 from service.follow import Feed, Follower
-from service.frames import BadFrame, decode
-from service.inputs import Inputs, content_of, x_digests
-from service.labels import Label
+from service.inputs import Inputs
+from service.keeping import Snapshots
+from service.lookup import Lookup
 from service.mending import Mender
 from service.metrics import UNKNOWN
-from service.model import SNAPSHOT, Model, Outcome, answers_of
+from service.model import Model, Outcome
 from service.pending import Prediction
-from service.plan import Fate, Fresh, LearnRequest, Votes, make_plan, refitted
+from service.plan import Fate, Fresh, LearnRequest, make_plan, refitted
 from service.published import Published
 from service.recovery import History
 from service.settings import Settings
-from service.store.base import SNAPSHOTS_KEPT, Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from service.work import (
+    Catching,
+    Finishing,
+    Keeping,
+    LearnAnswer,
+    Learnt,
+    Queued,
+    RollingBack,
+    Settling,
+    Snapshotting,
+    Swapping,
+    Work,
+)
 from solvers.kernels import Kernel
 from solvers.solver import Finish
 
 log = logging.getLogger(__name__)
-
-NOT_KEPT = (ServiceError, Damaged, KeyError)
-"""What a store may raise where a snapshot is read or written."""
-
-
-class Learnt(NamedTuple):
-    """The answer to one learned example; prediction and score are None where no class was known, or no longer are.
-
-    votes: what has been collected, where a candidate needs several labels.
-    """
-
-    id: str
-    prediction: Label | None
-    score: float | None
-    duplicate: bool
-    votes: Votes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LearnAnswer:
-    """Answers in the order of the request, and the position at which the model then stood."""
-
-    position: int
-    results: list[Learnt]
-
-
-@dataclass(frozen=True, slots=True)
-class Finishing:
-    """The finishing step, after so many further epochs over the log."""
-
-    epochs: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Keeping:
-    """Predictions to be written now."""
-
-    predictions: list[Prediction]
-
-
-@dataclass(frozen=True, slots=True)
-class RollingBack:
-    """The state becomes what it was at a position."""
-
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshotting:
-    """A snapshot is to be kept now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Swapping:
-    """Learners that were taught anew take their places."""
-
-    fold: Fold
-
-
-@dataclass(frozen=True, slots=True)
-class Catching:
-    """A fold goes on for so long while the model learns nothing."""
-
-    fold: Fold
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Settling:
-    """The jobs of a fold have ended. unwritten: what the store could not write anew."""
-
-    fold: Fold
-    unwritten: list[str]
-
-
-Work: TypeAlias = (
-    LearnRequest | Finishing | Keeping | RollingBack | Snapshotting | Swapping | Catching | Settling | Command
-)
-
-
-@dataclass(slots=True)
-class _Job:
-    """Work that waits."""
-
-    work: Work
-    future: asyncio.Future[Any]
-
-    @property
-    def examples(self) -> int:
-        return len(self.work.ids) if isinstance(self.work, LearnRequest) else 0
 
 
 class Worker:
@@ -175,7 +96,7 @@ class Worker:
         self._store = store
         self._settings = settings
         self._executor = executor
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[Queued] = deque()
         self._waiting_examples = 0
         self._questions: list[tuple[Callable[[Model], Any], asyncio.Future[Any]]] = []  # who reads the model itself
         self._predicted: deque[Prediction] = deque(maxlen=model.configuration.labels.pending_max)  # not yet logged
@@ -184,17 +105,14 @@ class Worker:
         self._budget = LabelBudget(model.configuration.seed, model.configuration.labels)
         self._wake = asyncio.Event()
         self.predictions_served = 0
-        self.snapshots_failed = 0
         self._stopping = False
         self._keep_snapshot = True
         self._failed: str | None = None
         self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
-        self._snapshot_learned, self._snapshot_position = model.learned, model.position
-        self._snapshot_at = time.monotonic()
-        self._snapshot: Future[ServiceError | None] | None = None  # the newest; its result: why it was not kept
         self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
-        self._imported: Answers | None = None  # what an imported model knew when its log began
+        self._lookup = Lookup(store, model.name)
         self._mender = Mender(self, self._history, store, executor, folding or asyncio.Semaphore())
+        self._snapshots = Snapshots(model, store, settings, executor, self._tell_of_snapshot, lambda: self._mender.busy)
         self._form = _form_of(model)  # what rows were made for until another configuration came
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
         if model.jobs.running():
@@ -245,7 +163,8 @@ class Worker:
     async def change(self, command: Forget | Correct) -> dict[str, Any]:
         """What a change of one example answers, which is looked up in the log beside the worker."""
         self._check_running()
-        located = await asyncio.get_running_loop().run_in_executor(self._executor, self._locate, command.given)
+        find = partial(self._lookup.locate, self.model, command.given)
+        located = await asyncio.get_running_loop().run_in_executor(self._executor, find)
         return await self.command(replace(command, located=located))
 
     async def catch_up(self, fold: Fold, seconds: float) -> None:
@@ -346,11 +265,16 @@ class Worker:
         self._check_running()
         if len(self._jobs) >= self._settings.queue_examples_max:
             raise QueueFull(f"{len(self._jobs)} requests wait for model {self.model.name}")
-        job = _Job(work, asyncio.get_running_loop().create_future())
+        job = Queued(work, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
         self._waiting_examples += job.examples
         self._wake.set()
         return job.future
+
+    @property
+    def snapshots_failed(self) -> int:
+        """Snapshots that the store did not take."""
+        return self._snapshots.failed
 
     @property
     def waiting_examples(self) -> int:
@@ -394,7 +318,7 @@ class Worker:
                 if jobs or waiting:
                     outcomes = await loop.run_in_executor(self._executor, self._do, jobs, waiting)
                 elif self._snapshot_in_s() <= 0:
-                    await loop.run_in_executor(self._executor, self._snapshot_when_due)
+                    await loop.run_in_executor(self._executor, self._snapshots.take_if_due, self.model)
             except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
                 self._fail([*(future for _, future in questions), *(job.future for job in jobs)], error)
                 continue
@@ -407,10 +331,10 @@ class Worker:
             self._look_after_jobs()
         self._release(list(self._ending))
         # None may outlive the worker: the name could belong to another model by the time it is kept.
-        if self._snapshot is not None:
-            await asyncio.wait([asyncio.wrap_future(self._snapshot)])
-        if self._keep_snapshot and not self._failed:
-            await loop.run_in_executor(self._executor, self._snapshot_at_end)
+        if self._snapshots.newest is not None:
+            await asyncio.wait([asyncio.wrap_future(self._snapshots.newest)])
+        if self._keep_snapshot and not self._failed and not self._unresolved:
+            await loop.run_in_executor(self._executor, self._snapshots.take_last, self.model)
 
     def _look_after_jobs(self) -> None:
         labels = self.model.configuration.labels
@@ -439,6 +363,13 @@ class Worker:
             return bool(self._jobs or self._questions)
         return not self._failed
 
+    def _snapshot_in_s(self) -> float:
+        """Seconds until a snapshot is due because of its age."""
+        return math.inf if self._failed else self._snapshots.due_in_s(self.model)
+
+    def _tell_of_snapshot(self, position: int) -> None:
+        self._loop.call_soon_threadsafe(self.feed.tell, position, "snapshot")
+
     def _look(self, questions: Sequence[Callable[[Model], Any]]) -> list[Any]:
         """What each question finds; a refusal is an answer as well."""
         found: list[Any] = []
@@ -452,7 +383,7 @@ class Worker:
                 found.append(InternalError(UNFORESEEN))
         return found
 
-    def _take(self) -> list[_Job]:
+    def _take(self) -> list[Queued]:
         """The next job, and with a learn request all those right behind it that one micro-batch may hold."""
         jobs = [self._jobs.popleft()]
         examples = jobs[0].examples
@@ -481,7 +412,7 @@ class Worker:
 
     # -- the work, on a thread of the executor --------------------------------------------------------------------
 
-    def _do(self, jobs: list[_Job], waiting: list[Prediction]) -> Sequence[Any]:
+    def _do(self, jobs: list[Queued], waiting: list[Prediction]) -> Sequence[Any]:
         try:
             self._resolve()
             work = jobs[0].work if jobs else Keeping([])
@@ -510,7 +441,7 @@ class Worker:
                     return [None]
                 case Snapshotting():
                     self._commit(kept)
-                    return [self._snapshot_now()]
+                    return [self._snapshots.take(self.model)]
                 case Keeping():
                     now = self._now_ms()
                     durable = [p for p in work.predictions if not self.model.traces.knows(p.id)]
@@ -539,9 +470,8 @@ class Worker:
         classes_max = self._settings.classes_max
         refit = self.model.learner.rows if _form_of(self.model) != self._form else None
         with self._going_on():
-            plan = make_plan(
-                self.model, requests, self._find_forgotten, classes_max, self._now_ms(), waiting or None, refit
-            )
+            find = partial(self._lookup.first_answers, self.model)
+            plan = make_plan(self.model, requests, find, classes_max, self._now_ms(), waiting or None, refit)
         first_new = self.model.learned + 1
         outcomes = self._commit([*kept, *plan.events])
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
@@ -564,11 +494,11 @@ class Worker:
         if kept:
             self._commit(kept)
         if isinstance(command, Offer):
-            command = replace(command, learned=frozenset(self._find_forgotten(command.ids)))
+            command = replace(command, learned=frozenset(self._lookup.first_answers(self.model, command.ids)))
             if _form_of(self.model) != self._form:
                 command = replace(command, inputs=refitted(command.inputs, self.model.learner.rows))
         if isinstance(command, Forget):
-            self._imported = None  # it may be among them
+            self._lookup.forget()  # it may be among them
         with self._going_on():
             planned = command.plan(self.model, self._now_ms())
         self._commit(planned.events)
@@ -628,7 +558,7 @@ class Worker:
                 successor.floor = self.model.position + 1
             swapped = Swapped(successor.snapshot(), self._now_ms())
             Model.begin(self.model.name, self.model.position + 1, swapped, **sizes)  # what is written can be read
-        self._let_snapshot_end()
+        self._snapshots.let_end()
         self._commit([swapped])
         return self.model.position
 
@@ -647,10 +577,10 @@ class Worker:
 
     def _finish(self, epochs: int, kept: list[ModelEvent]) -> dict[str, Any]:
         if epochs:  # what cannot be read must show before the event is written
-            self._let_snapshot_end()  # and no trim may take it away until a snapshot holds what comes of it
+            self._snapshots.let_end()  # and no trim may take it away until a snapshot holds what comes of it
             deque(self._history.learned(self.model, self.model.position + 1), maxlen=0)
         finish = self._commit([*kept, Finished(self._now_ms(), epochs)])[-1].finish or Finish(0, converged=True)
-        self._snapshot_now()  # a recovery need not run the finishing step again
+        self._snapshots.take(self.model)  # a recovery need not run the finishing step again
         figures = self.model.describe()
         wanted = ("model", "position", "support_vectors", "points", "duality_gap")
         return {**{name: figures[name] for name in wanted}, **finish._asdict()}
@@ -667,11 +597,11 @@ class Worker:
                 f"event {to} of model {model.name} was undone by a rollback; export the model as of {to} instead, and "
                 "import that under another name"
             )
-        self._let_snapshot_end()  # no trim may take away what a recovery needs until there is a snapshot behind it
+        self._snapshots.let_end()  # no trim may take away what a recovery needs until there is a snapshot behind it
         with self._going_on():
             former = self._history.at(to)
         self._commit([*kept, RolledBack(to, self._now_ms())], former)
-        self._snapshot_now()  # a recovery need not fold the way there again
+        self._snapshots.take(self.model)  # a recovery need not fold the way there again
         return {"model": model.name, "position": model.position, "rolled_back_to": to, "examples": model.learned}
 
     def _commit(self, events: list[ModelEvent], former: Model | None = None) -> list[Outcome]:
@@ -693,7 +623,7 @@ class Worker:
             self._unresolved = False
         outcomes = [self._apply(model.position + 1, event, former) for event in events]
         self.published = model.published()
-        self._snapshot_when_due()
+        self._snapshots.take_if_due(model)
         return outcomes
 
     def _apply(self, position: int, event: ModelEvent, former: Model | None = None) -> Outcome:
@@ -717,150 +647,6 @@ class Worker:
             self._apply(position, decode_event(record.kind, record.payload))
         self.published = self.model.published()
         self._unresolved = False
-
-    def _find_forgotten(self, ids: Sequence[str]) -> dict[str, Answer]:
-        """From the log, the contents of examples whose first answers the model no longer keeps."""
-        if self.model.answers.oldest == 1:
-            return {}
-        by_position: dict[int, list[str]] = {}
-        for given, position in self._store.find(self.model.name, ids).items():
-            if self.model.counts(position):
-                by_position.setdefault(position, []).append(given)
-        found: dict[str, Answer] = {}
-        for position, given_ids in by_position.items():
-            event = self._read_event(position)
-            if isinstance(event, Learned):
-                places = {given: r for r, given in enumerate(event.ids)}
-                found |= {given: self._first_answer(event, places[given]) for given in given_ids if given in places}
-            elif isinstance(event, Imported):
-                if self._imported is None:  # it is as large as the model was: read once
-                    self._imported = answers_of(event.state)
-                answers = [(given, self._imported.find(given)) for given in given_ids]
-                found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
-        return found
-
-    def _first_answer(self, event: Learned, r: int) -> Answer:
-        """What is known of an example of the log: its content and label, as they have been corrected perhaps."""
-        content, label = event.contents[r], int(event.classes[r])
-        corrected = self.model.corrections.get(int(event.keys[r]), label)
-        if corrected != label:
-            digest = x_digests(event.inputs.take(np.array([r])))[0]
-            content = content_of(digest, self.model.labels.labels[corrected])
-        return Answer(content, corrected, UNKNOWN, 0.0)
-
-    def _locate(self, given: str) -> Located | None:
-        """Where the log has an example. None if it has not, also where it is trimmed. On any thread."""
-        if given.startswith(SERVER_ID):
-            number = self.model.answers.number_of(given)
-            return self._find_number(number) if number is not None else None
-        for position in self._store.find(self.model.name, [given]).values():
-            event = self._read_event(position)
-            if isinstance(event, Learned) and given in event.ids:
-                row = event.ids.index(given)
-                return Located(position, int(event.keys[row]), x_digests(event.inputs.take(np.array([row])))[0])
-            if isinstance(event, Imported) and (number := answers_of(event.state).number_of(given)) is not None:
-                return Located(position, number, None)
-        return None
-
-    def _find_number(self, number: int) -> Located | None:
-        """Where the log has the example with this number and no id of its own; it has no index for that."""
-        for position, record in self._store.read(self.model.name, 0):
-            if record.kind == Learned.KIND and self.model.counts(position):
-                event = decode_event(record.kind, record.payload)
-                if isinstance(event, Learned):
-                    for row in np.flatnonzero(event.keys == number):
-                        digest = x_digests(event.inputs.take(np.array([row])))[0]
-                        return Located(position, number, digest) if event.ids[row] is None else None
-        return None
-
-    def _read_event(self, position: int) -> ModelEvent | None:
-        """An event of the log; None where it has been trimmed, perhaps this very moment."""
-        try:
-            at, record = next(self._store.read(self.model.name, position - 1), (0, None))
-        except Damaged:
-            at, record = next(self._store.read(self.model.name, 0), (0, None))
-            if at <= position:
-                raise
-        return decode_event(record.kind, record.payload) if record is not None and at == position else None
-
-    def _snapshot_in_s(self) -> float:
-        """Seconds until a snapshot is due because of its age."""
-        if self._failed or self.model.position == self._snapshot_position:
-            return math.inf
-        return self._snapshot_at + self._settings.snapshot_s - time.monotonic()
-
-    def _snapshot_when_due(self) -> None:
-        examples = self.model.learned - self._snapshot_learned
-        events = self.model.position - self._snapshot_position
-        aged = self._snapshot_in_s() <= 0
-        if max(examples, events) < self._settings.snapshot_examples and not aged:
-            return
-        if self._snapshot is None or self._snapshot.done():
-            self._begin_snapshot()
-        elif aged:  # the one being written takes longer than that
-            self._snapshot_at = time.monotonic()
-
-    def _snapshot_now(self) -> tuple[int, Future[ServiceError | None]]:
-        """Begin a snapshot, whether it is due or not: its position and the future of what came of it."""
-        written, position = self._snapshot, self._snapshot_position
-        if written is None or position != self.model.position or (written.done() and written.result() is not None):
-            self._let_snapshot_end()
-            written, position = self._begin_snapshot(), self.model.position
-        return position, written
-
-    def _let_snapshot_end(self) -> None:
-        """No snapshot is being written, and nothing trimmed, when this returns.
-
-        One that has not begun is given up: it may wait for the very thread that this runs on.
-        """
-        if self._snapshot is not None and not self._snapshot.cancel():
-            self._snapshot.result()
-        self._snapshot = None
-
-    def _begin_snapshot(self) -> Future[ServiceError | None]:
-        """Taken here, between two micro-batches; written beside the next ones."""
-        model = self.model
-        self._snapshot_learned, self._snapshot_position = model.learned, model.position
-        self._snapshot_at = time.monotonic()
-        self._snapshot = self._executor.submit(
-            self._write_snapshot, model.position, model.snapshot(), model.reads_back_at
-        )
-        return self._snapshot
-
-    def _write_snapshot(self, position: int, state: bytes, reads_back_at: int) -> ServiceError | None:
-        """Keep a snapshot, then trim the log behind it; why it was not kept, if so."""
-        try:
-            self._store.put_snapshot(self.model.name, position, state)
-            self._loop.call_soon_threadsafe(self.feed.tell, position, "snapshot")
-        except NOT_KEPT as error:  # the log still has everything
-            self.snapshots_failed += 1
-            log.warning("snapshot of model %s at %d was not kept", self.model.name, position, exc_info=True)
-            return error if isinstance(error, ServiceError) else StoreUnavailable(f"the snapshot was not kept: {error}")
-        try:
-            self._trim(reads_back_at)
-        except (*NOT_KEPT, BadFrame):  # the next snapshot tries again
-            log.warning("the log of model %s was not trimmed", self.model.name, exc_info=True)
-        return None
-
-    def _trim(self, reads_back_at: int) -> None:
-        """Forget what neither of the two snapshots needs, but for as many events as are to be kept."""
-        if self._settings.log_kept is None or self._mender.busy:
-            return
-        snapshots = self._store.snapshots(self.model.name)
-        older = min(snapshots, default=0)
-        # What reads the log before it must not have to be applied again.
-        if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
-            decode(self._store.get_snapshot(self.model.name, older), SNAPSHOT)  # all that will be left of what it holds
-            self._store.trim(self.model.name, older - self._settings.log_kept)
-
-    def _snapshot_at_end(self) -> None:
-        if self._unresolved:
-            return
-        kept: list[int] = []
-        with suppress(*NOT_KEPT):
-            kept = self._store.snapshots(self.model.name)
-        if self.model.position not in kept:
-            self._write_snapshot(self.model.position, self.model.snapshot(), self.model.reads_back_at)
 
 
 def _form_of(model: Model) -> tuple[Kernel, type]:

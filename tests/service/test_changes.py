@@ -18,6 +18,7 @@ from service.changes import Challenge, Configure, Correct, Forget, Promote, Reti
 from service.configuration import parse_configuration
 from service.errors import Conflict, Gone, Invalid, NotFound, StoreUnavailable
 from service.events import Learned
+from service.folding import Fold
 from service.inputs import x_digests
 from service.learner import Learner
 from service.pending import Prediction
@@ -394,6 +395,33 @@ async def while_folding(worker, command, meanwhile):
     for answer in (first, second):
         if "at" in answer:
             assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+
+
+def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught():
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        await worker.finish(epochs=2)
+        finished = worker.model.position
+        await worker._mender._folding.acquire()
+        answer = await worker.command(Configure({"C": 2}, Settings()))
+        fold = Fold(History(store, "m", **SIZES), worker.model)
+        read = fold.history.taught
+
+        def stopping(before, after=0):
+            for at, event in read(before, after):
+                fold.stopped |= before == finished and isinstance(event, Learned)
+                yield at, event
+
+        fold.history.taught = stopping
+        fold.advance(worker.model.position)
+        assert fold.stopped
+        assert fold.position == finished - 1
+        assert await worker.swap(fold) is None
+        worker._mender._folding.release()
+        assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+        assert worker.model.configuration.C == 2
+
+    with_worker(scenario)
 
 
 @pytest.mark.parametrize(

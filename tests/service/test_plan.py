@@ -1,6 +1,7 @@
 """The quick plan of a stream beside the plan that looks at one example after the other."""
 
 import asyncio
+from functools import partial
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -79,13 +80,26 @@ def test_the_quick_plan_writes_and_answers_what_the_long_one_does(worker, reques
         with pytest.MonkeyPatch.context() as patch:
             if not quick:
                 patch.setattr(planning, "_plain", lambda *_: None)
-            plans.append(outcome(worker, make_plan(worker.model, batch, worker._find_forgotten, CLASSES_MAX, 10**13)))
+            plans.append(
+                outcome(
+                    worker,
+                    make_plan(
+                        worker.model, batch, partial(worker._lookup.first_answers, worker.model), CLASSES_MAX, 10**13
+                    ),
+                )
+            )
     assert plans[0] == plans[1]
 
 
 def test_a_stream_of_new_examples_takes_the_quick_way_and_what_is_known_does_not(worker):
     def quick(*examples):
-        plan = make_plan(worker.model, [learning(worker.model, examples)], worker._find_forgotten, CLASSES_MAX, 10**13)
+        plan = make_plan(
+            worker.model,
+            [learning(worker.model, examples)],
+            partial(worker._lookup.first_answers, worker.model),
+            CLASSES_MAX,
+            10**13,
+        )
         return isinstance(plan.fates[0], Fresh)
 
     assert quick((None, [1.0, 2.0], "a"), ("new", [1.0, 2.0], "b"), (None, [2.0, 2.0], True))
