@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from redis.connection import AbstractConnection
 
+    from service.store.rewriting import Noted
     from service.store.scripts import Script
 
 log = logging.getLogger(__name__)
@@ -99,23 +100,26 @@ class Nodes:
         except OutcomeUnknown as error:
             raise StoreUnavailable(error.message) from error
 
-    def rewrite(self) -> list[str]:
-        """Let every server that takes writes write its files anew: what was not, a sentence each."""
+    def rewrite(self, noted: Noted) -> list[str]:
+        """Let every server that takes writes write its files anew: what was not, a sentence each.
+
+        StoreUnavailable where that may yet be done: if one was away or was started again meanwhile.
+        """
         if self._closed:
             raise StoreUnavailable("the store is closed")
         if self._cluster is None:
             assert self._single is not None  # noqa: S101  one of the two is there
-            return rewrite(self._single, self._where)
+            return rewrite(self._single, self._where, noted)
         cluster: Any = self._cluster
         try:
             cluster.nodes_manager.initialize()
         except RedisError as error:
-            return [f"{self._where} does not say which servers it has, their files were not written anew: {error}."]
+            raise StoreUnavailable(f"{self._where} does not say which servers it has: {_reason(error)}") from error
         masters = cluster.get_primaries()
         return [
             sentence
             for node in masters
-            for sentence in rewrite(cluster.get_redis_connection(node), f"Redis at {node.name}")
+            for sentence in rewrite(cluster.get_redis_connection(node), f"Redis at {node.name}", noted)
         ]
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import count
 from threading import Lock
@@ -77,10 +77,11 @@ class RedisStore(Store):
         self._namespace = namespace
         self._on_fenced = on_fenced
         # No name of a model: those begin with a letter or a digit.
-        self._list = [f"{namespace}:{{-}}:epoch", f"{namespace}:{{-}}:models"]
+        self._list = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "models", "rewriting")]
         self._numbers = count(1)
         self._naming = Lock()  # a name is taken from the list while no model is made under it
         self._rebuilding = Lock()  # of one log at a time: the copy takes as much memory again
+        self._purging = Lock()  # one at a time: what is noted in Redis meanwhile is of one
         self._guard = Lock()  # of the next two
         self._unknown: dict[str, int] = {}  # by model, the number of the last append of unknown outcome
         self._in_progress: set[str] = set()  # snapshots that are being written
@@ -101,7 +102,7 @@ class RedisStore(Store):
         """List the name, then begin the log."""
         packed = _pack(0, [first])
         with self._naming:
-            self._change_list("SADD", model)
+            self._change_list(scripts.LIST, "SADD", 2, model)
             word, _ = self._write(model, scripts.CREATE, uuid4().hex, next(self._numbers), *packed, lasting=True)
         if word == "exists":
             raise KeyError(model)
@@ -111,7 +112,7 @@ class RedisStore(Store):
         with self._naming:
             self._write(model, scripts.DELETE, self._born(model), lasting=True)
             with suppress(StoreUnavailable):  # a name without a model does no harm; the next opening removes it
-                self._change_list("SREM", model)
+                self._change_list(scripts.UNLIST, "SREM", 2, model)
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
         """Append in one step, and wait until it is fsynced."""
@@ -218,7 +219,11 @@ class RedisStore(Store):
         self._rebuild(model, through, others, names)
 
     def purge(self) -> list[str]:
-        """Copy logs that were trimmed: their streams keep what was; then let Redis write its files anew."""
+        """Copy logs that were trimmed: their streams keep what was; then let Redis write its files anew.
+
+        A Redis that is killed while it does leaves a file behind that nobody removes, with all that it then had. So
+        it is written down, in Redis, that it is about to: what stands there of an earlier run of it was never ended.
+        """
         told = []
         for model in self.models():
             try:
@@ -230,7 +235,21 @@ class RedisStore(Store):
                 continue
             except StoreUnavailable as error:
                 told.append(f"The log of {model} may still hold what was removed: {error}.")
-        return told + self._nodes.rewrite()
+        with self._purging:
+            told += self._nodes.rewrite(self._note)
+            torn = self._nodes.ask("HVALS", self._list[2])
+        return told + [
+            f"{name.decode()} was stopped while it wrote its files anew: a file temp-* that this left in its folder "
+            f"may hold what was removed. Remove it, then the key {self._list[2]}."
+            for name in sorted({*torn})
+        ]
+
+    @contextmanager
+    def _note(self, name: str, run: str) -> Iterator[None]:
+        """What a `run` of the server `name` does in here is noted until it has ended, well or not."""
+        self._change_list(scripts.UNLIST, "HSET", 3, run, name)
+        yield
+        self._change_list(scripts.UNLIST, "HDEL", 3, run)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -288,12 +307,12 @@ class RedisStore(Store):
                 if word == b"fenced":  # a failover forgot the epoch in the list, but not this one
                     highest = max(highest, int(found[0]))
                 elif word == b"gone":
-                    self._change_list("SREM", name)
+                    self._change_list(scripts.UNLIST, "SREM", 2, name)
             if highest == self._epoch:
                 return highest
 
-    def _change_list(self, command: str, model: str | bytes) -> None:
-        self._judge(None, self._nodes.call(scripts.LIST, self._list, [self._epoch, command, model], lasting=True))
+    def _change_list(self, script: Script, *command: Any) -> None:
+        self._judge(None, self._nodes.call(script, self._list, [self._epoch, *command], lasting=True))
 
     def _keys(self, model: str) -> list[str]:
         return [f"{self._namespace}:{{{model}}}:{part}" for part in ("fence", "meta", "log", "ids", "snapshots")]

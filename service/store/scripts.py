@@ -22,6 +22,9 @@ ARGV  epoch of the server that asks; what the model's `born` must be, or '' for 
 
 They answer with a list: a word, then what belongs to it. `ok`; `fenced`: a newer server is there; `gone`: no such
 model.
+
+Where memory has run out (`maxmemory`), Redis runs none that writes, but those that say `allow-oom`: they free memory,
+or write a few bytes once, without which what frees it could not begin.
 """
 
 from __future__ import annotations
@@ -64,6 +67,8 @@ local held = redis.call('GET', fence)
 if held and tonumber(held) > tonumber(epoch) then return {'fenced', held} end
 local lives = redis.call('HGET', meta, 'born')
 """
+
+_FREEING = _NAMES.replace("#!lua", "#!lua flags=allow-oom", 1)
 
 _ALIVE = """
 if not lives or (born ~= '' and lives ~= born) then return {'gone'} end
@@ -115,10 +120,10 @@ redis.call('HSET', meta, 'born', born, 'end', 0, 'trimmed', 0, 'void', tonumber(
 
 # ARGV: appends with a number up to this one are given up. Always writes, so whoever waits for it to last waits for all
 # that came before.
-GIVE_UP = Script(_NAMES + _ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
+GIVE_UP = Script(_FREEING + _ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
 
 DELETE = Script(
-    _NAMES
+    _FREEING
     + _ALIVE
     + """
 each_snapshot(drop)
@@ -131,7 +136,7 @@ return {'ok'}
 
 # What a server does with every model when it starts.
 TAKE_OVER = Script(
-    _NAMES
+    _FREEING
     + """
 if not lives then
     redis.call('SET', fence, epoch, 'EX', 86400)
@@ -204,7 +209,7 @@ end
 
 # ARGV: position through which to forget, events at most. Answers whether there is more, and the position meant.
 TRIM = Script(
-    _NAMES
+    _FREEING
     + _ALIVE
     + _DROP_BEFORE
     + """
@@ -223,7 +228,7 @@ return {'ok', to < through and 1 or 0, through}
 
 # ARGV: position through which to forget, where to go on. Answers where to go on next, 0 at the end.
 TRIM_IDS = Script(
-    _NAMES
+    _FREEING
     + _ALIVE
     + """
 local on, found = unpack(redis.call('HSCAN', ids, ARGV[4], 'COUNT', 1000))
@@ -235,8 +240,9 @@ return {'ok', on}
 )
 
 # ARGV: position through which to redact, name of the new stream. Answers from where on to copy, and the end.
+# It drops snapshots first: that may leave the memory that the copy takes.
 BEGIN_REBUILDING = Script(
-    _NAMES
+    _FREEING
     + _ALIVE
     + _DROP_BEFORE
     + """
@@ -259,7 +265,7 @@ local function forget(first, final)
 end
 """
 
-FORGET_IDS = Script(_NAMES + _ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
+FORGET_IDS = Script(_FREEING + _ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
 
 # Copies events to the new stream. ARGV behind the first: name of the stream, how far it has come, position up to which
 # to copy or '' for the end, most bytes, most events, count of other events; of each position, kind, payload, checksum.
@@ -309,9 +315,9 @@ return {'ok', at, 1}
 """
 )
 
-# ARGV: name of the new stream. Gives up a rebuilding, if it is that one. Also where memory has run out: it frees some.
+# ARGV: name of the new stream. Gives up a rebuilding, if it is that one.
 END_REBUILDING = Script(
-    _NAMES.replace("#!lua", "#!lua flags=allow-oom", 1)
+    _FREEING
     + _ALIVE
     + """
 if string.match(redis.call('HGET', meta, 'rebuilding') or '', '^%S+') == ARGV[3] then drop_rebuilt() end
@@ -345,12 +351,13 @@ return {'ok', trimmed, redis.call('HMGET', KEYS[4], unpack(ARGV, 2))}
 """
 )
 
-# The list of models lies in a slot of its own. KEYS: epoch, models. A model is listed before it is made and until it is
-# gone: a name in the list may have no model, a model always has its name there.
+# The list of models lies in a slot of its own. KEYS: epoch, models, rewriting. A model is listed before it is made and
+# until it is gone: a name in the list may have no model, a model always has its name there. rewriting is a hash: what a
+# Redis that writes its files anew for us calls this run of it (its `run_id`), to its name, until it is through.
 
 # ARGV: least epoch. By the clock, so that one that a failover forgot does not come again; higher than the last in any
 # case, so that the clock may go wrong.
-OPEN = Script("""#!lua
+OPEN = Script("""#!lua flags=allow-oom
 local now = redis.call('TIME')
 local last = tonumber(redis.call('GET', KEYS[1]) or 0)
 local epoch = string.format('%.0f', math.max(now[1] * 1000000 + now[2], last + 1, tonumber(ARGV[1])))
@@ -358,10 +365,13 @@ redis.call('SET', KEYS[1], epoch)
 return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
 """)
 
-# ARGV: epoch, SADD or SREM, model.
-LIST = Script("""#!lua
+_LIST = """
 local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
-redis.call(ARGV[2], KEYS[2], ARGV[3])
+redis.call(ARGV[2], KEYS[tonumber(ARGV[3])], unpack(ARGV, 4))
 return {'ok'}
-""")
+"""
+
+# ARGV: epoch, a command, number of its key, its arguments.
+LIST = Script("#!lua" + _LIST)
+UNLIST = Script("#!lua flags=allow-oom" + _LIST)

@@ -12,6 +12,7 @@ undone      of these, what the server does not call gone (410)
 unfinished  answered with 202, but the job is not done
 bytes       of these, how many have their id or their numbers in a file of the store, without (and within) the
             `temp-*` files of a Redis that was killed while it wrote its files anew
+untold      of these in `temp-*`, of how many the answer or the job did not say that they may be there
 lost        learned, acknowledged, never asked to be forgotten, and not known any more
 state       the recovered state (newest snapshot and the log behind it) and the log folded from its beginning: equal to
             the bit
@@ -42,12 +43,14 @@ SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
 
 @dataclass
 class Told:
-    """Of one model: learned (x and y by id), asked to be forgotten, forgotten, and jobs by id."""
+    """Of one model: learned (x and y by id), asked to be forgotten, forgotten, jobs by id, and what was said by
+    id to be unwritten."""
 
     learned: dict = field(default_factory=dict)
     asked: set = field(default_factory=set)
     forgotten: set = field(default_factory=set)
     jobs: dict = field(default_factory=dict)
+    unwritten: dict = field(default_factory=dict)
 
 
 class Traffic:
@@ -112,6 +115,7 @@ class Traffic:
         answer = self.send(http, "DELETE", path)
         if answer is not None and answer.status_code == 200:
             told.forgotten.add(given)
+            told.unwritten[given] = answer.json().get("unwritten", [])
         elif answer is not None:
             told.jobs[given] = answer.json()["job"]
 
@@ -139,6 +143,8 @@ def ended(url, told, seconds=120):
             old = answer.status_code == 404 and len(told.jobs) > 100
             if old or answer.json()["state"] == "done":
                 left.remove(job)
+                said = answer.json().get("unwritten", [])
+                told.unwritten |= {given: said for given, of in told.jobs.items() if of == job and not old}
         time.sleep(0.1)
     told.forgotten |= {given for given, job in told.jobs.items() if job not in left}
     return len(left)
@@ -172,6 +178,7 @@ def in_files(folder, told):
     return {
         "bytes": sum(stays(given, content) for given in told.forgotten),
         "bytes in temp-*": sum(stays(given, left) for given in told.forgotten),
+        "untold": sum(stays(given, left) and "temp-*" not in str(said) for given, said in told.unwritten.items()),
         "bytes of the others": sum(stays(given, content) for given in told.learned.keys() - told.asked),
     }
 
@@ -221,7 +228,7 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
 
 def faultless(found):
     """Whether what was forgotten is gone and nothing else is."""
-    counts = found["undone"], found["unfinished"], found["lost"], found["bytes"]
+    counts = found["undone"], found["unfinished"], found["lost"], found["bytes"], found["untold"]
     return not any(counts) and found["recovered = folded"]
 
 

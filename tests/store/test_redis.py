@@ -359,6 +359,41 @@ def test_a_server_out_of_memory_writes_nothing_and_goes_on_when_it_has_some(redi
     assert store.append(model, 1, [ONE]) == 2
 
 
+def test_where_memory_has_run_out_the_store_opens_trims_deletes_and_so_makes_room(redis_server, store, model, reopen):
+    store.append(model, 1, [Event("learned", bytes(2**20), (f"id{n}",)) for n in range(8)])
+    store.create("n", CREATED)
+    store.append("n", 1, [Event("learned", bytes(2**20)) for n in range(8)])
+    store.put_snapshot("n", 9, bytes(2**20))
+    with redis_server.client() as client:
+        client.config_set("maxmemory", "4mb")
+        store = reopen()
+        for name, end in (model, 9), ("n", 9):
+            with pytest.raises(StoreUnavailable, match="maxmemory"):
+                store.append(name, end, [ONE])
+        with pytest.raises(StoreUnavailable, match="maxmemory"):
+            store.create("o", CREATED)
+        store.trim(model, 8)
+        assert [at for at, _ in store.read(model, 0)] == [9]
+        assert store.find(model, ["id0", "id7"]) == {"id7": 9}
+        store.delete("n")
+        assert store.models() == [model]
+        assert client.smembers("hinged:{-}:models") == {model}
+        end = time.monotonic() + 10  # freed beside
+        while client.info("memory")["used_memory"] > 4 * 2**20 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert store.append(model, 9, [ONE]) == 10
+
+
+def test_where_memory_has_run_out_the_outcome_of_an_append_is_found_all_the_same(redis_server, proxy, through):
+    through.append("m", 1, [CREATED])
+    proxy.swallow()
+    with pytest.raises(OutcomeUnknown):
+        through.append("m", 2, [ONE])
+    with redis_server.client() as client:
+        client.config_set("maxmemory", "1mb")
+    assert through.end("m") == 3
+
+
 # -- what stands on disk --------------------------------------------------------------------------------------------
 
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from redis_server import RedisServer, newer_executable
 
 from service.errors import StoreUnavailable
 from service.store import redis as module
-from service.store import scripts
+from service.store import rewriting, scripts
 from service.store.base import Event, Fenced, OutcomeUnknown
 from service.store.redis import RedisStore
 
@@ -231,6 +231,36 @@ def test_where_memory_does_not_suffice_for_the_copy_the_log_is_as_it_was_and_not
     assert payloads(store) == [b"{}", b"open", b"", b"open"]
 
 
+def test_a_redaction_drops_snapshots_also_where_there_is_no_memory_for_its_copy(redis_server, store):
+    store.put_snapshot("m", 3, bytes(2**20))
+    with redis_server.client() as client:
+        client.config_set("maxmemory", "1mb")
+        with pytest.raises(StoreUnavailable, match="maxmemory") as refused:
+            redact(store)
+        assert not isinstance(refused.value, OutcomeUnknown)
+        assert keys(redis_server, "*snapshots*") == []
+        assert payloads(store) == [b"{}", b"open", b"secret-payload", b"open"]
+        client.config_set("maxmemory", 0)
+    redact(store)
+
+
+def test_a_purge_where_memory_has_run_out_writes_the_files_and_names_the_log_that_it_could_not_copy(
+    redis_server, store, backend
+):
+    redact(store)
+    store.create("other", CREATED)
+    store.append("other", 1, [Event("learned", b"trimmed-payload"), OPEN])
+    store.trim("other", 2)
+    with redis_server.client() as client:
+        client.config_set("maxmemory", "1mb")
+        (told,) = store.purge()
+        assert told.startswith("The log of other may still hold what was removed: ")
+        assert backend.holding(SECRETS) == set()
+        client.config_set("maxmemory", 0)
+    assert store.purge() == []
+    assert backend.holding(["trimmed-payload"]) == set()
+
+
 def test_kill_9_of_redis_in_the_middle_leaves_the_log_old_or_new(redis_server, backend, store):
     rng = random.Random(5)
     words = {at: f"{rng.getrandbits(128):032x}" for at in range(5, 6_005)}
@@ -322,6 +352,93 @@ def test_what_redis_is_writing_already_is_waited_for_and_written_again(tmp_path,
         redact(store)
         assert store.purge() == []
         assert files.holding(SECRETS) == set()
+
+
+@pytest.fixture
+def slow(tmp_path, files):  # noqa: ARG001  whose folder this is
+    """A server that takes a while for its files, with a store."""
+    with (
+        RedisServer(tmp_path / "server", rdb_key_save_delay=100_000) as server,
+        closing(RedisStore(server.url)) as store,
+    ):
+        store.create("m", CREATED)
+        store.append("m", 1, [OPEN, SECRET, OPEN])
+        yield server, store
+
+
+@contextmanager
+def purging(server, store):
+    """In the middle of a purge; behind it, how the purge ended is in the list."""
+    outcome = []
+
+    def purge():
+        try:
+            outcome.append(store.purge())
+        except StoreUnavailable as error:
+            outcome.append(error.message)
+
+    thread = threading.Thread(target=purge)
+    thread.start()
+    with server.client() as client:
+        while not client.info("persistence")["aof_rewrite_in_progress"]:
+            time.sleep(0.001)
+    yield outcome
+    thread.join()
+
+
+def test_a_purge_in_which_redis_died_is_not_done(slow):
+    server, store = slow
+    redact(store)
+    with purging(server, store) as outcome:
+        server.kill()
+    assert "went away while it was to write its files anew" in outcome[0]
+    server.start()
+
+
+def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_reports_no_failure(slow, monkeypatch):
+    monkeypatch.setattr(rewriting, "POLL_S", 1.0)
+    server, store = slow
+    redact(store)
+    with purging(server, store) as outcome:
+        time.sleep(0.1)  # it has looked, and looks again in a second
+        server.kill()
+        server.start()
+        with server.client() as client:
+            assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
+    assert outcome == [f"Redis at 127.0.0.1:{server.port} was started again before it had written its files anew"]
+
+
+def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_is_gone(slow, files):
+    server, store = slow
+    with purging(server, store):
+        time.sleep(0.2)
+        server.kill()
+    end = time.monotonic() + 10  # the process that writes outlives it
+    while b"secret-payload" not in b"".join(path.read_bytes() for path in server.folder.glob("temp-*")):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    server.start()
+    redact(store)
+    for _ in range(2):
+        (told,) = store.purge()
+        assert told == (
+            f"Redis at 127.0.0.1:{server.port} was stopped while it wrote its files anew: a file temp-* that this left "
+            "in its folder may hold what was removed. Remove it, then the key hinged:{-}:rewriting."
+        )
+    assert files.holding(SECRETS) == set(SECRETS)
+    for left in server.folder.glob("temp-*"):
+        left.unlink()
+    assert files.holding(SECRETS) == set()
+    with server.client() as client:
+        client.delete("hinged:{-}:rewriting")
+    assert store.purge() == []
+
+
+def test_a_server_that_died_in_a_purge_leaves_no_such_word_where_redis_lived_on(slow):
+    server, store = slow
+    with purging(server, store), closing(RedisStore(server.url)) as heir:
+        redact(heir)
+        assert heir.purge() == []
 
 
 @pytest.mark.usefixtures("store")
