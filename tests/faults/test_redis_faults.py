@@ -1,3 +1,4 @@
+import httpx
 from damage import damage
 from disturbances import (
     clock_back,
@@ -13,6 +14,7 @@ from disturbances import (
     stop_server,
     write_fails,
 )
+from kill_forgetting import KERNEL, Told, ended, in_files
 from scene import scene_for
 from test_faults import check
 from under_load import run
@@ -39,3 +41,38 @@ def test_what_is_damaged_in_redis_is_refused_or_left_out_and_never_silently_wron
     assert found["WRONG"] == 0, found
     assert found["refused"] + found["shorter"] + found["older"] > 0, found
     assert found["whole"] + found["shorter"] > 0, found
+
+
+def test_where_redis_has_no_memory_left_models_go_and_what_is_to_be_forgotten_waits_for_some(tmp_path):
+    given = {n: [n / 7, -n / 3] for n in range(300)}
+    with scene_for(tmp_path, "redis", []) as scene, httpx.Client(base_url=scene.url, timeout=60) as http:
+
+        def forget(name, n):
+            return http.delete(f"/models/{name}/examples/example-{n:03}")
+
+        for name in "anew", "spare":
+            assert http.put(f"/models/{name}", json=KERNEL).status_code == 201
+            examples = [{"id": f"example-{n:03}", "x": x, "y": n % 2 == 0} for n, x in given.items()]
+            assert http.post(f"/models/{name}/learn", json={"examples": examples}).status_code == 200
+        with scene.redis.client() as client:
+            begun = forget("anew", 7)
+            client.config_set("maxmemory", "1mb")
+            assert begun.status_code == 202
+            scene.server.kill()
+            scene.server.start()
+            refused = forget("anew", 8)
+            assert refused.status_code == 503
+            assert refused.json()["error"]["code"] == "store_unavailable"
+            assert "maxmemory" in refused.json()["error"]["message"]
+            assert http.post("/models/anew/predict", json={"x": [1, 1]}).status_code == 200
+            assert http.delete("/models/spare").status_code < 300
+            assert client.keys("hinged:{spare}:*") == ["hinged:{spare}:fence"]
+            assert http.get(begun.json()["job"]).json()["state"] == "running"
+            assert "jobs of model anew wait: " in scene.server.log.read_text()
+            client.config_set("maxmemory", 0)
+        told = Told({f"example-{n:03}": (x, None) for n, x in given.items()}, {"example-007"}, set(), {})
+        told.jobs["example-007"] = begun.json()["job"]
+        assert ended(scene.url, told) == 0
+        assert told.unwritten == {"example-007": []}
+        found = in_files(scene.data, told)
+        assert (found["bytes"], found["bytes in temp-*"], found["bytes of the others"]) == (0, 0, 299)
