@@ -1,4 +1,5 @@
 import httpx
+import kill_forgetting
 from damage import damage
 from disturbances import (
     clock_back,
@@ -41,6 +42,16 @@ def test_what_is_damaged_in_redis_is_refused_or_left_out_and_never_silently_wron
     assert found["WRONG"] == 0, found
     assert found["refused"] + found["shorter"] + found["older"] > 0, found
     assert found["whole"] + found["shorter"] > 0, found
+
+
+def test_kill_9_of_redis_while_examples_are_forgotten_leaves_no_byte_but_those_that_are_told(tmp_path):
+    with scene_for(tmp_path, "redis", [kill_redis]) as scene:
+        figures, traffic = kill_forgetting.run(scene, [kill_redis] * 6, clients=3, seed=20_259)
+    assert traffic.retries > 0
+    for found in figures.values():
+        assert found["forgotten"] > 3, found
+        assert found["bytes of the others"] > 3, found
+        assert kill_forgetting.faultless(found), found
 
 
 def test_where_redis_has_no_memory_left_models_go_and_what_is_to_be_forgotten_waits_for_some(tmp_path):
