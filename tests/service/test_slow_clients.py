@@ -158,6 +158,19 @@ def test_a_client_that_reads_nothing_of_an_answer_is_cut_off_and_others_are_answ
         assert httpx.get(f"{hasty.url}/healthz").status_code == 200
 
 
+def test_a_client_that_goes_away_in_the_middle_of_its_body_is_nothing_unforeseen(hasty):
+    def cut_off():
+        counted = 'hinged_requests_total{method="POST",route="/models/{model}/learn",status="400"} '
+        lines = httpx.get(f"{hasty.url}/metrics").text.splitlines()
+        return next((float(line.removeprefix(counted)) for line in lines if line.startswith(counted)), 0.0)
+
+    before = cut_off()
+    with socket.create_connection(("127.0.0.1", hasty.port)) as line:
+        line.sendall((HEAD + 'Content-Length: 1000\r\n\r\n{"x"').encode())
+    until(lambda: cut_off() == before + 1)
+    assert "Traceback" not in hasty.log.read_text()
+
+
 def until(true, seconds=20):
     end = time.monotonic() + seconds
     while not true():
