@@ -402,7 +402,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         await worker.learn(learning(worker.model, examples_of(1, 20)))
         await worker.finish(epochs=2)
         finished = worker.model.position
-        await worker._mender._folding.acquire()
+        await worker._mender._shared.folding.acquire()
         answer = await worker.command(Configure({"C": 2}, Settings()))
         fold = Fold(History(store, "m", **SIZES), worker.model)
         read = fold.history.taught
@@ -417,7 +417,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         assert fold.stopped
         assert fold.position == finished - 1
         assert await worker.swap(fold) is None
-        worker._mender._folding.release()
+        worker._mender._shared.folding.release()
         assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
         assert worker.model.configuration.C == 2
 
