@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -29,6 +28,7 @@ from service.edge import Edge, error_response
 from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.exposition import Exposition
 from service.logs import begin_logging
+from service.memory import settle, share_heaps
 from service.registry import Registry
 from service.serving import allow_many_connections, make_server
 from service.settings import Settings
@@ -59,7 +59,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         exposition.watch(registry)
         starting = asyncio.create_task(registry.start())
         starting.add_done_callback(_tell_failure)
-        starting.add_done_callback(_settle_memory)
+        starting.add_done_callback(lambda _: settle())
         yield
         if not starting.done():
             starting.cancel()
@@ -95,6 +95,7 @@ def serve(settings: Settings | None = None) -> None:
     chosen = settings or Settings()
     refuse_open_door(chosen)
     begin_logging(chosen)
+    share_heaps()
     allow_many_connections()
     store = open_chosen_store(chosen, _stop_fenced)
     app = create_app(chosen, lambda: store)
@@ -117,15 +118,6 @@ def _tell_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and starting.exception() is not None:
         log.error("the server cannot get ready and stops", exc_info=starting.exception())
         signal.raise_signal(signal.SIGTERM)
-
-
-def _settle_memory(_: asyncio.Task[None]) -> None:
-    """Keep the collector from going through what is there for good.
-
-    Compilers, routes and loaded models are 300,000 objects: each full collection would stop every thread for 100 ms.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _stop_fenced(message: str) -> None:

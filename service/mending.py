@@ -16,6 +16,7 @@ from service.erasure import redact
 from service.errors import ServiceError
 from service.folding import Fold
 from service.model import Model
+from service.purging import Purging
 from service.recovery import History
 from service.store.base import Damaged, Store
 from service.traces import Traces
@@ -46,24 +47,30 @@ class Owner(Protocol):
     async def swap(self, fold: Fold) -> int | None:
         """Put the learners of a fold in their places; the position of the new state, None if the jobs have changed."""
 
-    async def snapshot(self) -> int:
-        """Keep a snapshot."""
+    async def snapshot(self, *, first: bool = False) -> int:
+        """Keep a snapshot, before what waits if it is to be first."""
 
     async def settle(self, fold: Fold, unwritten: list[str]) -> None:
         """Note that the jobs of a fold have ended."""
 
 
+class Shared:
+    """What the models of a server share: how many are folded at once, and purges."""
+
+    def __init__(self, store: Store, folds: int = 1) -> None:
+        self.folding = asyncio.Semaphore(folds)
+        self.purging = Purging(store)
+
+
 class Mender:
     """The jobs of one model."""
 
-    def __init__(
-        self, owner: Owner, history: History, store: Store, executor: Executor, folding: asyncio.Semaphore
-    ) -> None:
+    def __init__(self, owner: Owner, history: History, store: Store, executor: Executor, shared: Shared) -> None:
         self._owner = owner
         self._history = history
         self._store = store
         self._executor = executor
-        self._folding = folding
+        self._shared = shared
         self._fold: Fold | None = None
         self._task: asyncio.Task[None] | None = None
         self._woken = False
@@ -125,10 +132,10 @@ class Mender:
         fold, position = self._swapped
         unwritten: list[str] = []
         if fold.erases:
-            await self._owner.snapshot()  # a recovery should not need the state in the log
+            await self._owner.snapshot(first=True)  # a recovery should not need the state in the log
             traces: Traces = await self._owner.read(lambda model: model.traces.copy())
             await self._call(redact, self._store, self._history.name, traces, position, lambda: self._stopped)
-            unwritten = await self._call(self._store.purge)
+            unwritten = await self._shared.purging.purge(self._call)
         await self._owner.settle(fold, unwritten)
         self._swapped = None
 
@@ -136,7 +143,7 @@ class Mender:
         fold: Fold = await self._owner.read(lambda model: Fold(self._history, model))
         self._fold = fold
         try:
-            async with self._folding:
+            async with self._shared.folding:
                 while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
                     await self._call(fold.advance, self._owner.model.position)
                     if self._owner.model.position - fold.position > behind // 2:  # the stream is faster

@@ -19,6 +19,7 @@ from service.examples import check_ids
 from service.exports import pack_export, unpack_export
 from service.frames import peek
 from service.labels import check_label, label_key
+from service.mending import Shared
 from service.model import SNAPSHOT, Model
 from service.parts import MODEL_NAME, Configuration
 from service.plan import LearnRequest, make_plan
@@ -48,7 +49,7 @@ class Registry:
         self._workers: dict[str, Worker] = {}
         self._broken: dict[str, str] = {}  # models that could not be loaded, and why
         self._changing = asyncio.Lock()
-        self._folding = asyncio.Semaphore(FOLDS)
+        self._shared = Shared(store, FOLDS)
 
     async def start(self) -> None:
         """Compile the kernels, then load every model that the store holds."""
@@ -161,7 +162,7 @@ class Registry:
             if position < floor:
                 raise Conflict(f"an example was forgotten at {floor}: no state from before may leave the server")
             history = History(self._store, name, **self._sizes())
-            async with self._folding:
+            async with self._shared.folding:
                 state = await self._run(lambda: history.at(position).snapshot())
             if position < await worker.read(_exportable_from):
                 raise Conflict("an example was forgotten meanwhile: no state from before may leave the server")
@@ -181,7 +182,7 @@ class Registry:
 
     async def beside(self, function: Callable[..., T], *args: Any) -> T:
         """What a long computation finds, beside those that serve."""
-        async with self._folding:
+        async with self._shared.folding:
             found: T = await self._run(function, *args)
         return found
 
@@ -251,7 +252,7 @@ class Registry:
         check_ids(model.answers.given_ids, settings.id_chars_max)
 
     def _worker(self, model: Model) -> Worker:
-        return Worker(model, self._store, self.settings, self._executor, self._folding)
+        return Worker(model, self._store, self.settings, self._executor, self._shared)
 
     def _load(self, name: str) -> Model:
         return load_model(self._store, name, **self._sizes())

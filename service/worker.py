@@ -50,7 +50,7 @@ from service.follow import Feed, Follower
 from service.inputs import Inputs
 from service.keeping import Snapshots
 from service.lookup import Lookup
-from service.mending import Mender
+from service.mending import Mender, Shared
 from service.metrics import UNKNOWN
 from service.model import Model, Outcome
 from service.pending import Prediction
@@ -87,7 +87,7 @@ class Worker:
         store: Store,
         settings: Settings,
         executor: Executor,
-        folding: asyncio.Semaphore | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.model = model
         self.published: Published = model.published()
@@ -111,7 +111,7 @@ class Worker:
         self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
         self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self._lookup = Lookup(store, model.name)
-        self._mender = Mender(self, self._history, store, executor, folding or asyncio.Semaphore())
+        self._mender = Mender(self, self._history, store, executor, shared or Shared(store))
         self._snapshots = Snapshots(model, store, settings, executor, self._tell_of_snapshot, lambda: self._mender.busy)
         self._form = _form_of(model)  # what rows were made for until another configuration came
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
@@ -142,9 +142,12 @@ class Worker:
         answer: dict[str, Any] = await self._enqueue(RollingBack(position))
         return answer
 
-    async def snapshot(self) -> int:
-        """Keep a snapshot; its position once it is durable. StoreUnavailable if the store did not take it."""
-        position, written = await self._enqueue(Snapshotting())
+    async def snapshot(self, *, first: bool = False) -> int:
+        """Keep a snapshot, before what waits if it is to be first; its position once it is durable.
+
+        StoreUnavailable if the store did not take it.
+        """
+        position, written = await self._enqueue(Snapshotting(), first=first)
         try:  # the shield: a client that goes away must not take it back
             problem = await asyncio.shield(asyncio.wrap_future(written))
         except asyncio.CancelledError:
@@ -169,16 +172,16 @@ class Worker:
 
     async def catch_up(self, fold: Fold, seconds: float) -> None:
         """Fold for so long while the model learns nothing."""
-        await self._enqueue(Catching(fold, seconds))
+        await self._enqueue(Catching(fold, seconds), first=True)
 
     async def swap(self, fold: Fold) -> int | None:
         """Put the learners of a fold in their places; the position of the new state, None if the jobs have changed."""
-        position: int | None = await self._enqueue(Swapping(fold))
+        position: int | None = await self._enqueue(Swapping(fold), first=True)
         return position
 
     async def settle(self, fold: Fold, unwritten: list[str]) -> None:
         """Note that the jobs of a fold have ended."""
-        await self._enqueue(Settling(fold, unwritten))
+        await self._enqueue(Settling(fold, unwritten), first=True)
 
     def job(self, at: int) -> dict[str, Any]:
         """A job in figures. NotFound for one that is none, or ended long ago."""
@@ -261,12 +264,16 @@ class Worker:
         if self._stopping:
             raise Unavailable("the server is stopping")
 
-    def _enqueue(self, work: Work) -> asyncio.Future[Any]:
+    def _enqueue(self, work: Work, *, first: bool = False) -> asyncio.Future[Any]:
+        """Let work wait; `first` is for the steps of a job, which would else go through the whole queue each."""
         self._check_running()
-        if len(self._jobs) >= self._settings.queue_examples_max:
-            raise QueueFull(f"{len(self._jobs)} requests wait for model {self.model.name}")
         job = Queued(work, asyncio.get_running_loop().create_future())
-        self._jobs.append(job)
+        if first:
+            self._jobs.appendleft(job)
+        elif len(self._jobs) >= self._settings.queue_examples_max:
+            raise QueueFull(f"{len(self._jobs)} requests wait for model {self.model.name}")
+        else:
+            self._jobs.append(job)
         self._waiting_examples += job.examples
         self._wake.set()
         return job.future

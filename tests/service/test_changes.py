@@ -386,12 +386,12 @@ def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configu
 
 async def while_folding(worker, command, meanwhile):
     """Two changes, the second while a fold for the first waits for its turn."""
-    await worker._mender._folding.acquire()
+    await worker._mender._shared.folding.acquire()
     first = await ask_for(worker, command)
     while first.get("folds") and worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
         await asyncio.sleep(0.01)
     second = await ask_for(worker, meanwhile)
-    worker._mender._folding.release()
+    worker._mender._shared.folding.release()
     for answer in (first, second):
         if "at" in answer:
             assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
@@ -402,7 +402,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         await worker.learn(learning(worker.model, examples_of(1, 20)))
         await worker.finish(epochs=2)
         finished = worker.model.position
-        await worker._mender._folding.acquire()
+        await worker._mender._shared.folding.acquire()
         answer = await worker.command(Configure({"C": 2}, Settings()))
         fold = Fold(History(store, "m", **SIZES), worker.model)
         read = fold.history.taught
@@ -417,7 +417,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         assert fold.stopped
         assert fold.position == finished - 1
         assert await worker.swap(fold) is None
-        worker._mender._folding.release()
+        worker._mender._shared.folding.release()
         assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
         assert worker.model.configuration.C == 2
 
@@ -505,11 +505,11 @@ def test_a_correction_counts_for_examples_whose_first_answers_are_forgotten_too(
 def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples_of(1, 150)))
-        await worker._mender._folding.acquire()
+        await worker._mender._shared.folding.acquire()
         answers = [await worker.change(Forget(f"@{number}")) for number in range(1, 150, 3)]
         answers += [await worker.change(Forget(f"s1-{k}")) for k in range(1, 150, 3)]
         answers += [await worker.change(Forget(f"s1-{k}")) for k in range(2, 150, 3)]
-        worker._mender._folding.release()
+        worker._mender._shared.folding.release()
         ended = await asyncio.gather(*(asyncio.wait_for(worker.ended(answer["at"]), 300) for answer in answers))
         assert {job["state"] for job in ended} == {"done"}
         assert worker.model.solver.live == 0
@@ -521,9 +521,9 @@ def test_asking_again_begins_no_other_job():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples_of(1, 20)))
         for command in (Correct("s1-1", "c", 8, 100), Configure({"C": 3}, Settings()), Forget("s1-2")):
-            await worker._mender._folding.acquire()
+            await worker._mender._shared.folding.acquire()
             first, second = [await ask_for(worker, command) for _ in range(2)]
-            worker._mender._folding.release()
+            worker._mender._shared.folding.release()
             assert first["at"] == second["at"]
             await asyncio.wait_for(worker.ended(first["at"]), 300)
             assert "certificate" in await ask_for(worker, command)
