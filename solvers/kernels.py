@@ -15,7 +15,8 @@ same sign; then |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z), which is to the 1-norm wh
 
 Rows are computed against feature-major points ("columns"): for each non-zero feature of the query one pass over
 contiguous memory, which the compiler turns into vector instructions. Where the columns would not fit in memory, the
-query is spread out over a dense vector and each sparse point gathers from it.
+query is spread out over a dense vector and each sparse point gathers from it. Where query and points consist of ones,
+the inner sum, for every kernel, is the number of ones in common: bytes count it, to the same bits.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ NORM_MAX = 1e37
 
 BLOCK = 1024
 """Points that one pass of a row computation takes: their sums stay in the first-level cache."""
+
+ONES_MAX = 255
+"""Ones of a row that bytes can count."""
+
+ONES_BLOCK = 4096
+"""Points that one pass takes where bytes count."""
 
 PANEL_FEATURES, PANEL_POINTS = 128, 512
 """Block of the columns that a batch of dense rows takes at a time: it stays in the second-level cache."""
@@ -115,6 +122,43 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
             for s in range(size):
                 acc[s] += v * column[s]
             p += 1
+
+
+@compiled
+def are_ones(values):
+    """Whether these non-zeros of a row are ones, and no more than bytes can count."""
+    if values.shape[0] > ONES_MAX:
+        return False
+    ones = True
+    for p in range(values.shape[0]):
+        ones &= values[p] == 1
+    return ones
+
+
+@compiled
+def inner_ones(indices, ones, begin, end, out):
+    """out[begin:end] = how many ones a query of ones has in common with points begin..end; at most 255."""
+    counts = np.empty(min(ONES_BLOCK, end - begin), np.uint8)
+    for b in range(begin, end, ONES_BLOCK):
+        e = min(b + ONES_BLOCK, end)
+        size = e - b
+        acc, target = counts[:size], out[b:e]
+        for s in range(size):
+            acc[s] = 0
+        p = 0
+        while p + 4 <= indices.shape[0]:
+            c0, c1 = ones[indices[p], b:e], ones[indices[p + 1], b:e]
+            c2, c3 = ones[indices[p + 2], b:e], ones[indices[p + 3], b:e]
+            for s in range(size):
+                acc[s] = np.uint8(acc[s] + c0[s] + c1[s] + c2[s] + c3[s])
+            p += 4
+        while p < indices.shape[0]:
+            column = ones[indices[p], b:e]
+            for s in range(size):
+                acc[s] = np.uint8(acc[s] + column[s])
+            p += 1
+        for s in range(size):
+            target[s] = acc[s]
 
 
 @compiled
@@ -274,7 +318,9 @@ def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
     `spread` (dim,) of zeros is scratch, used only where the points keep no columns.
     """
     laplacian = kernel.code == LAPLACIAN
-    if points.columns.shape[0] > 0:
+    if points.only_ones[0] and are_ones(values):
+        inner_ones(indices, points.ones, begin, end, out)
+    elif points.columns.shape[0] > 0:
         inner_columns(laplacian, indices, values, points.columns, begin, end, out)
     else:
         inner_gather(laplacian, indices, values, points, begin, end, spread, out)

@@ -9,6 +9,10 @@ holes are a fifth of all slots `compacted` moves the rest, in order, into new ar
 
 Each point is stored twice. Row-major and sparse, as a query: `indices` and `values` from start[s], length[s] of them.
 Feature-major, as a target: columns[f, s]. Where the columns would be larger than COLUMNS_BYTES_MAX only the first.
+
+While all points consist of ones (and zeros, which are not stored), as categories do, they are kept a third time: as
+bytes, feature-major. Two such points have a whole number of ones in common, so that bytes count it without rounding,
+and a kernel row reads a quarter of the memory.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers.compiled import compiled
+from solvers.kernels import ONES_MAX, are_ones
 from solvers.rows import Rows
 
 Array = np.ndarray[Any, Any]
@@ -36,6 +41,8 @@ class Points(NamedTuple):
     start    (cap,) int64, length (cap,) int64   where a point's row stands in the pool
     indices  (pool,) int32, values (pool,)       the pool of sparse rows
     columns  (dim, cap), or (0, 0)               the same, feature-major
+    ones     (dim, cap) uint8, or (0, 0)         the same, while only_ones[0]: no point has anything but ones
+    only_ones (1,) bool
     norm     (cap,), selves (cap,)               inner sum with itself, k(x, x)
     """
 
@@ -45,6 +52,8 @@ class Points(NamedTuple):
     indices: Array
     values: Array
     columns: Array
+    ones: Array
+    only_ones: Array
     norm: Array
     selves: Array
 
@@ -72,6 +81,12 @@ def append_point(points, indices, values, norm, self_value):
     if points.columns.shape[0] > 0:
         for p in range(n):
             points.columns[indices[p], slot] = values[p]
+    if points.only_ones[0]:
+        if are_ones(values):
+            for p in range(n):
+                points.ones[indices[p], slot] = 1
+        else:
+            points.only_ones[0] = False
     points.used[USED] = slot + 1
     points.used[POOL_USED] = first + n
     return slot
@@ -86,15 +101,18 @@ def pop_point(points):
         zero = points.values.dtype.type(0.0)
         for p in range(first, first + points.length[slot]):
             points.columns[points.indices[p], slot] = zero
+    if points.only_ones[0]:
+        for p in range(first, first + points.length[slot]):
+            points.ones[points.indices[p], slot] = 0
     points.used[USED] = slot
     points.used[POOL_USED] = first
 
 
 @compiled
-def _fill_columns(points):
+def _fill_columns(points, columns):
     for s in range(points.used[USED]):
         for p in range(points.start[s], points.start[s] + points.length[s]):
-            points.columns[points.indices[p], s] = points.values[p]
+            columns[points.indices[p], s] = points.values[p]
 
 
 @compiled
@@ -105,9 +123,10 @@ def _gather_columns(source, slots, target):
             out[s] = row[slots[s]]
 
 
-def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096) -> Points:
-    """Room for `slots` points and `pool` non-zeros."""
+def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096, *, only_ones: bool = True) -> Points:
+    """Room for `slots` points and `pool` non-zeros; with `only_ones` also as bytes, for as long as that is true."""
     wide = dim * slots * np.dtype(dtype).itemsize <= COLUMNS_BYTES_MAX
+    only_ones = only_ones and wide
     return Points(
         np.zeros(2, np.int64),
         np.zeros(slots, np.int64),
@@ -115,6 +134,8 @@ def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096
         np.zeros(pool, np.int32),
         np.zeros(pool, dtype),
         np.zeros((dim, slots) if wide else (0, 0), dtype),
+        np.zeros((dim, slots) if only_ones else (0, 0), np.uint8),
+        np.array([only_ones]),
         np.zeros(slots, dtype),
         np.zeros(slots, dtype),
     )
@@ -123,31 +144,44 @@ def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096
 def compacted(points: Points, slots: Array, dim: int, cap: int, pool: int) -> Points:
     """The points of `slots`, in that order, in new arrays of `cap` slots and a pool of `pool`."""
     n = slots.size
-    new = empty_points(dim, points.values.dtype.type, cap, pool)
     lengths = points.length[slots]
     starts = np.concatenate(([0], np.cumsum(lengths)))
+    source = np.repeat(points.start[slots] - starts[:-1], lengths) + np.arange(starts[-1])
+    values = points.values[source]
+    new = empty_points(dim, values.dtype.type, cap, pool, only_ones=_only_ones(lengths, values))
     new.used[:] = n, starts[-1]
     new.start[:n] = starts[:-1]
     new.length[:n] = lengths
-    source = np.repeat(points.start[slots] - starts[:-1], lengths) + np.arange(starts[-1])
     new.indices[: starts[-1]] = points.indices[source]
-    new.values[: starts[-1]] = points.values[source]
+    new.values[: starts[-1]] = values
     new.norm[:n] = points.norm[slots]
     new.selves[:n] = points.selves[slots]
     if new.columns.shape[0]:
         if points.columns.shape[0]:
             _gather_columns(points.columns, slots, new.columns)
         else:
-            _fill_columns(new)
+            _fill_columns(new, new.columns)
+    if new.only_ones[0]:
+        if points.only_ones[0]:
+            _gather_columns(points.ones, slots, new.ones)
+        else:
+            _fill_columns(new, new.ones)
     return new
+
+
+def _only_ones(lengths: Array, values: Array) -> bool:
+    return bool((values == 1).all() and lengths.max(initial=0) <= ONES_MAX)
 
 
 def subset(points: Points, slots: Array) -> Points:
     """The points of `slots` as targets, sharing the pool of sparse rows: what a shrunken problem works on."""
-    n = slots.size
-    columns = np.empty((points.columns.shape[0], n), points.columns.dtype)
-    if columns.shape[0]:
-        _gather_columns(points.columns, slots, columns)
+    n, only_ones = slots.size, bool(points.only_ones[0])
+    # Where all are of ones, no row that is asked for here reads the other columns.
+    columns = np.empty((0 if only_ones else points.columns.shape[0], n), points.columns.dtype)
+    ones = np.empty((points.ones.shape[0] if only_ones else 0, n), np.uint8)
+    for source, target in ((points.columns, columns), (points.ones, ones)):
+        if target.shape[0]:
+            _gather_columns(source, slots, target)
     return Points(
         np.array([n, points.used[POOL_USED]]),
         points.start[slots],
@@ -155,6 +189,8 @@ def subset(points: Points, slots: Array) -> Points:
         points.indices,
         points.values,
         columns,
+        ones,
+        np.array([only_ones]),
         points.norm[slots],
         points.selves[slots],
     )
@@ -171,16 +207,19 @@ def rows_of(points: Points, slots: Array) -> tuple[Array, Array, Array]:
 def points_from_rows(rows: Rows, dim: int) -> Points:
     """The rows of a batch as points, in order."""
     n, nnz = len(rows), int(rows.indptr[-1])
-    points = empty_points(dim, rows.values.dtype.type, max(n, 1), max(nnz, 1))
+    lengths = np.diff(rows.indptr)
+    only_ones = _only_ones(lengths, rows.values)
+    points = empty_points(dim, rows.values.dtype.type, max(n, 1), max(nnz, 1), only_ones=only_ones)
     points.used[:] = n, nnz
     points.start[:n] = rows.indptr[:-1]
-    points.length[:n] = np.diff(rows.indptr)
+    points.length[:n] = lengths
     points.indices[:nnz] = rows.indices
     points.values[:nnz] = rows.values
     points.norm[:n] = rows.norms
     points.selves[:n] = rows.selves
-    if points.columns.shape[0]:
-        _fill_columns(points)
+    for columns in (points.columns, points.ones):
+        if columns.shape[0]:
+            _fill_columns(points, columns)
     return points
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from solvers.compiled import compiled
 from solvers.expansion import ExpansionView
 from solvers.kernels import KERNELS, exp_in_place, kernel_row, make_kernel
-from solvers.points import append_point, empty_points, points_from_rows
+from solvers.points import append_point, compacted, empty_points, points_from_rows, subset
 from solvers.rows import rows_from_csr, rows_from_dense
 
 PARAMETERS = {"gamma": 0.3, "degree": 3, "coef0": 0.5}
@@ -67,7 +67,7 @@ def test_a_kernel_value_has_the_same_bits_however_it_is_come_by(name, dtype, X, 
     dim = len(X[0])
     rows = rows_from_dense(np.array(X), kernel, dim, dtype)
     by_columns = points_from_rows(rows, dim)
-    sparse_only = by_columns._replace(columns=np.zeros((0, 0), dtype))
+    sparse_only = by_columns._replace(columns=np.zeros((0, 0), dtype), only_ones=np.array([False]))
     one_by_one = empty_points(dim, dtype, len(X), int(rows.indptr[-1]) + 1)
     for r in range(len(X)):
         first, last = rows.indptr[r], rows.indptr[r + 1]
@@ -81,6 +81,48 @@ def test_a_kernel_value_has_the_same_bits_however_it_is_come_by(name, dtype, X, 
         assert np.array_equal(K[r], np.concatenate(parts))
         assert np.array_equal(K[r], row_of(kernel, sparse_only, rows, r))
         assert np.array_equal(K[r], row_of(kernel, one_by_one, rows, r))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_of_ones_have_the_same_bits_counted_by_bytes_or_not(name, dtype):
+    random = np.random.default_rng(0)
+    X = (random.random((5000, 30)) < 0.3).astype(float)
+    kernel = make_kernel(name, **PARAMETERS)
+    rows = rows_from_dense(X, kernel, 30, dtype)
+    others = rows_from_dense(X[:40] * random.choice([-1.0, 0.5, 1.0, 2.0], (40, 30)), kernel, 30, dtype)
+    points = points_from_rows(rows, 30)
+    assert points.only_ones[0]
+    summed = points._replace(only_ones=np.array([False]))
+    for query in (rows, others):
+        for r in range(40):
+            assert np.array_equal(row_of(kernel, points, query, r, r, 5000), row_of(kernel, summed, query, r, r, 5000))
+
+
+def test_bytes_count_for_as_long_as_no_point_has_anything_but_ones_and_few_enough():
+    kernel, dim = make_kernel("rbf", 0.01), 300
+    X = np.zeros((4, dim))
+    X[0, :255], X[1, 3:9], X[2, :256], X[3, 1] = 1.0, 1.0, 1.0, 2.0
+    rows = rows_from_dense(X, kernel, dim)
+    for last, counted in ((0, True), (1, True), (2, False), (3, False)):
+        order = np.array([0, 1, last]) if last > 1 else np.array([0, 1])
+        part = rows.take(order)
+        points = empty_points(dim, np.float32)
+        for r in range(order.size):
+            first, end = part.indptr[r], part.indptr[r + 1]
+            append_point(points, part.indices[first:end], part.values[first:end], part.norms[r], part.selves[r])
+        assert points.only_ones[0] == points_from_rows(part, dim).only_ones[0] == counted
+        for s in range(order.size):
+            expected = [naive.kernel_value("rbf", X[order[s]], z, gamma=0.01) for z in X[order]]
+            np.testing.assert_allclose(row_of(kernel, points, part, s), expected, rtol=3e-5)
+        # Without the points that were in the way they count again, with the same bits.
+        again = compacted(points, np.arange(2), dim, 256, 4096)
+        assert again.only_ones[0]
+        for s in range(2):
+            assert np.array_equal(row_of(kernel, again, part, s, 0, 2), row_of(kernel, points, part, s, 0, 2))
+            assert np.array_equal(
+                row_of(kernel, subset(again, np.arange(2)), part, s, 0, 2), row_of(kernel, points, part, s, 0, 2)
+            )
 
 
 def test_long_rows_have_the_same_bits_as_short_ones():
