@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 LAG_MAX = 16  # events that the worker folds at the swap, while its model learns nothing
 TURN_S = 0.2  # that the worker folds at a time, where the stream is faster than the fold beside it
+SWAP_S = 1.0  # that it folds at the swap; one that takes longer gives way and is tried again
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
 
@@ -45,7 +46,10 @@ class Owner(Protocol):
         """Fold for so long while the model learns nothing."""
 
     async def swap(self, fold: Fold) -> int | None:
-        """Put the learners of a fold in their places; the position of the new state, None if the jobs have changed."""
+        """Put the learners of a fold in their places: the position of the new state.
+
+        None where the fold no longer fits, or what it had yet to be taught took too long.
+        """
 
     async def snapshot(self, *, first: bool = False) -> int:
         """Keep a snapshot, before what waits if it is to be first."""
@@ -144,15 +148,21 @@ class Mender:
         self._fold = fold
         try:
             async with self._shared.folding:
-                while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
-                    await self._call(fold.advance, self._owner.model.position)
-                    if self._owner.model.position - fold.position > behind // 2:  # the stream is faster
-                        await self._owner.catch_up(fold, TURN_S)
-            position = await self._owner.swap(fold)
+                position = None
+                while position is None and not fold.stopped and await self._owner.read(fold.fits):
+                    await self._draw_near(fold)
+                    position = await self._owner.swap(fold)
             if position is not None:
                 self._swapped = fold, position
         finally:
             self._fold = None
+
+    async def _draw_near(self, fold: Fold) -> None:
+        """Fold until few events are left for the swap."""
+        while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
+            await self._call(fold.advance, self._owner.model.position)
+            if self._owner.model.position - fold.position > behind // 2:  # the stream is faster
+                await self._owner.catch_up(fold, TURN_S)
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)

@@ -50,7 +50,7 @@ from service.follow import Feed, Follower
 from service.inputs import Inputs
 from service.keeping import Snapshots
 from service.lookup import Lookup
-from service.mending import Mender, Shared
+from service.mending import SWAP_S, Mender, Shared
 from service.metrics import UNKNOWN
 from service.model import Model, Outcome
 from service.pending import Prediction
@@ -175,7 +175,10 @@ class Worker:
         await self._enqueue(Catching(fold, seconds), first=True)
 
     async def swap(self, fold: Fold) -> int | None:
-        """Put the learners of a fold in their places; the position of the new state, None if the jobs have changed."""
+        """Put the learners of a fold in their places: the position of the new state.
+
+        None where the fold no longer fits, or what it had yet to be taught took too long.
+        """
         position: int | None = await self._enqueue(Swapping(fold), first=True)
         return position
 
@@ -550,13 +553,13 @@ class Worker:
         return LearnAnswer(self.model.position, results)
 
     def _swap(self, fold: Fold, kept: list[ModelEvent]) -> int | None:
-        """Teach the fold the last events, and make what comes of it the state. None where it no longer fits."""
+        """Teach the fold the last events, and make what comes of it the state. None where that is not to be."""
         self._commit(kept)
         if not fold.fits(self.model):
-            return None  # begin again
-        fold.advance(self.model.position)
-        if fold.position < self.model.position:
-            return None  # the server stops
+            return None
+        fold.advance(self.model.position, SWAP_S)
+        if fold.position < self.model.position:  # it takes too long, or the server stops
+            return None
         with self._going_on():
             sizes = {"cache_bytes": self.model.cache_bytes, "answers_kept": self.model.answers.kept}
             successor = Model.restore(self.model.name, self.model.snapshot(), **sizes)

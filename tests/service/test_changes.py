@@ -397,6 +397,34 @@ async def while_folding(worker, command, meanwhile):
             assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
 
 
+def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
+    examples = examples_of(7, 60)
+    monkeypatch.setattr("service.worker.SWAP_S", 0.0)  # an event each time
+    monkeypatch.setattr("service.mending.LAG_MAX", 10**6)
+
+    async def scenario(worker, store):
+        tried, swap = [], worker.swap
+        for one in examples[:30]:
+            await worker.learn(learning(worker.model, [one]))
+
+        async def swapping(fold):
+            if not tried:
+                for one in examples[30:]:
+                    await worker.learn(learning(worker.model, [one]))
+            tried.append(fold)
+            return await swap(fold)
+
+        worker.swap = swapping
+        answer = await worker.command(Configure({"C": 2}, Settings()))
+        assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+        assert len(tried) > 10
+        assert len(set(map(id, tried))) == 1
+        same_solver(worker.model.solver, taught(worker.model, examples).solver)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario)
+
+
 def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught():
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples_of(1, 20)))
