@@ -24,7 +24,9 @@ from service.traces import Traces
 log = logging.getLogger(__name__)
 
 LAG_MAX = 16  # events that the worker folds at the swap, while its model learns nothing
-TURN_S = 0.2  # that the worker folds at a time, where the stream is faster than the fold beside it
+BESIDE_S = 1.0  # that a fold goes on beside the worker before it is looked at whether it gains on the stream
+BESIDE_MIN_S = 0.05
+TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker folds at a time where it does not, and learns nothing meanwhile
 SWAP_S = 1.0  # that it folds at the swap; one that takes longer gives way and is tried again
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
@@ -158,11 +160,28 @@ class Mender:
             self._fold = None
 
     async def _draw_near(self, fold: Fold) -> None:
-        """Fold until few events are left for the swap."""
+        """Fold until few events are left for the swap.
+
+        A fold that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, until in the
+        end it does nothing but fold between two micro-batches: where the solver that is to come could not keep up with
+        the stream either.
+        """
+        beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
-            await self._call(fold.advance, self._owner.model.position)
-            if self._owner.model.position - fold.position > behind // 2:  # the stream is faster
-                await self._owner.catch_up(fold, TURN_S)
+            folded = fold.position
+            if beside_s >= BESIDE_MIN_S:
+                await self._call(fold.advance, self._owner.model.position, beside_s)
+            if turn_s:
+                await self._owner.catch_up(fold, turn_s)
+            if self._gains(fold, folded, behind):
+                beside_s, turn_s = min(2 * beside_s, BESIDE_S), turn_s / 2 if turn_s > TURN_S else 0.0
+            else:
+                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
+
+    def _gains(self, fold: Fold, folded: int, behind: int) -> bool:
+        """Whether fewer than half as many events came as were folded since it stood at `folded`, so far behind."""
+        came = self._owner.model.position - folded - behind
+        return 2 * came <= fold.position - folded
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)

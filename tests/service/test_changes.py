@@ -397,6 +397,33 @@ async def while_folding(worker, command, meanwhile):
             assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
 
 
+def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
+    teach = Fold._teach
+
+    def slowly(self, at, event):
+        time.sleep(0.005)
+        teach(self, at, event)
+
+    monkeypatch.setattr(Fold, "_teach", slowly)
+
+    async def scenario(worker, _):
+        for one in examples_of(1, 60):
+            await worker.learn(learning(worker.model, [one]))
+        answer = await worker.command(Configure({"C": 2}, Settings()))
+        ended = asyncio.create_task(worker.ended(answer["at"]))
+        learned = 60
+        for one in examples_of(2, 100_000):
+            if ended.done():
+                break
+            await worker.learn(learning(worker.model, [one]))
+            learned += 1
+        assert (await asyncio.wait_for(ended, 120))["state"] == "done"
+        assert 60 < learned < 100_000
+        assert worker.model.configuration.C == 2
+
+    with_worker(scenario)
+
+
 def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
     examples = examples_of(7, 60)
     monkeypatch.setattr("service.worker.SWAP_S", 0.0)  # an event each time
