@@ -6,6 +6,7 @@ What one thread frees no other heap can use: resident memory grew by 20 MiB a mi
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import sys
@@ -19,6 +20,8 @@ HEAPS = 2
 
 BLOCK_BYTES = 2**20
 """A block that is larger has pages of its own; so many free bytes at the end of a heap go back."""
+
+GIVE_BACK_S = 30.0
 
 
 def share_heaps() -> None:
@@ -36,6 +39,17 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+    _give_back()
+
+
+async def keep_giving_back() -> None:
+    """Give back, now and then, what is free between blocks that are in use: some milliseconds beside the event loop."""
+    while True:
+        await asyncio.sleep(GIVE_BACK_S)
+        await asyncio.to_thread(_give_back)
+
+
+def _give_back() -> None:
     if (malloc_trim := _libc("malloc_trim")) is not None:
         malloc_trim(0)
 
