@@ -30,6 +30,9 @@ Array = np.ndarray[Any, Any]
 COLUMNS_BYTES_MAX = 2**28
 """Above this the feature-major copy is given up: more features than that are sparse text, where it holds zeros."""
 
+PAD = 64
+"""Bytes that a column is longer: at a distance of a power of two they would all share a few lines of the caches."""
+
 USED, POOL_USED = range(2)
 SLOTS_MIN = 256
 
@@ -40,8 +43,8 @@ class Points(NamedTuple):
     used     (2,) int64   slots taken, entries of the pool taken
     start    (cap,) int64, length (cap,) int64   where a point's row stands in the pool
     indices  (pool,) int32, values (pool,)       the pool of sparse rows
-    columns  (dim, cap), or (0, 0)               the same, feature-major
-    ones     (dim, cap) uint8, or (0, 0)         the same, while only_ones[0]: no point has anything but ones
+    columns  (dim, > cap), or (0, 0)             the same, feature-major
+    ones     (dim, > cap) uint8, or (0, 0)       the same, while only_ones[0]: no point has anything but ones
     only_ones (1,) bool
     norm     (cap,), selves (cap,)               inner sum with itself, k(x, x)
     """
@@ -125,7 +128,8 @@ def _gather_columns(source, slots, target):
 
 def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096, *, only_ones: bool = True) -> Points:
     """Room for `slots` points and `pool` non-zeros; with `only_ones` also as bytes, for as long as that is true."""
-    wide = dim * slots * np.dtype(dtype).itemsize <= COLUMNS_BYTES_MAX
+    width = slots + PAD // np.dtype(dtype).itemsize
+    wide = dim * width * np.dtype(dtype).itemsize <= COLUMNS_BYTES_MAX
     only_ones = only_ones and wide
     return Points(
         np.zeros(2, np.int64),
@@ -133,8 +137,8 @@ def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096
         np.zeros(slots, np.int64),
         np.zeros(pool, np.int32),
         np.zeros(pool, dtype),
-        np.zeros((dim, slots) if wide else (0, 0), dtype),
-        np.zeros((dim, slots) if only_ones else (0, 0), np.uint8),
+        np.zeros((dim, width) if wide else (0, 0), dtype),
+        np.zeros((dim, slots + PAD) if only_ones else (0, 0), np.uint8),
         np.array([only_ones]),
         np.zeros(slots, dtype),
         np.zeros(slots, dtype),
