@@ -26,7 +26,7 @@ from solvers.machine import (
     slack_of,
 )
 from solvers.points import USED
-from solvers.rowcache import HITS, MISSES, VALUES, RowCache, cached_row, clear, drop_row, new_cache
+from solvers.rowcache import HITS, MISSES, VALUES, RowCache, cached_row, carried, drop_row, new_cache
 from solvers.solver import Certificate, Finish, PointScores, State, StateReader, certificate_of
 
 Array = np.ndarray[Any, Any]
@@ -35,6 +35,7 @@ HOLES_PART = 4  # holes are compacted away when there is one for four live point
 
 RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
+ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
 ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
 
 
@@ -167,11 +168,12 @@ class DualExpansion(Expansion):
             machine.b[:] = 0.0
         return machine
 
-    def _moved(self) -> None:
-        if self.cache.line_of.size == self.points.start.size:
-            clear(self.cache)  # its memory is warm
-        else:
+    def _moved(self, slots: Array | None) -> None:
+        # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
+        if slots is None or self.points.only_ones[0]:
             self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache)
+        else:
+            self.cache = carried(self.cache, self.points, self.dim, self.cache_bytes, slots)
 
     def point_scores(self) -> PointScores | None:
         """Decision values at the points held, from their gradients: f = y - g + b."""
@@ -191,8 +193,11 @@ class DualExpansion(Expansion):
         if self.live < self.slots:
             self.compact()
         steps, converged = 0, True
+        shared = self.columns > 1 and self.live <= ROWS_SHARED_MAX
         for box in self._boxes():
-            done = smo.solve(self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased)
+            done = smo.solve(
+                self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased, shrink=not shared
+            )
             steps, converged = steps + done.steps, converged and done.converged
         self._settle(steps)
         return Finish(steps, converged)

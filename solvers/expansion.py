@@ -125,8 +125,8 @@ class Expansion(Solver):
     def _widened(self, classes: int) -> Arrays:
         """The arrays once there are `classes` >= 3 classes (see Solver._add_columns)."""
 
-    def _moved(self) -> None:
-        """Called when slots have changed their places or their number."""
+    def _moved(self, slots: Array | None) -> None:
+        """Called when the points of `slots`, ascending, have become all points; None for points of a state."""
 
     def _add_columns(self, classes: int) -> None:
         cap = self.points.start.size
@@ -183,7 +183,7 @@ class Expansion(Solver):
         self.points = pts.compacted(self.points, slots, self.dim, cap, pool)
         if not same:
             self.machine = self._resized(slots, cap)
-            self._moved()
+            self._moved(slots)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Expansion(Solver):
     def _take_over(self, loaded: _Loaded, machine: Arrays) -> None:
         self.points, self.machine = loaded.points, machine
         self.seen, self.weights, self.random = loaded.seen, loaded.weights, loaded.random
-        self._moved()
+        self._moved(None)
 
 
 @dataclass(frozen=True, slots=True)

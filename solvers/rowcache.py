@@ -65,6 +65,37 @@ def new_cache(points: Points, dim: int, bytes_max: int, former: RowCache | None 
     )
 
 
+@compiled
+def _carry_lines(source, target, filled, slots):
+    """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; `filled` follows.
+
+    The two may be the same memory, in longer lines: the last line goes first, and values move only to the front.
+    """
+    for i in range(min(source.shape[0], target.shape[0]) - 1, -1, -1):
+        old, new = source[i], target[i]
+        n = np.searchsorted(slots, filled[i])
+        for k in range(n):
+            new[k] = old[slots[k]]
+        filled[i] = n
+
+
+def carried(cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Array) -> RowCache:
+    """The cache once the points of `slots`, ascending, have become all points: it keeps their rows."""
+    new = new_cache(points, dim, bytes_max, cache)
+    kept = min(cache.filled.size, new.filled.size)
+    place = np.full(cache.line_of.size, NONE, np.int64)
+    place[slots] = np.arange(slots.size)
+    owner = np.where(cache.slot_of[:kept] == NONE, NONE, place[cache.slot_of[:kept]])
+    filled = np.where(owner == NONE, 0, cache.filled[:kept])
+    _carry_lines(cache.lines, new.lines, filled, slots)
+    held = np.flatnonzero(owner != NONE)
+    new.line_of[owner[held]] = held
+    new.slot_of[:kept], new.filled[:kept] = owner, filled
+    new.recent[held] = cache.recent[held]
+    new.counters[HAND] = 0 if held.size == new.filled.size else np.flatnonzero(new.slot_of == NONE)[0]
+    return new
+
+
 def recut(cache: RowCache, points: Points) -> RowCache:
     """The same memory as lines for other points. Whoever uses the first again must `clear` it before."""
     cap = points.start.shape[0]

@@ -83,12 +83,21 @@ def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
 
 
 def solve(
-    kernel: Kernel, points: Points, cache: RowCache, box: Box, dim: int, tol: float, *, biased: bool = True
+    kernel: Kernel,
+    points: Points,
+    cache: RowCache,
+    box: Box,
+    dim: int,
+    tol: float,
+    *,
+    biased: bool = True,
+    shrink: bool = True,
 ) -> Finish:
     """Maximise W over the box in place until nothing violates by more than tol, or for as many steps as are allowed.
 
     With a bias sum(alpha) stays what it is; without one the box is all there is.
-    `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own.
+    `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own;
+    without `shrink` its rows stay, for the next column over the same points.
     """
     n = box.alpha.size
     steps_max = max(STEPS_MAX, STEPS_PER_POINT_MAX * n)
@@ -116,6 +125,8 @@ def solve(
             gap = _violation(box, i, j, biased)
         if gap <= tol:
             break
+        if not shrink:
+            continue
         keep = _may_violate(part, part.g[i], part.g[j]) if biased else _may_violate(part, gap, -gap)
         if keep.sum() < SHRINK_BELOW * active.size:
             if active.size < n:

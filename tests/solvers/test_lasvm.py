@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 from streams import Stream, two_moons
 
 from solvers.direction import NONE
-from solvers.kernels import KERNELS, make_kernel
+from solvers.kernels import KERNELS, make_kernel, point_row
 from solvers.lasvm import LASVM
 from solvers.solver import Finish, PointsFull
 
@@ -197,6 +197,28 @@ def test_the_size_of_the_cache_leaves_no_trace(moons):
     a, b = large.solver.state(), small.solver.state()
     assert all(np.array_equal(a[name], b[name]) for name in a)
     assert small.solver.cache_figures()["misses"] > large.solver.cache_figures()["misses"]
+
+
+@pytest.mark.parametrize("cache_bytes", [2**26, 2**19])
+def test_rows_in_the_cache_stay_true_when_points_move_together_and_arrays_grow(cache_bytes):
+    # The labels are flipped half way: many points leave, so that there are compactions, and more than 512 stay.
+    X, y = two_moons(1500, noise=0.5)
+    stream = Stream(X, ((y > 0) ^ (np.arange(1500) > 700)).astype(int), C=1.0, cache_bytes=cache_bytes)
+    caps, fewer = set(), 0
+    for begin in range(0, 1500, 64):
+        before = stream.solver.slots
+        stream.learn(begin, min(begin + 64, 1500))
+        solver, cache = stream.solver, stream.solver.cache
+        fewer += solver.slots < before
+        caps.add(cache.line_of.size)
+        for line in np.flatnonzero(cache.slot_of != NONE):
+            slot, n = cache.slot_of[line], cache.filled[line]
+            row = np.empty(solver.slots, np.float32)
+            assert cache.line_of[slot] == line
+            point_row(solver.kernel, solver.points, slot, solver.points, 0, n, cache.spread, row)
+            assert np.array_equal(cache.lines[line, :n], row[:n])
+    assert len(caps) > 1
+    assert fewer > 0
 
 
 def test_sparse_points_without_columns_leave_no_trace(moons, monkeypatch):
