@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LAG_MAX = 16  # events that the worker folds at the swap, while its model learns nothing
 BESIDE_S = 1.0  # that a fold goes on beside the worker before it is looked at whether it gains on the stream
 BESIDE_MIN_S = 0.05
-TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker folds at a time where it does not, and learns nothing meanwhile
+TURN_S = 0.2  # that the worker folds at first where it does not, and learns nothing meanwhile
 SWAP_S = 1.0  # that it folds at the swap; one that takes longer gives way and is tried again
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
@@ -162,21 +162,22 @@ class Mender:
     async def _draw_near(self, fold: Fold) -> None:
         """Fold until few events are left for the swap.
 
-        A fold that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, until in the
-        end it does nothing but fold between two micro-batches: where the solver that is to come could not keep up with
-        the stream either.
+        A fold that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, longer and
+        longer ones until that is so: where the solver that is to come could not keep up with the stream either.
         """
         beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
             folded = fold.position
-            if beside_s >= BESIDE_MIN_S:
+            if beside_s >= BESIDE_MIN_S or not turn_s:
                 await self._call(fold.advance, self._owner.model.position, beside_s)
             if turn_s:
                 await self._owner.catch_up(fold, turn_s)
-            if self._gains(fold, folded, behind):
-                beside_s, turn_s = min(2 * beside_s, BESIDE_S), turn_s / 2 if turn_s > TURN_S else 0.0
+            if not self._gains(fold, folded, behind):
+                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, max(TURN_S, 2 * turn_s)
+            elif turn_s:
+                turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
             else:
-                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
+                beside_s = min(2 * beside_s, BESIDE_S)
 
     def _gains(self, fold: Fold, folded: int, behind: int) -> bool:
         """Whether fewer than half as many events came as were folded since it stood at `folded`, so far behind."""
