@@ -23,6 +23,8 @@ from solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
+URGENT = ("forget", "correct")
+
 
 class Fold:
     """What the running jobs of a model need: a learner for the model itself (None) or for challengers, by name."""
@@ -41,6 +43,15 @@ class Fold:
         self._corrections = dict(model.corrections)
         for name, configuration in _wanted(model, self.jobs).items():
             self.learners[name] = Learner(configuration, model.cache_bytes)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether something is put right, and not only changed."""
+        return any(job.kind in URGENT for job in self.jobs)
+
+    def gives_way(self, model: Model) -> bool:
+        """Whether something else is to be put right first."""
+        return not self.urgent and any(job.kind in URGENT for job in model.jobs.running())
 
     @property
     def erases(self) -> bool:
@@ -155,7 +166,7 @@ class Fold:
 
     def error_of(self, job: Job) -> str | None:
         """Why a job has failed, None if it has not. Forgetting never fails."""
-        if job.kind in ("forget", "correct"):
+        if job.kind in URGENT:
             return None
         if not self.whole:
             return "the log does not hold all that was learned: it was trimmed, or begins with an import"
@@ -164,7 +175,7 @@ class Fold:
 
 def _due(running: list[Job]) -> list[Job]:
     """The jobs of one round: what is wrong is put right first, then comes one configuration after the other."""
-    urgent = [job for job in running if job.kind in ("forget", "correct")]
+    urgent = [job for job in running if job.kind in URGENT]
     if urgent:
         return urgent
     configure = [job for job in running if job.kind == "configure"][:1]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
 from service.erasure import redact
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 LAG_MAX = 16  # events that the worker folds at the swap, while its model learns nothing
 BESIDE_S = 1.0  # that a fold goes on beside the worker before it is looked at whether it gains on the stream
 BESIDE_MIN_S = 0.05
-TURN_S = 0.2  # that the worker folds at first where it does not, and learns nothing meanwhile
+TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker folds at a time where it does not, and learns nothing meanwhile
 SWAP_S = 1.0  # that it folds at the swap; one that takes longer gives way and is tried again
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
@@ -65,7 +66,17 @@ class Shared:
 
     def __init__(self, store: Store, folds: int = 1) -> None:
         self.folding = asyncio.Semaphore(folds)
+        self._patient = asyncio.Semaphore(max(1, folds - 1))
         self.purging = Purging(store)
+
+    @asynccontextmanager
+    async def turn(self, fold: Fold) -> AsyncIterator[None]:
+        """Wait for one of the places, of which one is kept for what is urgent."""
+        async with AsyncExitStack() as held:
+            if not fold.urgent:
+                await held.enter_async_context(self._patient)
+            await held.enter_async_context(self.folding)
+            yield
 
 
 class Mender:
@@ -149,21 +160,23 @@ class Mender:
         fold: Fold = await self._owner.read(lambda model: Fold(self._history, model))
         self._fold = fold
         try:
-            async with self._shared.folding:
+            async with self._shared.turn(fold):
                 position = None
                 while position is None and not fold.stopped and await self._owner.read(fold.fits):
-                    await self._draw_near(fold)
+                    if not await self._drawn_near(fold):
+                        return
                     position = await self._owner.swap(fold)
             if position is not None:
                 self._swapped = fold, position
         finally:
             self._fold = None
 
-    async def _draw_near(self, fold: Fold) -> None:
-        """Fold until few events are left for the swap.
+    async def _drawn_near(self, fold: Fold) -> bool:
+        """Fold until few events are left for the swap; whether it came to that.
 
-        A fold that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, longer and
-        longer ones until that is so: where the solver that is to come could not keep up with the stream either.
+        A fold that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, longer ones
+        until that is so. That may not be enough for a solver that cannot keep up with the stream: then it goes on until
+        the stream leaves it time, or something is to be put right first.
         """
         beside_s, turn_s = BESIDE_S, 0.0
         while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
@@ -173,11 +186,14 @@ class Mender:
             if turn_s:
                 await self._owner.catch_up(fold, turn_s)
             if not self._gains(fold, folded, behind):
-                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, max(TURN_S, 2 * turn_s)
+                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
             elif turn_s:
                 turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
             else:
                 beside_s = min(2 * beside_s, BESIDE_S)
+            if turn_s and await self._owner.read(fold.gives_way):
+                return False
+        return True
 
     def _gains(self, fold: Fold, folded: int, behind: int) -> bool:
         """Whether fewer than half as many events came as were folded since it stood at `folded`, so far behind."""

@@ -424,6 +424,34 @@ def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
     with_worker(scenario)
 
 
+def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(monkeypatch):
+    teach = Fold._teach
+
+    def slowly(self, at, event):
+        if any(learner.configuration.C == 2 for learner in self.learners.values()):
+            time.sleep(1)
+        teach(self, at, event)
+
+    monkeypatch.setattr(Fold, "_teach", slowly)
+
+    async def scenario(worker, _):
+        for one in examples_of(1, 40):
+            await worker.learn(learning(worker.model, [one]))
+        change = await worker.command(Configure({"C": 2}, Settings()))
+        while worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
+            await asyncio.sleep(0.01)
+        forgotten = await worker.change(Forget("s1-1"))
+        ended = asyncio.create_task(worker.ended(forgotten["at"]))
+        for one in examples_of(2, 100_000):
+            if ended.done():
+                break
+            await worker.learn(learning(worker.model, [one]))
+        assert (await asyncio.wait_for(ended, 120))["state"] == "done"
+        assert worker.job(change["at"])["state"] == "running"
+
+    with_worker(scenario)
+
+
 def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
     examples = examples_of(7, 60)
     monkeypatch.setattr("service.worker.SWAP_S", 0.0)  # an event each time

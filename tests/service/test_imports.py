@@ -73,9 +73,16 @@ def taught(kind):
     return model
 
 
+class States(dict):
+    """The state of a model of each kind."""
+
+    def __repr__(self):  # hypothesis shows what a test was called with, and refuses to show a megabyte
+        return f"states of {', '.join(self)}"
+
+
 @pytest.fixture(scope="module")
 def states():
-    return {kind: taught(kind).snapshot() for kind in KINDS}
+    return States((kind, taught(kind).snapshot()) for kind in KINDS)
 
 
 @pytest.fixture(scope="module")
