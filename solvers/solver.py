@@ -317,10 +317,10 @@ class StateReader:
         name: str,
         dtype: type,
         shape: tuple[int | None, ...],
-        least: int | None = None,
-        most: int | None = None,
+        least: float | None = None,
+        most: float | None = None,
     ) -> Array:
-        """A copy of array `name`, of this dtype and shape (None: any), finite, with integers in least..most."""
+        """A copy of array `name`, of this dtype and shape (None: any), finite, with values in least..most."""
         if name not in self.state:
             raise ValueError(f"the state has no array {name}")
         array = np.array(self.state[name])

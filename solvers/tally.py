@@ -30,7 +30,9 @@ Array = np.ndarray[Any, Any]
 
 FADING = 0.999
 WEIGHT_MAX = 2.0**40
-PROBABILITY_MIN = 1e-6  # the log loss of an example is 13.8 at most
+FADED_MAX = 1.001 * WEIGHT_MAX / (1.0 - FADING)  # what the weights of all examples come to, and a little for rounding
+PROBABILITY_MIN = 1e-6
+LOSS_MAX = 14.0  # the log loss of an example is 13.8 at most, and by rounding a little below 0 at least
 LOG_LOSS, BRIER = range(2)
 
 
@@ -174,17 +176,21 @@ class Tally:
         scores = np.array(state.get("scores"))
         if scores.dtype != np.float32 or scores.shape != (columns_of(classes), WINDOW):
             raise ValueError(f"scores must be float32 {columns_of(classes), WINDOW}, got {scores.dtype} {scores.shape}")
-        self._counts = Counts(
+        counts = Counts(
             cells=read.take("cells", np.int64, (classes, classes), 0, most),
-            faded=read.take("faded", np.float64, (classes, classes)),
-            faded_losses=read.take("faded_losses", np.float64, (2,)),
-            weight=read.take("weight", np.float64, (1,)),
+            faded=read.take("faded", np.float64, (classes, classes), 0, FADED_MAX),
+            faded_losses=read.take("faded_losses", np.float64, (2,), -FADED_MAX, LOSS_MAX * FADED_MAX),
+            weight=read.take("weight", np.float64, (1,), 1, WEIGHT_MAX),
             classes=read.take("classes", np.int32, (WINDOW,), 0, max(classes - 1, 0)),
             numbers=read.take("numbers", np.int32, (WINDOW,), 0, max(classes - 1, 0)),
-            losses=read.take("losses", np.float64, (WINDOW, 2)),
+            losses=read.take("losses", np.float64, (WINDOW, 2), -1, LOSS_MAX),
             scores=scores,
             seen=read.take("seen", np.int64, (1,), 0, most),
         )
+        total = counts.faded.sum()
+        if 0 < total < 1:  # the newest example alone weighs that much
+            raise ValueError(f"faded must have a sum of 0, or of 1 and more, got {total:g}")
+        self._counts = counts
 
 
 def _empty(classes: int) -> Counts:

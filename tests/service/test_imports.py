@@ -172,6 +172,17 @@ def test_a_file_with_other_arrays_under_a_right_checksum_is_refused_or_is_a_mode
     take(registry, encode(SNAPSHOT, facts, arrays))
 
 
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+@pytest.mark.parametrize("name", ["faded", "faded_losses", "weight", "losses"])
+def test_a_file_with_weights_of_examples_that_no_stream_leads_to_is_refused_or_has_figures(
+    registry, states, name, factor
+):
+    facts, arrays = decode(states["lasvm"], SNAPSHOT)
+    (full,) = [array for array in arrays if array.endswith(f"all.{name}")]
+    arrays[full] = arrays[full] * factor
+    take(registry, encode(SNAPSHOT, facts, arrays))
+
+
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
 def test_a_file_with_other_facts_under_a_right_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
