@@ -9,7 +9,7 @@ from typing import IO, Any, TypeVar
 
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
-from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.requests import HTTPConnection
 
 from service.batches import MEDIA_TYPE
 from service.errors import BadRequest, BodyTooLarge, Invalid, RequestTimeout, UnsupportedMediaType
@@ -99,21 +99,20 @@ async def read_bytes(request: Request, bytes_max: int) -> bytes:
 
 
 async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
-    declared, size = request.headers.get("content-length", "0"), 0
+    declared, size, more = request.headers.get("content-length", "0"), 0, True
     if declared.isdigit() and int(declared) > bytes_max:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
-    parts, seconds = request.stream(), registry_of(request).settings.request_s
+    seconds = registry_of(request).settings.request_s
     began = asyncio.get_running_loop().time()
-    while True:
+    while more:
         try:
             async with asyncio.timeout_at(began + seconds + size / BODY_BYTES_PER_S):
-                part = await anext(parts, None)
+                message = await request.receive()
         except TimeoutError:
             raise RequestTimeout(f"{size} bytes of the body came in {seconds + size / BODY_BYTES_PER_S:g} s") from None
-        except ClientDisconnect:
-            raise BadRequest("the client went away in the middle of the body") from None
-        if part is None:
-            return
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the client went away in the middle of the body")
+        part, more = message.get("body", b""), message.get("more_body", False)
         size += len(part)
         if size > bytes_max:
             raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
