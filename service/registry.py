@@ -54,8 +54,9 @@ class Registry:
     async def start(self) -> None:
         """Compile the kernels, then load every model that the store holds."""
         started = time.monotonic()
+        log.info("loading the kernels; the first time on a machine they are compiled, which takes 20 to 60 s")
         await self._run(warm_up, "lasvm")
-        log.info("kernels are compiled, %.1f s", time.monotonic() - started)
+        log.info("kernels are there, %.1f s", time.monotonic() - started)
         for name in await self._run(self._store.models):
             try:
                 model = await self._run(self._load, name)

@@ -37,7 +37,7 @@ from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, e
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.factor import RIDGES, factor_append, factor_delete
-from solvers.kernels import RBF, Kernel, kernel_row, point_row
+from solvers.kernels import BEGIN, RBF, Kernel, kernel_row, point_row
 from solvers.machine import LIVE, dot
 from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way, merged_key
 from solvers.memory import keep_row, place_of, take_place
@@ -236,7 +236,7 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
                 )
                 a, b = stored.start[s], stored.start[s] + stored.length[s]
                 features, entries = stored.indices[a:b], stored.values[a:b]
-            kernel_row(kernel, features, entries, norm, points, 0, n, spread, row)
+            kernel_row(kernel, features, entries, norm, points, BEGIN, n, spread, row)
             machine.counts[VALUES] += n
             for c in range(columns):
                 f[c] = dot(machine.alpha[c, :n], row[:n])

@@ -11,7 +11,7 @@ import numpy as np
 from solvers import points as pts
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.kernels import LAPLACIAN, Kernel, dense_rows, kernel_row
+from solvers.kernels import BEGIN, LAPLACIAN, Kernel, dense_rows, kernel_row
 from solvers.machine import LIVE, dot
 from solvers.points import POOL_USED, USED, Points
 from solvers.rows import Rows, rows_from_csr
@@ -60,7 +60,7 @@ def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, 
             dense_rows(kernel, indptr[begin : end + 1], indices, values, norms[begin:end], points, n, rows)
         else:
             first, last = indptr[begin], indptr[end]
-            kernel_row(kernel, indices[first:last], values[first:last], norms[begin], points, 0, n, spread, rows[0])
+            kernel_row(kernel, indices[first:last], values[first:last], norms[begin], points, BEGIN, n, spread, rows[0])
         for r in range(begin, end):
             for c in range(b.shape[0]):
                 scores[r, c] = dot(alpha[c], rows[r - begin]) + b[c]

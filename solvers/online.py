@@ -22,7 +22,7 @@ from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, e
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.dual import HOLES_PART
-from solvers.kernels import Kernel, kernel_row, point_row
+from solvers.kernels import BEGIN, Kernel, kernel_row, point_row
 from solvers.lasvm import DONE, HOLES_MIN, NEEDS_COMPACTION, NEEDS_ROOM
 from solvers.machine import LIVE, dot, find_key
 from solvers.points import USED, append_point, has_room
@@ -246,7 +246,7 @@ def learn_rows(
         else:
             seen[own] += 1
             machine.counts[LEARNED] += 1
-        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
         machine.counts[VALUES] += n
         taken = 0
         for c in range(columns):

@@ -22,7 +22,7 @@ import numpy as np
 from solvers.coefficients import LEARNED, STEPS, VALUES, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.kernels import Kernel, kernel_row, point_row
+from solvers.kernels import BEGIN, Kernel, kernel_row, point_row
 from solvers.lasvm import DONE, NEEDS_ROOM
 from solvers.machine import dot
 from solvers.online import OnlineExpansion, Rule, checked_eta, learn_rows
@@ -127,7 +127,7 @@ def learn_in_span(
         if not again:
             seen[own] += 1
             machine.counts[LEARNED] += 1
-        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
         machine.counts[VALUES] += n
         k = row[:n]
         mistakes, small_margins = 0, 0

@@ -20,7 +20,7 @@ from solvers.points import USED, Points
 Array = np.ndarray[Any, Any]
 
 HAND, HITS, MISSES, VALUES = range(4)
-NONE = -1
+NONE: int = np.int64(-1)  # type: ignore[assignment]  # no literal, for which numba compiles once more
 LINES_MIN = 8
 
 
