@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
-from typing import NamedTuple
 
 import httpx
 import numpy as np
 from datasets import arguments, rows_of
 from datasets import load as load_data
 from load import Load, load, request_bytes
+from targets import Line, middle, print_table, span
 
 from hinged.batch import MEDIA_TYPE, pack
 from solvers.catalogue import make_solver
@@ -38,16 +38,6 @@ SECONDS = 3.0
 CHEAP = {"solver": "bsca", "C": 0.25, "budget": 100}
 TICKS = os.sysconf("SC_CLK_TCK")
 WRK = shutil.which("wrk")
-
-
-class Line(NamedTuple):
-    """A target: its number, what is asked of what, what was found, and whether that is enough (None: not known)."""
-
-    target: str
-    what: str
-    asked: str
-    found: str
-    met: bool | None
 
 
 class Adult:
@@ -142,14 +132,6 @@ def cpu_s(pid):
     """CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def middle(values):
-    return float(np.median(values))
-
-
-def span(values, digits=2):
-    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
 def in_process(adult, rows, name, **parameters):
@@ -372,10 +354,7 @@ def main():
     options = parser.parse_args()
     packages = ", ".join(f"{name} {version(name)}" for name in ("fastapi", "uvicorn", "uvloop", "numba", "numpy"))
     print(f"Python {python_version()}, {packages}, {options.runs} rounds, {'wrk' if WRK else 'no wrk'}\n")
-    print("| target | | asked | found | |\n|---|---|---|---|---|")
-    for name in options.parts or PARTS:
-        for line in PARTS[name](options):
-            print(f"| {' | '.join(line[:-1])} | {'yes' if line.met else 'no'} |", flush=True)
+    print_table([PARTS[name] for name in options.parts or PARTS], options)
 
 
 if __name__ == "__main__":

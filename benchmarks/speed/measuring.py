@@ -10,19 +10,6 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-
-
-class Line(NamedTuple):
-    """A target: its number, what is asked of what, what was found, and whether that is enough (None: not known)."""
-
-    target: str
-    what: str
-    asked: str
-    found: str
-    met: bool | None
 
 
 def versions():
@@ -54,17 +41,6 @@ def wall(act):
     start = time.perf_counter()
     result = act()
     return time.perf_counter() - start, result
-
-
-def middle(found, name=None):
-    """The median of figures, or of one figure of records."""
-    return float(np.median([getattr(f, name) if name else f for f in found]))
-
-
-def span(found, name=None, digits=2):
-    """Least to most of the same."""
-    figures = [getattr(f, name) if name else f for f in found]
-    return f"{min(figures):.{digits}f} to {max(figures):.{digits}f}"
 
 
 def peak_mib(program, data):

@@ -9,6 +9,7 @@ Takes about six minutes, nearly all of them LIBSVM's; --full adds MNIST. --plot 
 from datasets import arguments
 from measuring import versions
 from stepping import exact, growth, prediction, single
+from targets import print_table
 from training import adult, budget, ijcnn, mnist
 
 PARTS = {part.__name__: part for part in (adult, ijcnn, budget, single, prediction, growth, exact, mnist)}
@@ -22,10 +23,8 @@ def main():
     parser.add_argument("--plot", help="write the figure of part growth here")
     options = parser.parse_args()
     chosen = options.parts or [name for name in PARTS if options.full or name not in FULL]
-    print(f"{versions()}, {options.runs} rounds\n\n| target | | asked | found | |\n|---|---|---|---|---|")
-    for name in chosen:
-        for line in PARTS[name](options):
-            print(f"| {' | '.join(line[:-1])} | {'yes' if line.met else 'no'} |", flush=True)
+    print(f"{versions()}, {options.runs} rounds\n")
+    print_table([PARTS[name] for name in chosen], options)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-from measuring import Line, cpu, middle, rounds, wall
+from measuring import cpu, rounds, wall
 from numba import njit
 from papers.exact import PAPER_C, increments, pima, trained
 from papers.problems import BATCH, compile_all, problem
+from targets import Line, middle
 
 from solvers.expansion import ExpansionView
 from solvers.kernels import make_kernel, point_row

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from datasets import load
-from measuring import Line, middle, peak_mib, rounds, span
+from measuring import peak_mib, rounds
 from papers.budget import C as BUDGET_C
 from papers.budget import Data
 from papers.budget import run as run_budget
 from papers.problems import compile_all, finish, fitted, learn, problem
+from targets import Line, middle, span
 
 from solvers.budget import BSCA
 
@@ -99,11 +100,11 @@ def adult(options):
     )  # fmt: skip
     yield Line(
         "1", "its accuracy", "within 0.2 of SVC's",
-        f"{middle(lasvm, 'accuracy'):.2f} ({span(lasvm, 'accuracy')}) beside {middle(libsvm, 'accuracy'):.2f} %",
+        f"{middle(lasvm, 'accuracy'):.2f} ({span(lasvm, name='accuracy')}) beside {middle(libsvm, 'accuracy'):.2f} %",
         abs(difference) <= 0.2,
     )  # fmt: skip
     passed = middle(lasvm, "learning")
-    yield Line("1", "its pass alone", "1 s", f"{passed:.2f} s ({span(lasvm, 'learning')})", passed <= 1.0)
+    yield Line("1", "its pass alone", "1 s", f"{passed:.2f} s ({span(lasvm, name='learning')})", passed <= 1.0)
     peaks = {name: peak_mib(name, options.data) for name in ("lasvm", "svc", "data alone")}
     yield Line(
         "1", "its peak memory, beside SVC's (cache 512 MB)", "less than SVC's",
@@ -149,7 +150,7 @@ def ijcnn(options):
     found = middle(lasvm, "accuracy")
     yield Line(
         "2", "its accuracy", "98.5 %",
-        f"{found:.2f} ({span(lasvm, 'accuracy')}), SVC {middle(libsvm, 'accuracy'):.2f} %", found >= 98.5,
+        f"{found:.2f} ({span(lasvm, name='accuracy')}), SVC {middle(libsvm, 'accuracy'):.2f} %", found >= 98.5,
     )  # fmt: skip
 
 

@@ -15,20 +15,16 @@ state       the recovered state (newest snapshot and the log behind it), the log
 answers     predictions and scores that clients got: those of the uninterrupted model
 """
 
-import argparse
 import json
 import random
-import sys
-import tempfile
 import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
-from disturbances import BOTH, FAULTS, impatient
-from scene import scene_for
+from disturbances import impatient
+from program import run_program
 
 from service.configuration import parse_configuration
 from service.events import Learned, decode_event
@@ -241,27 +237,5 @@ def faultless(found):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
-    parser.add_argument("--fault", choices=[*FAULTS, "all"], default="kill-server")
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    options = parser.parse_args()
-    possible = BOTH if options.store == "sqlite" else tuple(FAULTS.values())
-    faults = possible if options.fault == "all" else (FAULTS[options.fault],)
-    good = True
-    for fault in faults:
-        with tempfile.TemporaryDirectory() as folder, scene_for(Path(folder), options.store, [fault]) as scene:
-            figures, traffic = run(scene, [fault] * options.times, options.clients, options.seed)
-        print(f"{fault.__name__} {options.times} times on {options.store}, seed {options.seed}:", end=" ")
-        print(f"{traffic.requests} requests, {traffic.retries} of them retries")
-        for name, found in figures.items():
-            print(name, *(f"{key}: {value}" for key, value in found.items()), sep="\n    ")
-            good &= faultless(found)
-    sys.exit(not good)
-
-
 if __name__ == "__main__":
-    main()
+    run_program(__doc__, run, faultless)

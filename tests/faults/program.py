@@ -1,0 +1,39 @@
+"""What the programs that let faults happen under load share: their options, and what they print."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from disturbances import BOTH, FAULTS
+from scene import scene_for
+
+
+def run_program(description, run, faultless, left_out=()):
+    """Let faults happen, each in a scene of its own, and print what came of it; ends with 1 if any was not faultless.
+
+    run(scene, faults, clients, seed): (figures by model, the traffic). faultless(figures of a model).
+    left_out: faults that are not of this program.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
+    parser.add_argument("--fault", choices=[*FAULTS, "all"], default="kill-server")
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    possible = BOTH if options.store == "sqlite" else tuple(FAULTS.values())
+    faults = possible if options.fault == "all" else (FAULTS[options.fault],)
+    good = True
+    for fault in faults:
+        if fault in left_out:
+            continue
+        with tempfile.TemporaryDirectory() as folder, scene_for(Path(folder), options.store, [fault]) as scene:
+            figures, traffic = run(scene, [fault] * options.times, options.clients, options.seed)
+        print(f"{fault.__name__} {options.times} times on {options.store}, seed {options.seed}:", end=" ")
+        print(f"{traffic.requests} requests, {traffic.retries} of them retries")
+        for name, found in figures.items():
+            print(name, *(f"{key}: {value}" for key, value in found.items()), sep="\n    ")
+            good &= faultless(found)
+    sys.exit(not good)
