@@ -20,7 +20,7 @@ import numpy as np
 
 from solvers.compiled import compiled
 
-NONE: int = np.int64(-1)  # type: ignore[assignment]  # no literal, as in solvers/rowcache.py
+NONE: int = np.int64(-1)  # type: ignore[assignment]  # no literal, for which numba compiles once more
 BLOCK = 512
 KEY_LEAST = np.int64(-0x7FFFFFFFFFFFFFFF)
 KEY_MOST = np.int64(0x7FFFFFFFFFFFFFFF)

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers.compiled import compiled
+from solvers.direction import NONE
 from solvers.kernels import point_row
 from solvers.points import USED, Points
 
 Array = np.ndarray[Any, Any]
 
 HAND, HITS, MISSES, VALUES = range(4)
-NONE: int = np.int64(-1)  # type: ignore[assignment]  # no literal, for which numba compiles once more
 LINES_MIN = 8
 
 
