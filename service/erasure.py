@@ -50,6 +50,7 @@ def redact(store: Store, name: str, traces: Traces, through: int, stopped: Calla
     """
     events: dict[int, Event] = {}
     ids: list[str] = []
+    size = 0  # of their payloads, bytes
     for at, record in store.read(name, 0):
         if at >= through:
             break
@@ -80,7 +81,9 @@ def redact(store: Store, name: str, traces: Traces, through: int, stopped: Calla
         elif record.kind not in WITHOUT_EXAMPLES:
             erased = Erased(record.kind)
             events[at] = Event(erased.KIND, erased.encode())
-        if len(events) >= SLICE_EVENTS or sum(len(e.payload) for e in events.values()) >= SLICE_BYTES:
+        if at in events:
+            size += len(events[at].payload)
+        if len(events) >= SLICE_EVENTS or size >= SLICE_BYTES:
             store.redact(name, through, events, ids)
-            events, ids = {}, []
+            events, ids, size = {}, [], 0
     store.redact(name, through, events, ids)
