@@ -28,7 +28,7 @@ from service.edge import Edge, error_response
 from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
 from service.exposition import Exposition
 from service.logs import begin_logging
-from service.memory import keep_giving_back, settle, share_heaps
+from service.memory import settle, share_heaps
 from service.registry import Registry
 from service.serving import allow_many_connections, make_server
 from service.settings import Settings
@@ -60,9 +60,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         starting = asyncio.create_task(registry.start())
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())
-        giving_back = asyncio.create_task(keep_giving_back())
         yield
-        giving_back.cancel()
         if not starting.done():
             starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)

@@ -6,7 +6,6 @@ What one thread frees no other heap can use: of what resident memory grew by und
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import gc
 import sys
@@ -20,8 +19,6 @@ HEAPS = 2
 
 BLOCK_BYTES = 2**20
 """A block that is larger has pages of its own; so many free bytes at the end of a heap go back."""
-
-GIVE_BACK_S = 30.0
 
 
 def share_heaps() -> None:
@@ -39,17 +36,6 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
-    _give_back()
-
-
-async def keep_giving_back() -> None:
-    """Give back, now and then, what is free between blocks that are in use: some milliseconds beside the event loop."""
-    while True:
-        await asyncio.sleep(GIVE_BACK_S)
-        await asyncio.to_thread(_give_back)
-
-
-def _give_back() -> None:
     if (malloc_trim := _libc("malloc_trim")) is not None:
         malloc_trim(0)
 
