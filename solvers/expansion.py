@@ -10,17 +10,15 @@ import numpy as np
 
 from solvers import points as pts
 from solvers.compiled import compiled
+from solvers.dense import ROWS, dense_scores
 from solvers.direction import NONE
-from solvers.kernels import BEGIN, LAPLACIAN, Kernel, dense_rows, kernel_row
+from solvers.kernels import BEGIN, LAPLACIAN, Kernel, kernel_row
 from solvers.machine import LIVE, dot
 from solvers.points import POOL_USED, USED, Points
 from solvers.rows import Rows, rows_from_csr
 from solvers.solver import Contributions, PointScores, Solver, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
-
-
-TOGETHER = 64  # dense rows that are predicted together: a multiple of four
 
 
 class Arrays(Protocol):
@@ -51,19 +49,19 @@ class Arrays(Protocol):
 def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, scores):
     """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column."""
     m, dim = norms.shape[0], points.columns.shape[0]
-    dense = dim > 0 and m >= 4 and 2 * indptr[m] >= m * dim and kernel.code != LAPLACIAN
-    step = TOGETHER if dense else 1
-    rows = np.empty((step, n), values.dtype)
-    for begin in range(0, m, step):
-        end = min(begin + step, m)
-        if dense:
-            dense_rows(kernel, indptr[begin : end + 1], indices, values, norms[begin:end], points, n, rows)
-        else:
-            first, last = indptr[begin], indptr[end]
-            kernel_row(kernel, indices[first:last], values[first:last], norms[begin], points, BEGIN, n, spread, rows[0])
-        for r in range(begin, end):
-            for c in range(b.shape[0]):
-                scores[r, c] = dot(alpha[c], rows[r - begin]) + b[c]
+    if dim > 0 and m >= 4 and 2 * indptr[m] >= m * dim and kernel.code != LAPLACIAN:
+        for r in range(0, m, ROWS):
+            e = min(r + ROWS, m)
+            dense_scores(
+                kernel, points, n, alpha, b, indptr[r : e + 1], indices, values, norms[r:e], scores[r:e]
+            )  # fmt: skip
+        return
+    row = np.empty(n, values.dtype)
+    for r in range(m):
+        first, last = indptr[r], indptr[r + 1]
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
+        for c in range(b.shape[0]):
+            scores[r, c] = dot(alpha[c], row) + b[c]
 
 
 @dataclass(frozen=True, slots=True)

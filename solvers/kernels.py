@@ -45,9 +45,6 @@ ONES_MAX = 255
 ONES_BLOCK = 4096
 """Points that one pass takes where bytes count."""
 
-PANEL_FEATURES, PANEL_POINTS = 128, 512
-"""Block of the columns that a batch of dense rows takes at a time: it stays in the second-level cache."""
-
 
 class Kernel(NamedTuple):
     """A kernel as compiled code takes it: an integer code and its parameters."""
@@ -162,64 +159,6 @@ def inner_ones(indices, ones, begin, end, out):
 
 
 @compiled
-def _four_rows(values, panel, size, o0, o1, o2, o3):
-    """o_q (size,) += values[:, q] . panel[:, :size] for four rows, four features at a time, each sum in their order."""
-    for p in range(0, values.shape[0], 4):
-        c0, c1, c2, c3 = panel[p, :size], panel[p + 1, :size], panel[p + 2, :size], panel[p + 3, :size]
-        v, w, x, y = values[p], values[p + 1], values[p + 2], values[p + 3]
-        v0, v1, v2, v3 = v[0], v[1], v[2], v[3]
-        w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
-        x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-        y0, y1, y2, y3 = y[0], y[1], y[2], y[3]
-        for s in range(size):
-            a, b, c, d = c0[s], c1[s], c2[s], c3[s]
-            o0[s] = (((o0[s] + v0 * a) + w0 * b) + x0 * c) + y0 * d
-            o1[s] = (((o1[s] + v1 * a) + w1 * b) + x1 * c) + y1 * d
-            o2[s] = (((o2[s] + v2 * a) + w2 * b) + x2 * c) + y2 * d
-            o3[s] = (((o3[s] + v3 * a) + w3 * b) + x3 * c) + y3 * d
-
-
-@compiled
-def _inner_dense(indptr, indices, values, columns, n, out):
-    """out[r, :n] = inner sums of rows that are mostly full; `out` has rows up to a multiple of four.
-
-    A block of the columns is copied together once and then serves all rows; a zero of a row adds an exact zero.
-    """
-    zero = values.dtype.type(0.0)
-    at = indptr[:-1].copy()
-    groups = -(-at.shape[0] // 4)
-    for r in range(4 * groups):
-        sums = out[r]
-        for s in range(n):
-            sums[s] = zero
-    part = np.empty((groups, PANEL_FEATURES, 4), values.dtype)
-    panel = np.zeros((PANEL_FEATURES, PANEL_POINTS), values.dtype)
-    for f in range(0, columns.shape[0], PANEL_FEATURES):
-        width = min(PANEL_FEATURES, columns.shape[0] - f)
-        for g in range(groups):
-            for p in range(PANEL_FEATURES):
-                for q in range(4):
-                    part[g, p, q] = zero
-        for r in range(at.shape[0]):
-            while at[r] < indptr[r + 1] and indices[at[r]] < f + width:
-                part[r // 4, indices[at[r]] - f, r % 4] = values[at[r]]
-                at[r] += 1
-        for b in range(0, n, PANEL_POINTS):
-            e = min(b + PANEL_POINTS, n)
-            for p in range(width):
-                source, target = columns[f + p, b:e], panel[p]
-                for s in range(e - b):
-                    target[s] = source[s]
-            for g in range(groups):
-                r = 4 * g
-                # Features up to a multiple of four: what stands there in the panel meets zeros.
-                _four_rows(
-                    part[g, : -(-width // 4) * 4], panel, e - b,
-                    out[r, b:e], out[r + 1, b:e], out[r + 2, b:e], out[r + 3, b:e],
-                )  # fmt: skip
-
-
-@compiled
 def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
     """The same sums from sparse points: the query is spread over `spread` (dim,), which is zero before and after."""
     zero = values.dtype.type(0.0)
@@ -326,17 +265,6 @@ def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
     else:
         inner_gather(laplacian, indices, values, points, begin, end, spread, out)
     inner_to_kernel(kernel, norm, points.norm[begin:end], out[begin:end])
-
-
-@compiled
-def dense_rows(kernel, indptr, indices, values, norms, points, n, out):
-    """out[r, :n] = k(row r, points 0..n) for rows that are mostly full, in the bits of `kernel_row`.
-
-    The points keep columns, the kernel is not the Laplacian; `out` has rows up to a multiple of four.
-    """
-    _inner_dense(indptr, indices, values, points.columns, n, out)
-    for r in range(norms.shape[0]):
-        inner_to_kernel(kernel, norms[r], points.norm[:n], out[r])
 
 
 @compiled
