@@ -95,14 +95,14 @@ class Access:
 
     def caller(self, connection: HTTPConnection) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""
-        given = connection.headers.getlist("authorization")
+        given = [value for name, value in connection.scope["headers"] if name == b"authorization"]
         if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
             return self._redeem(connection)
         if self._keyring is None:
             return NOBODY_ASKED
         if len(given) != 1:
             raise Unauthenticated("send a key as one header `Authorization: Bearer KEY`")
-        scheme, _, text = given[0].partition(" ")
+        scheme, _, text = given[0].decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not text.strip():
             raise Unauthenticated("the Authorization header must be `Bearer KEY`")
         key = self._keyring.find(text.strip())
@@ -138,13 +138,16 @@ async def authorise(connection: HTTPConnection) -> None:
     rule = RULES.get(connection.scope["route"].name, MISSING)
     if rule.role is None:
         return
-    connection.state.caller = connection.app.state.access.caller(connection)
-    require(connection, rule.role, connection.path_params.get("model", rule.model))
+    key = connection.state.caller = connection.app.state.access.caller(connection)
+    _require(key, rule.role, connection.scope["path_params"].get("model", rule.model))
 
 
 def require(connection: HTTPConnection, role: Role, model: str | None = None) -> None:
     """Forbidden unless whoever asks has this role, and a key for this model."""
-    key = caller(connection)
+    _require(caller(connection), role, model)
+
+
+def _require(key: Key, role: Role, model: str | None) -> None:
     if model is not None and not key.covers(model):
         what = "all models" if model == EVERY else f"model {model[:64]!r}"
         raise Forbidden(f"this needs a key for {what}; yours is for {', '.join(key.models)}")

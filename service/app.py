@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 from uvicorn.config import STARTUP_FAILURE
 
@@ -43,6 +44,21 @@ SWITCH_S = 0.0005
 beside a stream would wait for several times."""
 
 
+class Application(FastAPI):
+    """FastAPI behind the edge, which answers what is asked most without any of its layers."""
+
+    edge: Edge
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request or a WebSocket, or start and stop."""
+        scope["app"] = self
+        await self.edge(scope, receive, send)
+
+    async def passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What the edge let through."""
+        await super().__call__(scope, receive, send)
+
+
 def create_app(settings: Settings | None = None, open_store: Callable[[], Store] | None = None) -> FastAPI:
     """The ASGI application; Invalid if default_model is no configuration or the key file cannot be read.
 
@@ -66,7 +82,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         await asyncio.gather(starting, return_exceptions=True)
         await registry.stop()
 
-    app = FastAPI(
+    app = Application(
         title="hinged",
         version=_version(),
         lifespan=lifespan,
@@ -79,7 +95,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     app.state.access = access
     app.state.streams = Streams(chosen.streams_max)
     app.include_router(router, dependencies=[Depends(authorise)])
-    app.add_middleware(Edge, settings=chosen, count=exposition.count, direct=Direct(quick_routes()))
+    app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _query_error)

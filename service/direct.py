@@ -7,10 +7,11 @@ asks is checked, and errors are answered, by the same functions. Whatever is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from service.access import authorise
@@ -23,7 +24,11 @@ MODELS = "/models/{model}/"
 class Direct:
     """Answers POST requests to some routes: of a model, or with a path without parameters."""
 
-    def __init__(self, routes: Iterable[APIRoute]) -> None:
+    def __init__(
+        self, routes: Iterable[APIRoute], unforeseen: Callable[[Request, Exception], Awaitable[Response]]
+    ) -> None:
+        """unforeseen: logs what nobody foresaw, and makes the answer of it."""
+        self._unforeseen = unforeseen
         self._by_path = {route.path: route for route in routes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int | None:
@@ -44,5 +49,7 @@ class Direct:
             response = await route.endpoint(**parameters, request=request)
         except ServiceError as error:
             response = error_response(error, scope["path"])
+        except Exception as error:  # noqa: BLE001  FastAPI's own net is not around this
+            response = await self._unforeseen(request, error)
         await response(scope, receive, send)
         return int(response.status_code)

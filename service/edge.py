@@ -112,7 +112,12 @@ class Edge:
 
     def check(self, scope: Scope) -> None:
         """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
-        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        hosts, origins = [], []
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value.decode("latin-1"))
+            elif name == b"origin":
+                origins.append(value.decode("latin-1"))
         if len(hosts) != 1:
             raise BadRequest(f"a request has one Host header, got {len(hosts)}")
         if "*" not in self.hosts and _name_of(hosts[0]) not in self.hosts:
@@ -121,7 +126,7 @@ class Edge:
             )
         if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
             return
-        for value in [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]:
+        for value in origins:
             if not self._may_write(value.lower(), hosts[0].lower()):
                 raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
 

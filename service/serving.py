@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from pydantic_core import to_json
@@ -30,6 +30,46 @@ HEAD_BYTES_MAX = 2**16
 """Longest head of a request: its first line and its headers."""
 
 
+TOGETHER_BYTES_MAX = 2**16
+
+
+class Together:
+    """A transport that sends in one piece what is written in one turn of the event loop: a head with its body."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._bytes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send at the end of this turn, or now what would fill the memory: the transport knows when to pause."""
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+        self._bytes += len(data)
+        if self._bytes > TOGETHER_BYTES_MAX:
+            self._send()
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._parts and not self._transport.is_closing():
+            self._transport.write(b"".join(self._parts))
+        self._parts.clear()
+        self._bytes = 0
+
+
+WHOLE = "hinged.whole"
+"""Of a scope: its body has come, so that to receive it takes no time."""
+
+
 class Connection(HttpToolsProtocol):
     """An HTTP connection whose client gets so many seconds for the head of a request, and to read some of an answer.
 
@@ -47,14 +87,15 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", Together(transport, self.loop))
         self._limit = self.loop.call_later(self.seconds, self._too_late)
         self._break_unread(self.seconds)
 
     def data_received(self, data: bytes) -> None:
-        """Between two requests a head begins; or the rest of a body comes that was refused unread."""
+        """Between two requests a part of a head has come; or the rest of a body that was refused unread."""
+        super().data_received(data)
         if self._limit is None and (self.cycle is None or self.cycle.response_complete):
             self._limit = self.loop.call_later(self.seconds, self._too_late)
-        super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES_MAX:
@@ -70,6 +111,11 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._unlimit()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of the body is here: whoever reads it need not look at the clock."""
+        super().on_message_complete()
+        cast("dict[str, Any]", self.scope)[WHOLE] = True
 
     def handle_websocket_upgrade(self) -> None:
         """A WebSocket counts the time by itself."""

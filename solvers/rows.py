@@ -130,8 +130,18 @@ def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32
 
 
 @compiled
-def _take_plain(indptr, indices, values, dim, kept_indptr, kept_indices, kept_values):
-    """Copy the non-zeros of a batch; false where it is no CSR, or a row not ascending, out of range or not finite.
+def _too_large(norms, selves):
+    """The first row whose norm or kernel value with itself is too large, -1 if there is none."""
+    for r in range(norms.shape[0]):
+        if not (norms[r] <= NORM_MAX and selves[r] <= NORM_MAX):
+            return r
+    return -1
+
+
+@compiled
+def _take_plain(kernel, indptr, indices, values, dim, kept_indptr, kept_indices, kept_values, norms, selves):
+    """Copy the non-zeros of a batch, with their norms (`row_norms`); false where it is no CSR, or a row not ascending,
+    out of range, not finite or too large.
 
     indptr (m + 1,) ends at the number of values, which is checked before.
     """
@@ -149,7 +159,8 @@ def _take_plain(indptr, indices, values, dim, kept_indptr, kept_indices, kept_va
             kept_indices[p], kept_values[p] = before, value
             p += value != 0
         kept_indptr[r + 1] = p
-    return True
+    row_norms(kernel, kept_indptr, kept_values, norms, selves)
+    return _too_large(norms, selves) < 0
 
 
 def rows_from_csr(
@@ -167,9 +178,11 @@ def rows_from_csr(
             ends: Array = np.empty(indptr.size, np.int64)
             columns: Array = np.empty(nnz, np.int32)
             kept: Array = np.empty(nnz, dtype)
-            if _take_plain(indptr, indices.astype(np.int64), values.astype(np.float64), dim, ends, columns, kept):
+            sizes: Array = np.empty((2, indptr.size - 1), dtype)
+            features, numbers = indices.astype(np.int64, copy=False), values.astype(np.float64, copy=False)
+            if _take_plain(kernel, indptr, features, numbers, dim, ends, columns, kept, sizes[0], sizes[1]):
                 nnz = int(ends[-1])
-                return _with_norms(ends, columns[:nnz], kept[:nnz], kernel, dim)
+                return Rows(ends, columns[:nnz], kept[:nnz], sizes[0], sizes[1], dim)
     if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise ValueError("indptr must begin with 0 and never fall")
     if not indices.shape == values.shape == (indptr[-1],):
@@ -201,15 +214,6 @@ def rows_from_csr(
         indptr = np.concatenate(([0], np.cumsum(counts)))
         narrow, columns = narrow[nonzero], columns[nonzero]
     return _with_norms(indptr, columns.astype(np.int32), narrow, kernel, dim)
-
-
-@compiled
-def _too_large(norms, selves):
-    """The first row whose norm or kernel value with itself is too large, -1 if there is none."""
-    for r in range(norms.shape[0]):
-        if not (norms[r] <= NORM_MAX and selves[r] <= NORM_MAX):
-            return r
-    return -1
 
 
 def _not_finite(given: Any, feature: Any, dtype: type) -> str:

@@ -10,6 +10,7 @@ from typing import IO, Any, TypeVar
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
+from starlette.types import Message
 
 from service.batches import MEDIA_TYPE
 from service.errors import BadRequest, BodyTooLarge, Invalid, RequestTimeout, UnsupportedMediaType
@@ -18,6 +19,7 @@ from service.inputs import Inputs, Records
 from service.parts import Configuration, first_problem
 from service.published import Published
 from service.registry import Registry
+from service.serving import WHOLE
 
 T = TypeVar("T")
 
@@ -95,6 +97,8 @@ def _media_type(request: Request) -> str:
 
 async def read_bytes(request: Request, bytes_max: int) -> bytes:
     """The body of a request. BodyTooLarge, RequestTimeout, BadRequest if cut off."""
+    if WHOLE in request.scope:
+        return _checked_piece(await request.receive(), 0, bytes_max)
     return b"".join([part async for part in _pieces(request, bytes_max)])
 
 
@@ -110,13 +114,18 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
                 message = await request.receive()
         except TimeoutError:
             raise RequestTimeout(f"{size} bytes of the body came in {seconds + size / BODY_BYTES_PER_S:g} s") from None
-        if message["type"] == "http.disconnect":
-            raise BadRequest("the client went away in the middle of the body")
-        part, more = message.get("body", b""), message.get("more_body", False)
+        part, more = _checked_piece(message, size, bytes_max), message.get("more_body", False)
         size += len(part)
-        if size > bytes_max:
-            raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
         yield part
+
+
+def _checked_piece(message: Message, size: int, bytes_max: int) -> bytes:
+    if message["type"] == "http.disconnect":
+        raise BadRequest("the client went away in the middle of the body")
+    part: bytes = message.get("body", b"")
+    if size + len(part) > bytes_max:
+        raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got more")
+    return part
 
 
 def is_named(configuration: Configuration) -> bool:
