@@ -93,3 +93,22 @@ def test_each_quick_route_has_a_path_that_the_short_way_finds():
     for route in routes:
         assert route.methods == {"POST"}
         assert "{" not in route.path.removeprefix(MODELS)
+
+
+def test_what_nobody_foresaw_is_logged_and_answered_in_the_one_shape(tmp_path, monkeypatch, caplog):
+    async def broken(**_):
+        raise RuntimeError("a secret")
+
+    route = next(route for route in quick_routes() if route.path == "/predict")
+    monkeypatch.setattr(route, "endpoint", broken)
+    app = create_app(Settings(data_dir=tmp_path / "data"))
+
+    async def ask_once():
+        async with app.router.lifespan_context(app):
+            return await asked(app, "", "POST", "/predict", {"x": [1.0]}, {})
+
+    status, media_type, body = asyncio.run(ask_once())
+    assert (status, media_type) == (500, b"application/json")
+    assert json.loads(body)["error"]["code"] == "internal_error"
+    assert b"secret" not in body
+    assert "a secret" in caplog.text

@@ -183,3 +183,13 @@ def unread_bytes(port):
     sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     of_server = [queues for _, local, _, _, queues, *_ in sockets if int(local.partition(":")[2], 16) == port]
     return sum(int(queues.partition(":")[0], 16) for queues in of_server)
+
+
+def test_an_answer_comes_in_one_piece(line):
+    body = json.dumps({"x": [0.0, 1.0]}).encode()
+    head = HEAD.replace("slow/learn", "slow/predict") + f"Content-Length: {len(body)}\r\n\r\n"
+    for _ in range(20):
+        line.sendall(head.encode() + body)
+        got = line.recv(65536)
+        assert got.startswith(b"HTTP/1.1 200 OK")
+        assert json.loads(got.partition(b"\r\n\r\n")[2])["model"] == "slow"
