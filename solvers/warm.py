@@ -150,33 +150,29 @@ def _compile_beside(name: str, dtype: type) -> None:
 
 @contextmanager
 def _process(role: str, name: str, dtype: type) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of this module, out of reach of Ctrl-C; killed in the end, and by itself when this one is."""
-    with _start(role, name, dtype, stdin=subprocess.PIPE) as process:
+    """A process of this module. It is killed in the end, and ends by itself when this one is killed."""
+    with subprocess.Popen(**_command(role, name, dtype), stdin=subprocess.PIPE) as process:
         try:
             yield process
         finally:
             process.kill()
 
 
-def _start(role: str, name: str, dtype: type, *, stdin: int, stdout: int | None = None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603  this very module
-        [sys.executable, "-P", "-m", "solvers.warm", role, name, np.dtype(dtype).name],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),  # with -P: exactly the packages of this process
-            **({"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else {}),
-        },
-        process_group=0 if os.name == "posix" else None,
-        stdin=stdin,
-        stdout=stdout,
-    )
-
-
 def _learned_plainly(name: str, dtype: type) -> State:
     """The state of a solver that has learned, from a process without a compiler; it takes half a second."""
-    with _start(PLAIN, name, dtype, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        written, _ = process.communicate()
-    return dict(np.load(io.BytesIO(written)))
+    null = subprocess.DEVNULL
+    done = subprocess.run(**_command(PLAIN, name, dtype), stdin=null, stdout=subprocess.PIPE, stderr=null, check=True)
+    return dict(np.load(io.BytesIO(done.stdout)))
+
+
+def _command(role: str, name: str, dtype: type) -> dict[str, Any]:
+    """How subprocess runs this module with exactly the packages of this process, out of reach of Ctrl-C."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return {
+        "args": [sys.executable, "-P", "-m", "solvers.warm", role, name, np.dtype(dtype).name],
+        "env": env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
+        "process_group": 0 if os.name == "posix" else None,
+    }
 
 
 def _end_with_parent() -> None:
@@ -192,8 +188,8 @@ def _end_with_parent() -> None:
 def _main(role: str, name: str, precision: str) -> None:
     dtype = np.dtype(precision).type
     if role == PLAIN:
-        solver = _new_solver(name, dtype)
         with np.errstate(over="ignore"):  # random numbers
+            solver = _new_solver(name, dtype)
             _teach(solver)
         written: Any = solver.state()
         np.savez(sys.stdout.buffer, **written)
