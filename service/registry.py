@@ -54,7 +54,7 @@ class Registry:
     async def start(self) -> None:
         """Compile the kernels, then load every model that the store holds."""
         started = time.monotonic()
-        log.info("loading the kernels; the first time on a machine they are compiled, which takes 15 to 60 s")
+        log.info("loading the kernels; the first time on a machine they are compiled, which takes 15 to 40 s")
         await self._run(warm_up, "lasvm")
         log.info("kernels are there, %.1f s", time.monotonic() - started)
         for name in await self._run(self._store.models):
@@ -117,7 +117,7 @@ class Registry:
         check_name(name)
         if self._is_new(name):
             self._check_models()
-            # Other models are created and deleted while a solver is compiled for this one.
+            # Before the lock: others are created and deleted while a solver is compiled for this one.
             await self._run(warm_up, configuration.solver, configuration.dtype)
         async with self._changing:
             new = self._is_new(name)
@@ -210,6 +210,7 @@ class Registry:
         return {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
 
     def _begin(self, name: str, configuration: Configuration) -> Model:
+        warm_up(configuration.solver, configuration.dtype)
         created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
         try:
             self._store.create(name, Event(created.KIND, created.encode()))
