@@ -1,7 +1,7 @@
 """Compiles what a model needs before the first request needs it.
 
 What numba's cache lacks is compiled into it by processes beside this one, which then loads it: a process that compiled
-holds the compiler's 300 MiB to its end. One of them, LEARNER, does everything, the learning first; the other, HELPER,
+holds the compiler's 250 MiB to its end. One of them, LEARNER, does everything, the learning first; the other, HELPER,
 does what comes after the learning meanwhile, on the state of a machine that has learned without a compiler.
 """
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -81,10 +81,10 @@ def exercise(name: str, dtype: type, state: State | None = None) -> None:
         state = solver.state()
     warm_up_metrics()
     solver.load(state)
+    solver.decision(rows_from_dense(X, KERNEL, 2, solver.dtype))
     solver.finish()
     solver.drop(solver.keys()[:2])
     solver.certificate()
-    solver.decision(rows_from_dense(X, KERNEL, 2, solver.dtype))
 
 
 def warm_up_metrics() -> None:
@@ -136,8 +136,10 @@ class _NoCompiler(event.Listener):
 def _compile_beside(name: str, dtype: type) -> None:
     """Have other processes compile. Ended if `end_compiling` was called; that they could not is logged, no more."""
     _ended.clear()
+    # Later on there are requests, from which a helper would take a core.
+    helping: AbstractContextManager[object] = nullcontext() if _warm else _process(HELPER, name, dtype)
     try:
-        with _process(LEARNER, name, dtype) as learner, _process(HELPER, name, dtype):
+        with _process(LEARNER, name, dtype) as learner, helping:
             while learner.poll() is None:
                 if _ended.wait(POLL_S):
                     raise Ended

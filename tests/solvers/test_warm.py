@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from running import ended, wait_for_children
+from running import ended
 
 from solvers import warm
 
@@ -114,8 +114,14 @@ def test_where_other_processes_fail_this_one_compiles_and_says_so_once(lacking, 
     assert warmed_up(lacking, MISSING).compiled == []
 
 
-def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", str(script(tmp_path / "python", "exec sleep 100")))
+@pytest.mark.parametrize(
+    ("warmed", "roles"), [(set(), [warm.HELPER, warm.LEARNER]), ({("lasvm", np.float32)}, [warm.LEARNER])]
+)
+def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monkeypatch, warmed, roles):
+    started = tmp_path / "started"
+    others = script(tmp_path / "python", f"echo $4 $$ >> {started}; exec sleep 100")
+    monkeypatch.setattr(sys, "executable", str(others))
+    monkeypatch.setattr(warm, "_warm", warmed)
     raised = []
 
     def wait():
@@ -126,13 +132,16 @@ def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monk
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    children = wait_for_children(os.getpid(), 2)
-    begun = time.monotonic()
+    end = time.monotonic() + 30
+    while not started.exists() or started.read_text().count("\n") < len(roles):
+        assert time.monotonic() < end
+        time.sleep(0.01)
     warm.end_compiling()
     waiting.join(10)
-    assert time.monotonic() - begun < 5
     assert len(raised) == 1
-    assert all(map(ended, children))
+    lines = sorted(line.split() for line in started.read_text().splitlines())
+    assert [role for role, _ in lines] == roles
+    assert all(ended(int(pid)) for _, pid in lines)
 
 
 def test_two_processes_can_add_variants_of_one_function_to_the_cache(tmp_path):
