@@ -1,10 +1,10 @@
-"""Compile the kernels of every solver into numba's cache."""
+"""Compile the kernels of every solver into numba's cache, here: what they share is compiled once."""
 
 import numpy as np
 
 from solvers.catalogue import SOLVERS
-from solvers.warm import warm_up
+from solvers.warm import exercise
 
 for name in SOLVERS:
     for dtype in (np.float32, np.float64):
-        warm_up(name, dtype)
+        exercise(name, dtype)

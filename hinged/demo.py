@@ -78,7 +78,7 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
 def await_ready(server: ServerProcess, client: Client, console: Console) -> None:
     """Return when the server has compiled its kernels."""
     started = noted = time.monotonic()
-    with Waiting(console, "compiling kernels (the first start on a machine takes 20 to 60 s)"):
+    with Waiting(console, "compiling kernels (the first start on a machine takes 15 to 40 s)"):
         while not answers(client):
             now = time.monotonic()
             if not server.running:

@@ -27,7 +27,7 @@ from service.recovery import History, load_model
 from service.settings import Settings
 from service.store.base import Event, Store
 from service.worker import Worker
-from solvers.warm import warm_up
+from solvers.warm import end_compiling, warm_up
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Registry:
     async def start(self) -> None:
         """Compile the kernels, then load every model that the store holds."""
         started = time.monotonic()
-        log.info("loading the kernels; the first time on a machine they are compiled, which takes 20 to 60 s")
+        log.info("loading the kernels; the first time on a machine they are compiled, which takes 15 to 40 s")
         await self._run(warm_up, "lasvm")
         log.info("kernels are there, %.1f s", time.monotonic() - started)
         for name in await self._run(self._store.models):
@@ -70,6 +70,7 @@ class Registry:
 
     async def stop(self) -> None:
         """Let every worker finish what it has, keep snapshots, close the store."""
+        end_compiling()
         await asyncio.gather(*(worker.stop() for worker in self._workers.values()))
         await asyncio.to_thread(self._executor.shutdown)
         self._store.close()
@@ -114,8 +115,12 @@ class Registry:
         """A model of this name and configuration, and whether it is new. Conflict if it is there with another one."""
         self._check_ready()
         check_name(name)
+        if self._is_new(name):
+            self._check_models()
+            # Before the lock: others are created and deleted while a solver is compiled for this one.
+            await self._run(warm_up, configuration.solver, configuration.dtype)
         async with self._changing:
-            new = name not in self._workers and name not in self._broken
+            new = self._is_new(name)
             if new:
                 self._check_models()
                 model = await self._run(self._begin, name, configuration)
@@ -174,7 +179,7 @@ class Registry:
         self._check_ready()
         check_name(name)
         async with self._changing:
-            if name in self._workers or name in self._broken:
+            if not self._is_new(name):
                 raise Conflict(f"there is a model {name!r} already")
             self._check_models()
             model = await self._run(self._import, name, file)
@@ -186,6 +191,9 @@ class Registry:
         async with self._shared.folding:
             found: T = await self._run(function, *args)
         return found
+
+    def _is_new(self, name: str) -> bool:
+        return name not in self._workers and name not in self._broken
 
     def _check_models(self) -> None:
         if len(self._workers) >= self.settings.models_max:

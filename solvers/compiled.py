@@ -4,6 +4,9 @@ Compiled code is cached on disk. numba's cache does not notice an edit in anothe
 the cache's folder carries a hash of every source file of this package: an edit anywhere starts a fresh one.
 Set NUMBA_CACHE_DIR to choose the folder yourself.
 
+Several processes may fill a folder at once, one entry at a time: numba numbers the variants of a function in an index,
+and two processes that took the same number would leave code for one's types under the other's.
+
 No function is compiled with numba's full fast-math: it would let the compiler drop the checks for NaN.
 """
 
@@ -13,11 +16,16 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
+
+if sys.platform != "win32":
+    import fcntl
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,14 +48,42 @@ if not os.environ.get("NUMBA_CACHE_DIR"):
     cast("Any", numba.config).CACHE_DIR = str(_cache_folder())
 
 
+class _Cache(FunctionCache):
+    """numba's cache of a function, to which one process at a time adds."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Add a variant."""
+        with _locked(Path(self.cache_path)):
+            super().save_overload(sig, data)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    if sys.platform == "win32":  # has no such lock: there it is as numba leaves it
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    if dispatcher is not function:  # as it is with NUMBA_DISABLE_JIT
+        dispatcher._cache = _Cache(function)  # noqa: SLF001  cache=True does the same with numba's own
+    return cast("F", dispatcher)
+
+
 def compiled(function: F) -> F:
     """Compile a step: no GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
-    return cast("F", numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _compiled(function)
 
 
 def compiled_sum(function: F) -> F:
     """Compile a sum whose terms may be added in lanes, in an order that depends on their number alone."""
-    return cast(
-        "F",
-        numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})(function),
-    )
+    return _compiled(function, fastmath={"reassoc", "nsz"})

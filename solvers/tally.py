@@ -100,8 +100,12 @@ def count(counts, wanted, columns, numbers, classes, losses):
             counts.scores[c, place] = f
         if weight > WEIGHT_MAX:
             counts.weight[0] /= WEIGHT_MAX
-            counts.faded[:] = counts.faded / WEIGHT_MAX
-            counts.faded_losses[:] = counts.faded_losses / WEIGHT_MAX
+            # Loops, not slices: see append_point of solvers/points.py.
+            for t in range(counts.faded.shape[0]):
+                for p in range(counts.faded.shape[1]):
+                    counts.faded[t, p] /= WEIGHT_MAX
+            for k in range(2):
+                counts.faded_losses[k] /= WEIGHT_MAX
 
 
 class Window(NamedTuple):

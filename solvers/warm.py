@@ -1,23 +1,94 @@
-"""Compiles what a model needs before the first request needs it."""
+"""Compiles what a model needs before the first request needs it.
+
+What numba's cache lacks is compiled into it by processes beside this one, which then loads it: a process that compiled
+holds the compiler's 250 MiB to its end. One of them, LEARNER, does everything, the learning first; the other, HELPER,
+does what comes after the learning meanwhile, on the state of a machine that has learned without a compiler.
+"""
 
 from __future__ import annotations
 
+import io
+import logging
+import os
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
+from numba.core import event
 
 from solvers.catalogue import SOLVERS
 from solvers.kernels import make_kernel
 from solvers.rows import rows_from_csr, rows_from_dense
 from solvers.sigmoid import Sigmoid
+from solvers.solver import Solver, State
 from solvers.tally import Tally, losses_of
+
+log = logging.getLogger(__name__)
+
+LEARNER, HELPER, PLAIN = "learner", "helper", "plain"  # what a process of this module does
+POLL_S = 0.05
+
+KERNEL = make_kernel("rbf", 0.5)
+X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
+Y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
 
 _lock = threading.Lock()
 _warm: set[tuple[str, type]] = set()
+_ended = threading.Event()
+
+
+class Ended(Exception):
+    """`end_compiling` was called while processes compiled."""
+
+
+class _Lacking(Exception):
+    """numba's cache lacks a function."""
+
+
+def warm_up(name: str, dtype: type = np.float32) -> None:
+    """Load all that the solver of this name runs, and compile it first if need be; at once from the second call on.
+
+    Ended if `end_compiling` was called meanwhile.
+    """
+    if (name, dtype) in _warm:
+        return
+    with _lock:
+        if (name, dtype) in _warm:
+            return
+        try:
+            with event.install_listener("numba:compile", _NoCompiler()):
+                exercise(name, dtype)
+        except _Lacking:
+            _compile_beside(name, dtype)
+            exercise(name, dtype)
+        _warm.add((name, dtype))
+
+
+def end_compiling() -> None:
+    """End the processes that compile now: who waits for them in `warm_up` gets Ended."""
+    _ended.set()
+
+
+def exercise(name: str, dtype: type, state: State | None = None) -> None:
+    """Run once all that a model runs, here; with the state of a solver that has learned, all but learning."""
+    solver = _new_solver(name, dtype)
+    if state is None:
+        _teach(solver)
+        state = solver.state()
+    warm_up_metrics()
+    solver.load(state)
+    solver.decision(rows_from_dense(X, KERNEL, 2, solver.dtype))
+    solver.finish()
+    solver.drop(solver.keys()[:2])
+    solver.certificate()
 
 
 def warm_up_metrics() -> None:
-    """Compile what every model runs beside its solver."""
+    """Run once what every model runs beside its solver."""
     columns, classes = np.array([[1.0], [-1.0]]), np.array([1, 0], np.int32)
     sigmoid, tally = Sigmoid(), Tally(2)
     sigmoid.widen(1)
@@ -26,31 +97,108 @@ def warm_up_metrics() -> None:
     tally.add(np.arange(2), columns, classes, classes, losses)
 
 
-def warm_up(name: str, dtype: type = np.float32) -> None:
-    """Compile, or load from numba's cache, all that the solver of this name runs; at once from the second call on."""
+def _new_solver(name: str, dtype: type) -> Solver:
     entry = SOLVERS[name]
-    with _lock:
-        if (name, dtype) in _warm:
-            return
-        if not _warm:
-            warm_up_metrics()
-        kernel = make_kernel("rbf", 0.5)
-        small = {"budget": 4} if "budget" in entry.trial else {}
-        parameters = {"dtype": dtype, **entry.trial, **entry.fixed, **small, "points_max": 8, "when_full": "remove"}
-        solver = entry.make(kernel, 2, **parameters)
-        for _ in range(2):
-            solver.add_class()
-        X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
-        y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
-        rows = rows_from_dense(X, kernel, 2, solver.dtype)
-        solver.learn(rows, y, np.arange(8))
+    small = {"budget": 4} if "budget" in entry.trial else {}
+    parameters = {"dtype": dtype, **entry.trial, **entry.fixed, **small, "points_max": 8, "when_full": "remove"}
+    return entry.make(KERNEL, 2, **parameters)
+
+
+def _teach(solver: Solver) -> None:
+    for _ in range(2):
         solver.add_class()
-        more = rows_from_csr(np.array([0, 1, 2]), np.array([1, 0]), np.array([3.0, 3.0]), kernel, 2, solver.dtype)
-        solver.learn(more, np.array([2, 2]), np.array([8, 9]))
-        solver.learn(rows, y, np.arange(8), again=True)
-        solver.finish()
-        solver.certificate()
-        solver.decision(rows)
-        solver.load(solver.state())
-        solver.drop(np.array([0, 9]))
-        _warm.add((name, dtype))
+    rows = rows_from_dense(X, KERNEL, 2, solver.dtype)
+    solver.learn(rows, Y, np.arange(8))
+    solver.add_class()
+    more = rows_from_csr(np.array([0, 1, 2]), np.array([1, 0]), np.array([3.0, 3.0]), KERNEL, 2, solver.dtype)
+    solver.learn(more, np.array([2, 2]), np.array([8, 9]))
+    solver.learn(rows, Y, np.arange(8), again=True)
+
+
+# -- processes --------------------------------------------------------------------------------------------------------
+
+
+class _NoCompiler(event.Listener):
+    """While it listens nothing is compiled in its thread: _Lacking instead."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def on_start(self, event: object) -> None:  # noqa: ARG002
+        """Before a function is compiled that was not in the cache."""
+        if threading.get_ident() == self._thread:
+            raise _Lacking
+
+    def on_end(self, event: object) -> None:
+        """Afterwards."""
+
+
+def _compile_beside(name: str, dtype: type) -> None:
+    """Have other processes compile. Ended if `end_compiling` was called; that they could not is logged, no more."""
+    _ended.clear()
+    # Later on there are requests, from which a helper would take a core.
+    helping: AbstractContextManager[object] = nullcontext() if _warm else _process(HELPER, name, dtype)
+    try:
+        with _process(LEARNER, name, dtype) as learner, helping:
+            while learner.poll() is None:
+                if _ended.wait(POLL_S):
+                    raise Ended
+        problem = f"it ended with {learner.returncode}" if learner.returncode else ""
+    except OSError as error:
+        problem = str(error)
+    if problem:
+        log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
+
+
+@contextmanager
+def _process(role: str, name: str, dtype: type) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of this module. It is killed in the end, and ends by itself when this one is killed."""
+    with subprocess.Popen(**_command(role, name, dtype), stdin=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _learned_plainly(name: str, dtype: type) -> State:
+    """The state of a solver that has learned, from a process without a compiler; it takes half a second."""
+    null = subprocess.DEVNULL
+    done = subprocess.run(**_command(PLAIN, name, dtype), stdin=null, stdout=subprocess.PIPE, stderr=null, check=True)
+    return dict(np.load(io.BytesIO(done.stdout)))
+
+
+def _command(role: str, name: str, dtype: type) -> dict[str, Any]:
+    """How subprocess runs this module with exactly the packages of this process, out of reach of Ctrl-C."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return {
+        "args": [sys.executable, "-P", "-m", "solvers.warm", role, name, np.dtype(dtype).name],
+        "env": env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
+        "process_group": 0 if os.name == "posix" else None,
+    }
+
+
+def _end_with_parent() -> None:
+    """End this process when the other end of its standard input is closed, by whatever end of its parent."""
+
+    def wait() -> None:
+        os.read(0, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _main(role: str, name: str, precision: str) -> None:
+    dtype = np.dtype(precision).type
+    if role == PLAIN:
+        with np.errstate(over="ignore"):  # random numbers
+            solver = _new_solver(name, dtype)
+            _teach(solver)
+        written: Any = solver.state()
+        np.savez(sys.stdout.buffer, **written)
+        return
+    _end_with_parent()
+    exercise(name, dtype, _learned_plainly(name, dtype) if role == HELPER else None)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -19,6 +19,27 @@ def free_port():
         return s.getsockname()[1]
 
 
+def ended(pid):
+    """Whether a process runs no more, though perhaps nobody asked for its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def wait_for_children(pid, count, seconds=60):
+    """The processes that this one started, once there are so many."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+        # `ps` itself may be one of them.
+        children = [int(child) for child in found.stdout.split() if not ended(child)]
+        if len(children) >= count:
+            return children
+        time.sleep(0.05)
+    raise RuntimeError(f"process {pid} has not started {count} others after {seconds} s")
+
+
 class RunningServer:
     """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case."""
 

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from running import RunningServer
+from running import RunningServer, ended, wait_for_children
 
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
@@ -159,6 +159,24 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
     server.wait_until_ready()
     listed = ask("GET", "/models").json()["models"]
     assert {entry["model"]: entry["examples"] for entry in listed}["waits"] == len(STREAM)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_server_that_ends_while_it_compiles_leaves_no_process_behind(tmp_path, how):
+    starting = RunningServer(tmp_path / "data")
+    starting.env["NUMBA_CACHE_DIR"] = str(tmp_path / "compiled")
+    starting.start(wait=False)
+    compiling = wait_for_children(starting.process.pid, 2)
+    time.sleep(1)  # until they do compile
+    assert not any(map(ended, compiling))
+    assert httpx.get(f"{starting.url}/readyz").status_code == 503
+    starting.process.send_signal(how)
+    assert starting.process.wait(10) in (0, -how)
+    end = time.monotonic() + 5
+    while not all(map(ended, compiling)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert "Traceback" not in starting.log.read_text()
 
 
 def test_a_folder_belongs_to_one_server(server):

@@ -1,0 +1,151 @@
+"""What is compiled, and by whom: real processes, on the solver that is compiled soonest."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from running import ended
+
+from solvers import warm
+
+ROOT = Path(__file__).parent.parent.parent
+SOLVER = "fogd"
+MISSING = "/nonexistent/python"  # to start it fails, which is logged
+
+WARM_UP = f"""
+import json, logging, sys
+from numba.core import event
+from solvers.warm import warm_up
+
+class Compiled(event.Listener):
+    names = []
+    def on_start(self, event):
+        pass
+    def on_end(self, event):
+        dispatcher = event.data["dispatcher"]
+        if tuple(event.data["args"]) in dispatcher.overloads and dispatcher.py_func.__module__.startswith("solvers."):
+            self.names.append(dispatcher.py_func.__name__)
+
+logging.basicConfig(format="%(message)s")
+sys.executable = sys.argv[1]
+event.register("numba:compile", Compiled())
+warm_up("{SOLVER}")
+print(json.dumps(Compiled.names))
+"""
+
+VARIANTS = """
+import sys
+import numpy as np
+from solvers.compiled import compiled
+
+@compiled
+def nothing(x):
+    return 0
+
+for kind in sys.argv[1]:
+    for dims in range(1, 13):
+        nothing(np.ones((1,) * dims, kind))
+print(sum(nothing.stats.cache_misses.values()))
+"""
+
+
+def python(arguments, cache):
+    env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def warmed_up(cache, others=sys.executable):
+    """What a process compiled itself while it warmed up, and what it logged; `others` is what it starts beside it."""
+    said, logged = python(["-c", WARM_UP, others], cache).communicate(timeout=200)
+    return SimpleNamespace(compiled=json.loads(said), logged=logged)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """The first warm-up on a cache."""
+    cache = tmp_path_factory.mktemp("first") / "cache"
+    return SimpleNamespace(cache=cache, **vars(warmed_up(cache)))
+
+
+@pytest.fixture
+def lacking(first, tmp_path):
+    """A cache that lacks one function."""
+    cache = tmp_path / "cache"
+    shutil.copytree(first.cache, cache)
+    for file in cache.glob("*/tally.write_losses-*"):
+        file.unlink()
+    return cache
+
+
+def script(path, line):
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_what_the_cache_lacks_is_compiled_by_other_processes(first):
+    assert (first.compiled, first.logged) == ([], "")
+
+
+def test_where_nothing_is_lacking_no_process_is_started(first):
+    again = warmed_up(first.cache, MISSING)
+    assert (again.compiled, again.logged) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"), [("exit 3", "ended with 3"), ("kill -9 $$", "ended with -9"), (None, "No such file")]
+)
+def test_where_other_processes_fail_this_one_compiles_and_says_so_once(lacking, tmp_path, line, problem):
+    others = MISSING if line is None else script(tmp_path / "python", line)
+    found = warmed_up(lacking, others)
+    assert found.compiled == ["write_losses"]
+    assert problem in found.logged
+    assert found.logged.count("\n") == 1
+    assert warmed_up(lacking, MISSING).compiled == []
+
+
+@pytest.mark.parametrize(
+    ("warmed", "roles"), [(set(), [warm.HELPER, warm.LEARNER]), ({("lasvm", np.float32)}, [warm.LEARNER])]
+)
+def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monkeypatch, warmed, roles):
+    started = tmp_path / "started"
+    others = script(tmp_path / "python", f"echo $4 $$ >> {started}; exec sleep 100")
+    monkeypatch.setattr(sys, "executable", str(others))
+    monkeypatch.setattr(warm, "_warm", warmed)
+    raised = []
+
+    def wait():
+        try:
+            warm._compile_beside(SOLVER, np.float32)
+        except warm.Ended as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    end = time.monotonic() + 30
+    while not started.exists() or started.read_text().count("\n") < len(roles):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    warm.end_compiling()
+    waiting.join(10)
+    assert len(raised) == 1
+    lines = sorted(line.split() for line in started.read_text().splitlines())
+    assert [role for role, _ in lines] == roles
+    assert all(ended(int(pid)) for _, pid in lines)
+
+
+def test_two_processes_can_add_variants_of_one_function_to_the_cache(tmp_path):
+    (tmp_path / "variants.py").write_text(VARIANTS)
+    adding = [python([tmp_path / "variants.py", kinds], tmp_path / "cache") for kinds in ("bhi", "BHI")]
+    assert [process.communicate(timeout=100) for process in adding] == [("36\n", ""), ("36\n", "")]
+    assert python([tmp_path / "variants.py", "bhiBHI"], tmp_path / "cache").communicate(timeout=100) == ("0\n", "")
