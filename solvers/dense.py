@@ -19,6 +19,8 @@ from solvers.compiled import compiled
 from solvers.kernels import inner_to_kernel
 from solvers.machine import SUMMED, dot_of_part
 
+Array = np.ndarray[Any, Any]
+
 _CHOSEN = cast("Any", config).CPU_FEATURES
 _FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
 
@@ -86,7 +88,14 @@ def _tile_instructions(_: Any, rows: Any, columns: Any, features: Any, out: Any,
     return types.void(rows, columns, features, out, r, s), instructions
 
 
-_tile: Any = intrinsic(_tile_instructions)
+def _tile_plainly(rows: Array, columns: Array, features: int, out: Array, r: int, s: int) -> None:
+    """`_tile` where nothing is compiled (NUMBA_DISABLE_JIT)."""
+    part = out[r : r + TILE_ROWS, s : s + columns.shape[1]]
+    for f in range(features):
+        part += np.outer(rows[f], columns[f])
+
+
+_tile: Any = _tile_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_tile_instructions)
 
 
 @compiled
