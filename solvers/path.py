@@ -352,19 +352,14 @@ def refine(kernel, points, cache, margin, alpha, g, b, lower, upper):
     m = margin.counts[M]
     if m == 0:
         return
-    n = g.shape[0]
-    total = 0.0
-    for s in range(n):
-        total -= alpha[s]
-    changes = np.zeros(m + 1)
-    for p in range(m + 1):
-        changes[p] = margin.R[p, 0] * total
-        for q in range(m):
-            changes[p] += margin.R[p, q + 1] * (g[margin.members[q]] - b[0])
-    b[0] += changes[0]
+    left = np.empty(m + 1)
+    left[0] = -alpha.sum()
+    for p in range(m):
+        left[p + 1] = g[margin.members[p]] - b[0]
+    changes = np.empty(m)
     for p in range(m):
         s = margin.members[p]
-        moved = min(max(alpha[s] + changes[p + 1], lower[s]), upper[s])
-        change, alpha[s] = moved - alpha[s], moved
-        row = cached_row(kernel, points, cache, margin.members[p], NONE)
-        add(g, -change, row)
+        moved = min(max(alpha[s] + dot(margin.R[p + 1, : m + 1], left), lower[s]), upper[s])
+        changes[p], alpha[s] = moved - alpha[s], moved
+    b[0] += dot(margin.R[0, : m + 1], left)
+    _subtract_rows(kernel, points, cache, margin.members, changes, g)
