@@ -10,6 +10,9 @@ unlearned one that closes, another C a box that grows, another kernel a change o
 The margin set keeps R, the inverse of the bordered matrix [[0, 1'], [1, K_SS]]: R is (m + 1, m + 1), its first row and
 column belong to b. A point that depends on the margin set (a copy, say) has no curvature of its own: it trades
 coefficients with the set, which changes no decision value, until one of them meets a bound.
+
+Few points are near enough to the margin to be met on a path, so rates are computed for these alone, from a copy of
+their entries of the margin set's rows. The others' g catches up by one product before any of them can have come near.
 """
 
 from __future__ import annotations
@@ -30,8 +33,9 @@ DONE, CROWDED, STUCK, STILL = range(4)
 DEPENDENT = 1e-10  # of the terms that it is made of: less curvature than that beside the margin set is none
 MARGIN_MIN = 32
 BLOCK = 1024
-RADIUS = 0.8  # of points that are near at first; the margin's half is 1
-COPIED_LEAST, COPIED_MOST = 1 << 18, 1 << 24  # entries: fewer stay in the second-level cache; more are 128 MiB
+RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
+COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
+COPIED_MOST = 1 << 24  # entries of a copy: 128 MiB
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
 M, EVENTS = range(2)  # places in Margin.counts
 
@@ -119,7 +123,10 @@ class Near(NamedTuple):
 
 @compiled
 def _near(margin, g, b, live, radius):
-    """The points with |r| <= radius; all points where so many are near, or rows so few, that a copy is no gain."""
+    """The points with |r| <= radius; all points where so many are near, or rows so few, that a copy is no gain.
+
+    That is decided by sizes which a state keeps, not by those of the cache: bits of g depend on it.
+    """
     n, m = g.shape[0], margin.counts[M]
     slots = np.empty(n, np.int64)
     k = 0
@@ -383,8 +390,8 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
                 if t < step:
                     step, event, to_side = t, s, FREE
         if np.isfinite(near.radius):
-            # No r changes faster than the norm of w's change times that of the point, and b do (Cauchy and Schwarz);
-            # the square of the first is all rates of coefficients times K times themselves.
+            # w changes at a rate whose square is that of all coefficients times K times itself, and <w, phi(x)> no
+            # faster than that times |phi(x)| (Cauchy and Schwarz); so no r changes by more than `reach` in this step.
             square = dot(rates, drive)
             terms = abs(square)
             for p in range(m):
