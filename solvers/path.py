@@ -10,6 +10,9 @@ unlearned one that closes, another C a box that grows, another kernel a change o
 The margin set keeps R, the inverse of the bordered matrix [[0, 1'], [1, K_SS]]: R is (m + 1, m + 1), its first row and
 column belong to b. A point that depends on the margin set (a copy, say) has no curvature of its own: it trades
 coefficients with the set, which changes no decision value, until one of them meets a bound.
+
+Few points are near enough to the margin to be met on a path, so rates are computed for these alone, from a copy of
+their entries of the margin set's rows. The others' g catches up by one product before any of them can have come near.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ DONE, CROWDED, STUCK, STILL = range(4)
 DEPENDENT = 1e-10  # of the terms that it is made of: less curvature than that beside the margin set is none
 MARGIN_MIN = 32
 BLOCK = 1024
+RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
+COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
+COPIED_MOST = 1 << 24  # entries of a copy: 128 MiB
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
 M, EVENTS = range(2)  # places in Margin.counts
 
@@ -61,37 +67,114 @@ def add(target, factor, row):
 
 
 @compiled
-def _subtract_rows(kernel, points, cache, slots, factors, target):
-    """target (n,) -= sum over p of factors_p times the kernel row of slots_p, added in this order.
+def _subtract_lines(rows, lines, factors, target):
+    """target (n,) -= sum over p of factors_p times rows[lines_p, :n], added in this order.
 
     Four rows at a time over a block of the target that stays in the first-level cache.
     """
     m, n = factors.shape[0], target.shape[0]
-    lines = np.empty(m, np.int64)
-    for p in range(m):
-        cached_row(kernel, points, cache, slots[p], NONE)
-    together = True
-    for p in range(m):
-        lines[p] = cache.line_of[slots[p]]
-        together = together and lines[p] != NONE
-    if not together:  # the cache is too small for them all
-        for p in range(m):
-            add(target, -factors[p], cached_row(kernel, points, cache, slots[p], NONE))
-        return
     for b in range(0, n, BLOCK):
         e = min(b + BLOCK, n)
         part = target[b:e]
         p = 0
         while p + 4 <= m:
-            r0, r1 = cache.lines[lines[p], b:e], cache.lines[lines[p + 1], b:e]
-            r2, r3 = cache.lines[lines[p + 2], b:e], cache.lines[lines[p + 3], b:e]
+            r0, r1 = rows[lines[p], b:e], rows[lines[p + 1], b:e]
+            r2, r3 = rows[lines[p + 2], b:e], rows[lines[p + 3], b:e]
             f0, f1, f2, f3 = factors[p], factors[p + 1], factors[p + 2], factors[p + 3]
             for s in range(e - b):
                 part[s] = (((part[s] - f0 * r0[s]) - f1 * r1[s]) - f2 * r2[s]) - f3 * r3[s]
             p += 4
         while p < m:
-            add(part, -factors[p], cache.lines[lines[p], b:e])
+            add(part, -factors[p], rows[lines[p], b:e])
             p += 1
+
+
+@compiled
+def _lines_of(kernel, points, cache, slots):
+    """The cache's lines that hold the kernel rows of slots (m,); none of them where it is too small for them all."""
+    for s in slots:
+        cached_row(kernel, points, cache, s, NONE)
+    lines = cache.line_of[slots]
+    return lines[:0] if (lines == NONE).any() else lines
+
+
+@compiled
+def _subtract_rows(kernel, points, cache, slots, factors, target):
+    """target (n,) -= sum over p of factors_p times the kernel row of slots_p, added in this order."""
+    lines = _lines_of(kernel, points, cache, slots)
+    _subtract_lines(cache.lines, lines, factors[: lines.shape[0]], target)
+    for p in range(lines.shape[0], slots.shape[0]):
+        add(target, -factors[p], cached_row(kernel, points, cache, slots[p], NONE))
+
+
+class Near(NamedTuple):
+    """Points that a path may meet soon; all others have |r| > radius, and wait for the rates of their g.
+
+    slots (k,) int64 ascending, the margin set among them; rows (cap, k): entries of the members' kernel rows at these
+    slots, in the order of the members; row_of (cap,) int64: the member whose row it is. Where no point is far, radius
+    is infinite, and the rows are the cache's.
+    """
+
+    radius: float
+    slots: Array
+    rows: Array
+    row_of: Array
+
+
+@compiled
+def _near(margin, g, b, live, radius):
+    """The points with |r| <= radius; all points where so many are near, or rows so few, that a copy is no gain.
+
+    That is decided by sizes which a state keeps, not by those of the cache: bits of g depend on it.
+    """
+    n, m = g.shape[0], margin.counts[M]
+    slots = np.empty(n, np.int64)
+    k = 0
+    for s in range(n):
+        if live[s] != 0 and (margin.side[s] == FREE or abs(g[s] - b[0]) <= radius):
+            slots[k] = s
+            k += 1
+    if m * n < COPIED_LEAST or 2 * k > n or m * k > COPIED_MOST:
+        return Near(np.inf, np.flatnonzero(live), np.empty((0, 0)), np.empty(0, np.int64))
+    cap = margin.members.shape[0]
+    return Near(radius, slots[:k].copy(), np.empty((cap, k)), np.full(cap, NONE, np.int64))
+
+
+@compiled
+def _subtract_near(kernel, points, cache, margin, near, dalpha, dg):
+    """dg (n,) -= K dalpha at the near points."""
+    m, k = dalpha.shape[0], near.slots.shape[0]
+    new = np.flatnonzero(near.row_of[:m] != margin.members[:m])
+    slots = margin.members[new]
+    near.row_of[new] = slots
+    rows, lines = cache.lines, _lines_of(kernel, points, cache, slots)
+    p = 0
+    while p + 4 <= lines.shape[0]:  # four at a time: their misses of the processor's cache are waited for together
+        r0, r1, r2, r3 = rows[lines[p]], rows[lines[p + 1]], rows[lines[p + 2]], rows[lines[p + 3]]
+        t0, t1, t2, t3 = near.rows[new[p]], near.rows[new[p + 1]], near.rows[new[p + 2]], near.rows[new[p + 3]]
+        for a in range(k):
+            s = near.slots[a]
+            t0[a], t1[a], t2[a], t3[a] = r0[s], r1[s], r2[s], r3[s]
+        p += 4
+    while p < slots.shape[0]:
+        row, t0 = cached_row(kernel, points, cache, slots[p], NONE), near.rows[new[p]]
+        for a in range(k):
+            t0[a] = row[near.slots[a]]
+        p += 1
+    change = np.zeros(k)
+    _subtract_lines(near.rows, np.arange(m), dalpha, change)
+    for a in range(k):
+        dg[near.slots[a]] += change[a]
+
+
+@compiled
+def _catch_up(kernel, points, cache, near, owed, g):
+    """g of the points that are not near follows the coefficients, which have changed by `owed` (n,) meanwhile."""
+    slots = np.flatnonzero(owed)
+    known = g[near.slots]
+    _subtract_rows(kernel, points, cache, slots, owed[slots], g)
+    g[near.slots] = known
+    owed[slots] = 0.0
 
 
 @compiled
@@ -219,13 +302,15 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
     n = g.shape[0]
     l0, u0 = lower.copy(), upper.copy()
     dl, du = goal_lower - l0, goal_upper - u0
-    drive = np.zeros(n)  # sum over points on moving bounds of their rate times their kernel row
+    rates, drive = np.zeros(n), np.zeros(n)  # of points on moving bounds; the sum of these times their kernel rows
     demand = 0.0
     moves = False
+    dq_most = self_most = 0.0
     for s in range(n):
-        moves = moves or dq[s] != 0.0
+        dq_most = max(dq_most, abs(dq[s]))
         if live[s] == 0:
             continue
+        self_most = max(self_most, points.selves[s])
         if margin.side[s] == FREE:
             moves = moves or dl[s] != 0.0 or du[s] != 0.0
             continue
@@ -234,21 +319,21 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
         rate = dl[s] if margin.side[s] == LOW else du[s]
         if rate != 0.0:
             moves = True
-            demand -= rate
-            row = cached_row(kernel, points, cache, s, NONE)
-            add(drive, rate, row)
-    if not moves:
+            demand -= _drive(kernel, points, cache, s, rate, rates, drive)
+    if not moves and dq_most == 0.0:
         return STILL, 1.0
-    dg = np.zeros(n)
-    tau = 0.0
+    dg, owed = np.zeros(n), np.zeros(n)
+    near, gone = _near(margin, g, b, live, RADIUS), 0.0
+    code, tau = STUCK, 0.0
     for _ in range(events_max):
         m = margin.counts[M]
         if m == margin.members.shape[0]:
-            return CROWDED, tau
-        margin.counts[EVENTS] += 1
+            code = CROWDED
+            break
         db = 0.0
         if m == 0 and demand != 0.0:
             # Nobody can take up what the bounds demand: b moves until the first point that may move is free.
+            _catch_up(kernel, points, cache, near, owed, g)
             first, least = NONE, np.inf
             for s in range(n):
                 may_move = upper[s] > lower[s] or du[s] > dl[s]
@@ -257,13 +342,12 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
                     if r < least:
                         first, least = s, r
             if first == NONE:
-                return STUCK, tau
+                break
+            margin.counts[EVENTS] += 1
             b[0] = g[first]
-            rate = dl[first] if margin.side[first] == LOW else du[first]
-            row = cached_row(kernel, points, cache, first, NONE)
-            _leave_bound(drive, row, rate)
-            demand += rate
-            _join(margin, row, first)
+            demand -= _drive(kernel, points, cache, first, 0.0, rates, drive)
+            _join(margin, cached_row(kernel, points, cache, first, NONE), first)
+            near, gone = _near(margin, g, b, live, RADIUS), 0.0
             continue
         scale = 0.0
         for t in range(n):
@@ -279,7 +363,10 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
             for p in range(m):
                 dalpha[p] = dot(margin.R[p + 1, : m + 1], wanted)
                 scale += abs(dalpha[p]) * points.selves[margin.members[p]]
-            _subtract_rows(kernel, points, cache, margin.members, dalpha, dg)
+            if np.isfinite(near.radius):
+                _subtract_near(kernel, points, cache, margin, near, dalpha, dg)
+            else:
+                _subtract_rows(kernel, points, cache, margin.members[:m], dalpha, dg)
         noise = RATE_LEAST * (scale + abs(db))
         step, event, to_side, fastest = 1.0 - tau, NONE, FREE, 0.0
         for p in range(m):
@@ -294,14 +381,34 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
                 t = max(0.0, (lower[s] - alpha[s]) / down_rate)
                 if t < step or (t == step and event != NONE and -down_rate > fastest):
                     step, event, to_side, fastest = t, s, LOW, -down_rate
-        for s in range(n):
-            if live[s] == 0 or margin.side[s] == FREE or (l0[s] == u0[s] and dl[s] == du[s]):
+        for s in near.slots:
+            if margin.side[s] == FREE or (l0[s] == u0[s] and dl[s] == du[s]):
                 continue
             rate = dg[s] - db
             if (margin.side[s] == LOW and rate > noise) or (margin.side[s] == HIGH and rate < -noise):
                 t = max(0.0, (b[0] - g[s]) / rate)
                 if t < step:
                     step, event, to_side = t, s, FREE
+        if np.isfinite(near.radius):
+            # w changes at a rate whose square is that of all coefficients times K times itself, and <w, phi(x)> no
+            # faster than that times |phi(x)| (Cauchy and Schwarz); so no r changes by more than `reach` in this step.
+            square = dot(rates, drive)
+            terms = abs(square)
+            for p in range(m):
+                s = margin.members[p]
+                term = dalpha[p] * (drive[s] + dq[s] - dg[s])
+                square += term
+                terms += abs(term)
+            square = max(square, 0.0) + RATE_LEAST * terms
+            reach = step * (np.sqrt(square * self_most) + abs(db) + dq_most)
+            gone += reach
+            if gone > near.radius:  # a point that is far might be met before: look again with other points near
+                _catch_up(kernel, points, cache, near, owed, g)
+                near, gone = _near(margin, g, b, live, max(RADIUS, 2.0 * reach)), 0.0
+                continue
+            for p in range(m):
+                owed[margin.members[p]] += step * dalpha[p]
+        margin.counts[EVENTS] += 1
         tau += step
         add(g, step, dg)
         b[0] += step * db
@@ -317,33 +424,32 @@ def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, g
                 else:
                     alpha[s] = lower[s] if margin.side[s] == LOW else upper[s]
         if done:
-            return DONE, 1.0
+            code, tau = DONE, 1.0
+            break
         if to_side == FREE:
             was = margin.side[event]
-            before = margin.side.copy()
             admit(kernel, points, cache, margin, alpha, g, lower, upper, event, 1 if was == LOW else -1)
-            for s in range(n):
-                if margin.side[s] != before[s]:
-                    old = 0.0 if before[s] == FREE else (dl[s] if before[s] == LOW else du[s])
-                    new = 0.0 if margin.side[s] == FREE else (dl[s] if margin.side[s] == LOW else du[s])
-                    if old != new:
-                        _leave_bound(drive, cached_row(kernel, points, cache, s, NONE), old - new)
-                        demand += old - new
+            for s in near.slots:  # members may have gone to their bounds, too
+                rate = 0.0 if margin.side[s] == FREE else (dl[s] if margin.side[s] == LOW else du[s])
+                if rate != rates[s]:
+                    demand -= _drive(kernel, points, cache, s, rate, rates, drive)
         else:
             _part(margin, _place_of(margin, event), to_side)
             alpha[event] = lower[event] if to_side == LOW else upper[event]
             rate = dl[event] if to_side == LOW else du[event]
             if rate != 0.0:
-                _leave_bound(drive, cached_row(kernel, points, cache, event, NONE), -rate)
-                demand -= rate
-    return STUCK, tau
+                demand -= _drive(kernel, points, cache, event, rate, rates, drive)
+    _catch_up(kernel, points, cache, near, owed, g)
+    return code, tau
 
 
 @compiled
-def _leave_bound(drive, row, rate):
-    """A point on a moving bound no longer moves at `rate`."""
-    if rate != 0.0:
-        add(drive, -rate, row)
+def _drive(kernel, points, cache, s, rate, rates, drive):
+    """Point s moves at `rate` with its bound from here on. Returns by how much faster that is than before."""
+    change = rate - rates[s]
+    rates[s] = rate
+    add(drive, change, cached_row(kernel, points, cache, s, NONE))
+    return change
 
 
 @compiled
@@ -352,19 +458,14 @@ def refine(kernel, points, cache, margin, alpha, g, b, lower, upper):
     m = margin.counts[M]
     if m == 0:
         return
-    n = g.shape[0]
-    total = 0.0
-    for s in range(n):
-        total -= alpha[s]
-    changes = np.zeros(m + 1)
-    for p in range(m + 1):
-        changes[p] = margin.R[p, 0] * total
-        for q in range(m):
-            changes[p] += margin.R[p, q + 1] * (g[margin.members[q]] - b[0])
-    b[0] += changes[0]
+    left = np.empty(m + 1)
+    left[0] = -alpha.sum()
+    for p in range(m):
+        left[p + 1] = g[margin.members[p]] - b[0]
+    changes = np.empty(m)
     for p in range(m):
         s = margin.members[p]
-        moved = min(max(alpha[s] + changes[p + 1], lower[s]), upper[s])
-        change, alpha[s] = moved - alpha[s], moved
-        row = cached_row(kernel, points, cache, margin.members[p], NONE)
-        add(g, -change, row)
+        moved = min(max(alpha[s] + dot(margin.R[p + 1, : m + 1], left), lower[s]), upper[s])
+        changes[p], alpha[s] = moved - alpha[s], moved
+    b[0] += dot(margin.R[0, : m + 1], left)
+    _subtract_rows(kernel, points, cache, margin.members[:m], changes, g)

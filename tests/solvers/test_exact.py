@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from streams import Stream, two_moons
 
+from solvers import path
 from solvers.direction import NONE
 from solvers.exact import ExactSVM
 from solvers.kernels import make_kernel
@@ -282,6 +284,27 @@ def test_what_it_cannot_do_is_refused(noisy):
     assert all(np.array_equal(before[name], value) for name, value in stream.solver.state().items())
     with pytest.raises(ValueError, match="dtype must be float64"):
         ExactSVM(make_kernel("linear"), 2, dtype=np.float32)
+
+
+def test_where_most_points_are_too_far_to_be_met_each_path_ends_at_the_optimum(monkeypatch):
+    random, n, held = np.random.default_rng(0), 2000, 1960
+    X = random.standard_normal((n, 8))
+    classes = (X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * random.standard_normal(n) > 0).astype(int)
+    stream = Stream(X, classes, make_kernel("rbf", 0.1), name="exact", batch=1, dtype=np.float64, C=7.0)
+    solver, K = stream.solver, np.exp(-0.1 * cdist(X, X, "sqeuclidean"))
+    solver.learn_together(stream.rows(X[:held]), classes[:held], np.arange(held))
+    r = solver.machine.g[0, :held] - solver.machine.b[0]
+    assert solver.margins[0].counts[path.M] * held >= path.COPIED_LEAST
+    assert 2 * (np.abs(r) <= path.RADIUS).sum() < held
+    monkeypatch.setattr(solver, "_mend", lambda c: pytest.fail(f"column {c} did not end at the optimum"))
+    for change in [lambda k=k: stream.learn(k, k + 1) for k in range(held, n)] + [
+        lambda: solver.unlearn(np.flatnonzero(solver.machine.alpha[0, :n])[:3]),
+        lambda: solver.relabel(1000, 1 - int(classes[1000])),
+        lambda: solver.change_C(8.0),
+        lambda: solver.change_C(100.0),
+    ]:
+        change()
+        check_kkt(solver, K)
 
 
 def test_a_kernel_whose_values_would_be_too_large_is_refused(noisy):
