@@ -35,7 +35,7 @@ MARGIN_MIN = 32
 BLOCK = 1024
 RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
 COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
-COPIED_MOST = 1 << 24  # entries of a copy: 128 MiB
+COPIED_MOST = 1 << 22  # entries of a copy: 32 MiB
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
 M, EVENTS = range(2)  # places in Margin.counts
 
