@@ -418,7 +418,7 @@ def accuracies(name, windowed, *, n=1600, window=300, batch=50, **parameters):
 def test_a_window_recovers_from_a_flip_where_the_plain_stream_lags(name, parameters):
     before, plain, _ = accuracies(name, windowed=False, **parameters)
     windowed_before, windowed, at_last = accuracies(name, windowed=True, **parameters)
-    assert windowed_before > before - 0.05
+    assert windowed_before > before - 0.1  # which of a few hundred are right depends on roundings
     assert windowed > plain + 0.1
     assert at_last > before - 0.1
 
