@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ class Terminal:
         self._bytes = b""
         self._seen = 0
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        environment["PYTHONFAULTHANDLER"] = "1"
         self.process = subprocess.Popen(
             [sys.executable, "-c", TAKE, *command], stdin=theirs, stdout=theirs, stderr=theirs,
             env={**environment, **(env or {})}, start_new_session=True,
@@ -58,7 +60,13 @@ class Terminal:
         end = time.monotonic() + seconds
         while self._read(end - time.monotonic()):
             pass
-        return self.process.wait(max(0.1, end - time.monotonic()))
+        try:
+            return self.process.wait(max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # it tells where its threads are
+            while self._read(5.0):
+                pass
+            raise AssertionError(f"no end after {seconds} s: {self.text!r}") from None
 
     def _read(self, seconds):
         if not select.select([self._ours], [], [], max(0.0, seconds))[0]:
