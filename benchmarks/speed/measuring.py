@@ -1,15 +1,19 @@
 """What the parts share: programs side by side, peak memory, lines of the table. Not a program."""
 
 import os
-
-os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
-
 import platform
 import subprocess
 import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+# One thread each, here, where numpy may be loaded already, and in processes that follow. A second one of OpenBLAS would
+# wait at full speed for a tenth of a second after a product, in the figures of whoever comes next.
+threadpool_limits(1)
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 
 def versions():
