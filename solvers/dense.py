@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from solvers.compiled import compiled
 from solvers.kernels import inner_to_kernel
-from solvers.machine import SUMMED, dot_of_part
+from solvers.machine import dot
 
 Array = np.ndarray[Any, Any]
 
@@ -27,8 +27,8 @@ _FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
 TILE_ROWS, TILE_BYTES = (16, 64) if "+avx512f" in _FEATURES else (8, 32)
 """Rows of a tile, and bytes of a sum vector: sixteen registers of 512 bits, or eight of 256 (pairs of 128)."""
 
-ROWS, FEATURES = 512, 128
-"""Of a block: with SUMMED points its tiles and sums stay in the second-level cache."""
+ROWS, FEATURES, POINTS = 512, 128, 256
+"""Of a block: its tiles and sums stay in the second-level cache."""
 
 
 def _tile_instructions(_: Any, rows: Any, columns: Any, features: Any, out: Any, r: Any, s: Any) -> Any:
@@ -112,7 +112,7 @@ def _rows_in_tiles(indptr, indices, values, dim):
 
 @compiled
 def _columns_in_tiles(columns, begin, width, b, e, tiles):
-    """tiles (SUMMED / lanes, FEATURES, lanes): features begin..begin + width of points b..e, zeros behind these."""
+    """tiles (POINTS / lanes, FEATURES, lanes): features begin..begin + width of points b..e, zeros behind these."""
     lanes = tiles.shape[2]
     for p in range(width):
         source = columns[begin + p, b:e]
@@ -127,23 +127,34 @@ def _columns_in_tiles(columns, begin, width, b, e, tiles):
 
 
 @compiled
+def decision_value(alpha, row, b):
+    """sum_s alpha_s row_s + b, added POINTS at a time, so that a row may come in blocks."""
+    total = 0.0
+    for s in range(0, alpha.shape[0], POINTS):
+        total += dot(alpha[s : s + POINTS], row[s : s + POINTS])
+    return total + b
+
+
+@compiled
 def dense_scores(kernel, points, n, alpha, b, indptr, indices, values, norms, scores):
-    """scores (m, K) of m <= ROWS rows that are mostly full, in the bits of `kernel_row` and `dot` over 0..n.
+    """scores (m, K) of m <= ROWS rows that are mostly full, in the bits of `kernel_row` and `decision_value`.
 
     The points keep columns, the kernel is not the Laplacian.
     """
     m, dim, lanes = norms.shape[0], points.columns.shape[0], TILE_BYTES // values.itemsize
     rows = _rows_in_tiles(indptr, indices, values, dim)
-    columns = np.empty((SUMMED // lanes, FEATURES, lanes), values.dtype)
-    block = np.empty((rows.shape[1] * TILE_ROWS, SUMMED), values.dtype)
+    columns = np.empty((POINTS // lanes, FEATURES, lanes), values.dtype)
+    block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)
     zero = values.dtype.type(0.0)
-    scores[:m] = 0.0
-    for first in range(0, n, SUMMED):
-        last = min(first + SUMMED, n)
+    for r in range(m):
+        for c in range(b.shape[0]):
+            scores[r, c] = 0.0
+    for first in range(0, n, POINTS):
+        last = min(first + POINTS, n)
         size, tiles = last - first, -(-(last - first) // lanes)
         for r in range(block.shape[0]):
             sums = block[r]
-            for s in range(SUMMED):
+            for s in range(POINTS):
                 sums[s] = zero
         for k in range(rows.shape[0]):
             width = min(FEATURES, dim - k * FEATURES)
@@ -154,7 +165,7 @@ def dense_scores(kernel, points, n, alpha, b, indptr, indices, values, norms, sc
         for r in range(m):
             inner_to_kernel(kernel, norms[r], points.norm[first:last], block[r, :size])
             for c in range(b.shape[0]):
-                scores[r, c] += dot_of_part(alpha[c, first:last], block[r, :size])
+                scores[r, c] += dot(alpha[c, first:last], block[r, :size])
     for r in range(m):
         for c in range(b.shape[0]):
             scores[r, c] += b[c]

@@ -10,10 +10,10 @@ import numpy as np
 
 from solvers import points as pts
 from solvers.compiled import compiled
-from solvers.dense import ROWS, dense_scores
+from solvers.dense import ROWS, decision_value, dense_scores
 from solvers.direction import NONE
 from solvers.kernels import BEGIN, LAPLACIAN, Kernel, kernel_row
-from solvers.machine import LIVE, dot
+from solvers.machine import LIVE
 from solvers.points import POOL_USED, USED, Points
 from solvers.rows import Rows, rows_from_csr
 from solvers.solver import Contributions, PointScores, Solver, State, StateReader, columns_of
@@ -61,7 +61,7 @@ def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, 
         first, last = indptr[r], indptr[r + 1]
         kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
         for c in range(b.shape[0]):
-            scores[r, c] = dot(alpha[c], row) + b[c]
+            scores[r, c] = decision_value(alpha[c], row, b[c])
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,25 +86,12 @@ def empty_machine(columns: int, cap: int) -> Machine:
     )
 
 
-SUMMED = 256
-"""Terms of `dot` that are added to each other before they are added to the rest, so that a row can come in parts."""
-
-
 @compiled_sum
-def dot_of_part(alpha, row):
-    """sum_s alpha_s row_s in float64, for alpha (n,) float64 and a kernel row (n,), n <= SUMMED."""
+def dot(alpha, row):
+    """sum_s alpha_s row_s in float64, for alpha (n,) float64 and a kernel row (n,)."""
     total = 0.0
     for s in range(alpha.shape[0]):
         total += alpha[s] * np.float64(row[s])
-    return total
-
-
-@compiled
-def dot(alpha, row):
-    """The same for rows of any length."""
-    total = 0.0
-    for s in range(0, alpha.shape[0], SUMMED):
-        total += dot_of_part(alpha[s : s + SUMMED], row[s : s + SUMMED])
     return total
 
 
