@@ -13,8 +13,13 @@ ROOT = Path(__file__).parent.parent
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
 
-# Makes stdin the terminal that controls the process, so that Ctrl-C is a signal, and becomes the command.
-TAKE = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+# Makes stdin the terminal that controls the process, so that Ctrl-C is a signal, and becomes the command. The signal may
+# be ignored by whoever runs the tests in the background, and would be by the command, too.
+TAKE = """import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Terminal:
