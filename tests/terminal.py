@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
 
-# Makes stdin the terminal that controls the process, so that Ctrl-C is a signal, and becomes the command. The signal may
-# be ignored by whoever runs the tests in the background, and would be by the command, too.
+# Makes stdin the terminal that controls the process, so that Ctrl-C is a signal, and becomes the command. Where tests
+# run in the background the signal is ignored, which the command would go on with.
 TAKE = """import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 signal.signal(signal.SIGINT, signal.SIG_DFL)
