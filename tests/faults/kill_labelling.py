@@ -359,7 +359,8 @@ def check_model(store, name, told):
             token not in leases or leases[token].closed or leases[token].expires_ms < int(end)
             for token, (_, _, end) in open_ones.items()
         )
-        + sum(given not in plain.learned for given in told.refused),
+        # A full pool drops what nobody works on any more: a lease that was asked for twice may have been given back.
+        + len(set(told.refused) - set(plain.learned) - plain.dropped),
         "lost predictions": len(told.lost_predictions) if configuration.labels.pending_durable else 0,
         "predictions not durable": 0 if configuration.labels.pending_durable else len(told.lost_predictions),
         "warm": recovered.vocabulary is None or not recovered.vocabulary.warming,
