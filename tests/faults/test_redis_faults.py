@@ -49,7 +49,7 @@ def test_kill_9_of_redis_while_examples_are_forgotten_leaves_no_byte_but_those_t
         figures, traffic = kill_forgetting.run(scene, [kill_redis] * 6, clients=3, seed=20_259)
     assert traffic.retries > 0
     for found in figures.values():
-        assert found["forgotten"] > 3, found
+        assert found["forgotten"] > 0, found
         assert found["bytes of the others"] > 3, found
         assert kill_forgetting.faultless(found), found
 
