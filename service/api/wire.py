@@ -98,14 +98,16 @@ def _media_type(request: Request) -> str:
 async def read_bytes(request: Request, bytes_max: int) -> bytes:
     """The body of a request. BodyTooLarge, RequestTimeout, BadRequest if cut off."""
     if WHOLE in request.scope:
-        return _checked_piece(await request.receive(), 0, bytes_max)
+        message = await request.receive()
+        if len(message.get("body", b"")) > bytes_max:
+            _check_declared(request, bytes_max)
+        return _checked_piece(message, 0, bytes_max)
     return b"".join([part async for part in _pieces(request, bytes_max)])
 
 
 async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
-    declared, size, more = request.headers.get("content-length", "0"), 0, True
-    if declared.isdigit() and int(declared) > bytes_max:
-        raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
+    _check_declared(request, bytes_max)
+    size, more = 0, True
     seconds = registry_of(request).settings.request_s
     began = asyncio.get_running_loop().time()
     while more:
@@ -117,6 +119,12 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
         part, more = _checked_piece(message, size, bytes_max), message.get("more_body", False)
         size += len(part)
         yield part
+
+
+def _check_declared(request: Request, bytes_max: int) -> None:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > bytes_max:
+        raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
 
 
 def _checked_piece(message: Message, size: int, bytes_max: int) -> bytes:

@@ -243,7 +243,7 @@ class Annotator:
     def note_refusal(told, question, end):
         # Once a label has come, from an earlier holder, the lease is gone; the judge knows what was learned.
         if now_ms() < end:
-            told.refused.append(question["id"])
+            told.refused.append((question["id"], question["lease"]))
 
 
 class PlainPool:
@@ -359,8 +359,11 @@ def check_model(store, name, told):
             token not in leases or leases[token].closed or leases[token].expires_ms < int(end)
             for token, (_, _, end) in open_ones.items()
         )
-        # A full pool drops what nobody works on any more: a lease that was asked for twice may have been given back.
-        + len(set(told.refused) - set(plain.learned) - plain.dropped),
+        # A lease that came twice may have been given back once; what nobody works on any more a full pool drops.
+        + sum(
+            given not in plain.learned and (given not in plain.dropped or plain.leases[token][3])
+            for given, token in told.refused
+        ),
         "lost predictions": len(told.lost_predictions) if configuration.labels.pending_durable else 0,
         "predictions not durable": 0 if configuration.labels.pending_durable else len(told.lost_predictions),
         "warm": recovered.vocabulary is None or not recovered.vocabulary.warming,
