@@ -27,7 +27,7 @@ from hinged.options import (
     sentence,
 )
 from hinged.readers import FORMATS, ReadError, open_source
-from hinged.snapshots import export_model, import_model, rollback, snapshot
+from hinged.snapshots import export_model, import_model, rollback, skip, snapshot
 
 if TYPE_CHECKING:
     from hinged.client import Client
@@ -172,7 +172,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
         raise click.ClickException(str(error)) from error
 
 
-for command in (models, predict, query, events, label, export_model, import_model, rollback, snapshot, keys):
+for command in (models, predict, query, events, label, export_model, import_model, rollback, skip, snapshot, keys):
     cli.add_command(command)
 
 

@@ -212,6 +212,16 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         answer: Object = self._run(exchange(self.url, call, tries_max=1))
         return answer
 
+    def skip_event(self, model: str, position: int | None = None) -> Object:
+        """Pass over the event that the model could not take in, and before which it stands.
+
+        position: of that event; None for whichever it is. A second try is safe where the position is given.
+        """
+        body = {} if position is None else {"position": position}
+        call = Call("POST", f"{path_of(model)}/skip", body, timeout_s=FINISH_TIMEOUT_S)
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
+
     # -- changes
 
     def forget(self, model: str, example: str) -> Object:

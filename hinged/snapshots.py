@@ -1,4 +1,4 @@
-"""`hinged export`, `import`, `rollback` and `snapshot`: a model as a file, and the way back."""
+"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: a model as a file, the way back, and past an obstacle."""
 
 from __future__ import annotations
 
@@ -60,6 +60,21 @@ def rollback(client: Client, *, model: str, position: int) -> None:
     """Make MODEL what it was at POSITION of its log. What came later does not count any more."""
     answer = client.rollback(model, position)
     click.echo(f"{model}: {answer['examples']:,} examples, position {answer['position']:,}")
+
+
+@click.command()
+@click.argument("model")
+@click.argument("position", type=click.IntRange(1), required=False)
+@asks
+def skip(client: Client, *, model: str, position: int | None) -> None:
+    """Let MODEL go on without the event, at POSITION of its log, that it could not take in."""
+    answer = client.skip_event(model, position)
+    passed = answer["set_aside"]
+    click.echo(
+        f"{model}: event {passed['position']:,} ({passed['kind']}) is set aside, position {answer['position']:,}"
+    )
+    if answer["stopped"]:
+        raise click.ClickException(f"{model} stands again: {answer['stopped']}")
 
 
 @click.command()

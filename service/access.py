@@ -78,6 +78,7 @@ RULES: Mapping[str, Rule] = {
     "export_model": Rule("admin"),  # it hands out every example, label and annotator that the model holds
     "import_model": Rule("admin"),
     "roll_back": Rule("admin"),
+    "set_aside": Rule("admin"),
 }
 """By the name of the route's function."""
 MISSING = Rule("admin", EVERY)

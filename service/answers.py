@@ -135,6 +135,20 @@ class Answers:
         self._contents[place] = 0
         self._labels[place], self._predictions[place], self._scores[place] = FORGOTTEN, FORGOTTEN, 0.0
 
+    def pass_over(self, through: int) -> list[tuple[int, str]]:
+        """The examples up to this number were never learned: there is no answer of them. What `add` returns."""
+        forgotten: list[tuple[int, str]] = []
+        while self.newest < through:  # a part of the ring at a time
+            m = min(through - self.newest, self.kept)
+            first = self.newest + 1
+            self._grow(min(self.kept, self.newest + m))
+            forgotten += self._replace(first, [None] * m)
+            places = np.arange(first, first + m) % len(self._ids)
+            self._contents[places], self._scores[places] = 0, 0.0
+            self._labels[places], self._predictions[places] = FORGOTTEN, FORGOTTEN
+            self.newest += m
+        return forgotten
+
     def correct(self, number: int, label: int, content: bytes) -> None:
         """An example has another label. What was predicted stays."""
         if self.oldest <= number <= self.newest:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -24,7 +24,7 @@ from service.events import Leased, ModelEvent, Offered, Released, Renewed, Skipp
 from service.inputs import Inputs, join_inputs, shown_x
 from service.labels import Label
 from service.model import Model
-from service.parts import Labelling
+from service.parts import Configuration, Labelling
 from service.pool import EXPLORE, RANDOM, Candidate, Lease
 from service.published import Published
 from solvers.random import random_below
@@ -62,16 +62,26 @@ class Command(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Candidates for the pool. labels: those that are known. learned: ids that the log holds, beyond first answers."""
+    """Candidates for the pool.
+
+    labels: those that are known. learned: ids that the log holds, beyond first answers. read: x and digests as another
+    configuration reads them (Invalid if it does not).
+    """
 
     ids: list[str]
     inputs: Inputs
     digests: list[bytes]
     labels: list[Label | None]
     learned: frozenset[str] = frozenset()
+    read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """What is new: not in the pool, not learned, and once. Conflict where the pool has an id with another x."""
+        if not model.learner.takes(self.inputs):
+            if self.read is None:
+                raise Invalid("the model's configuration has changed since the candidates were read; send them again")
+            inputs, digests = self.read(model.configuration)
+            return replace(self, inputs=inputs, digests=digests).plan(model, now_ms)
         new: dict[str, int] = {}
         for given in model.traces.known(self.ids):
             index = self.ids.index(given)

@@ -20,6 +20,7 @@ from service.events import (
     Reconfigured,
     Retired,
     RolledBack,
+    SetAside,
     Settled,
     decode_event,
 )
@@ -35,7 +36,7 @@ WITHOUT_EXAMPLES = frozenset(
     event.KIND
     for event in (
         ClassAdded, Created, Erased, Finished, Forgotten, Intended, Promoted, Reconfigured, Retired,
-        RolledBack, Settled,
+        RolledBack, SetAside, Settled,
     )
 )  # fmt: skip
 """Kinds of events that tell nothing of any example."""

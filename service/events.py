@@ -18,6 +18,7 @@ swapped     the whole state anew, made of the log without what was forgotten, wi
 settled     what was intended, corrected or forgotten is done, or has failed
 reconfigured another configuration, in place
 retired, promoted    what became of a challenger
+set_aside   an event that could not be applied counts no longer
 erased      an event that stood here and is none any more
 
 at_ms is the time of an event, milliseconds since 1970; in a log it never falls.
@@ -237,6 +238,17 @@ class Promoted(Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside(Facts):
+    """The event at `event` is passed over: it could not be applied because of `error`. was: its kind."""
+
+    KIND: ClassVar[str] = "set_aside"
+    event: int
+    was: str
+    error: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Erased(Facts):
     """What stood here was about examples that are forgotten, and stands in a later `swapped` without them."""
 
@@ -400,6 +412,7 @@ ModelEvent: TypeAlias = (
     | Settled
     | Retired
     | Promoted
+    | SetAside
     | Erased
     | Swapped
 )
@@ -407,7 +420,8 @@ KINDS: dict[str, type[ModelEvent]] = {
     event.KIND: event
     for event in (
         Created, Imported, RolledBack, ClassAdded, Learned, Finished, Predicted, Offered, Leased, Renewed, Released,
-        Skipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted, Erased, Swapped,
+        Skipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted, SetAside, Erased,
+        Swapped,
     )
 }  # fmt: skip
 

@@ -25,6 +25,7 @@ from service.events import (
     ModelEvent,
     Offered,
     Predicted,
+    SetAside,
     Skipped,
     decode_event,
 )
@@ -70,6 +71,8 @@ def told(position: int, event: ModelEvent) -> Told:
             facts["candidates"] = len(event.ids)
         case Leased():
             facts |= {"annotator": event.annotator, "leases": len(event.leases)}
+        case SetAside():
+            facts |= {"event": event.event, "was": event.was}
         case Skipped():
             facts["for"] = "all" if event.for_all else "me"
         case _:
@@ -117,6 +120,14 @@ class Feed:
         if self._followers:
             self._add(Told(position, kind, facts, note=True))
             self._wake()
+
+    def begin_anew(self, position: int) -> None:
+        """The model stands there, whatever was noted: who follows reads on in the log."""
+        self._noted.clear()
+        self._left += len(self._newest) + 1  # so that nobody takes what comes next for what follows
+        self._newest.clear()
+        self._begins = position
+        self._wake()
 
     def end(self, reason: str) -> None:
         """Nothing comes any more."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,6 +22,9 @@ from solvers.rows import Rows, joined
 Array = np.ndarray[Any, Any]
 
 ROWS = ("indptr", "indices", "values", "norms", "selves")
+
+Refit = Callable[["Inputs"], "Inputs"]
+"""Puts a batch into the form that a model's kernel and precision ask for; a ValueError if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
     dim = facts.get("dim")
     if any(name not in arrays for name in ROWS) or type(dim) is not int or not 0 < dim < 2**31:
         raise BadFrame(f"a batch of rows has dim, from 1 to 2^31 - 1, and {', '.join(ROWS)}")
-    rows = Rows(**{name: arrays[name] for name in ROWS}, dim=dim)
+    indptr, indices, values, norms, selves = (arrays[name] for name in ROWS)
+    rows = Rows(indptr, indices, values, norms, selves, dim)
     if not _is_sound(rows):
         raise BadFrame(f"the arrays are no rows of {dim} features")
     return rows
@@ -107,6 +111,14 @@ def x_digests(inputs: Inputs) -> list[bytes]:
 def content_of(x_digest: bytes, label: Label) -> bytes:
     """16 bytes that tell an example, x and y, from any other."""
     return hashlib.blake2b(x_digest + label_key(label).encode(), digest_size=16).digest()
+
+
+def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
+    """A batch of one in another form, and its digest there: another precision holds other numbers."""
+    fitted = refit(x)
+    if fitted is x or isinstance(x, Records) or isinstance(fitted, Records) or fitted.values.dtype == x.values.dtype:
+        return fitted, digest
+    return fitted, x_digests(fitted)[0]
 
 
 def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes]:

@@ -17,6 +17,11 @@ def label_key(label: Label) -> str:
     return _encode(label)
 
 
+def same_label(one: Label, other: Label) -> bool:
+    """Whether two labels are one: True is not 1."""
+    return one is other or (type(one) is type(other) and one == other)
+
+
 def score_name(label: Label) -> str:
     """The label as a key of `scores`: a string as it is, anything else as JSON.
 

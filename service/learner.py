@@ -183,14 +183,16 @@ class Learner:
                 self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
         return self.solver.finish()
 
+    def takes(self, inputs: Inputs) -> bool:
+        """Whether a batch is as this kernel and precision see it."""
+        return isinstance(inputs, Records) or inputs.fits(self.solver.kernel, self.configuration.dtype)
+
     def rows(self, inputs: Inputs) -> Inputs:
-        """Rows as this kernel sees them; records as they are. BadRow if one is too large for it."""
-        if isinstance(inputs, Records):
+        """Rows as this kernel sees them, which they may be already; records as they are. BadRow for one too large."""
+        if isinstance(inputs, Records) or self.takes(inputs):
             return inputs
-        features, kernel = self.configuration.features, self.solver.kernel
-        return rows_from_csr(
-            inputs.indptr, inputs.indices, inputs.values, kernel, features.dim, self.configuration.dtype
-        )
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        return rows_from_csr(inputs.indptr, inputs.indices, inputs.values, self.solver.kernel, dim, dtype)
 
     # -- unlearning -----------------------------------------------------------------------------------------------
 

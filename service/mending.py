@@ -135,7 +135,9 @@ class Mender:
                 elif not self._woken:
                     break
                 wait_s = RETRY_FIRST_S
-            except Exception as error:
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # what a solver raises need be no Exception
                 unforeseen = not isinstance(error, ServiceError | Damaged)
                 log.warning("jobs of model %s wait: %s", self._history.name, error, exc_info=unforeseen)
                 await asyncio.sleep(wait_s)

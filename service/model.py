@@ -38,6 +38,7 @@ from service.events import (
     Renewed,
     Retired,
     RolledBack,
+    SetAside,
     Settled,
     Skipped,
     Swapped,
@@ -66,6 +67,7 @@ SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 OLD_IDS_MIN = 10_000
 SHADOWS_MAX = 8
+SET_ASIDE_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class Model:
         self.traces = Traces()
         self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is another
         self.jobs = Jobs()
+        self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
 
     @property
     def configuration(self) -> Configuration:
@@ -159,6 +162,7 @@ class Model:
                 model.position, model.at_ms = 1, max(model.at_ms, first.at_ms)
                 # Positions of another log.
                 model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
+                model.set_aside = []
             case _:
                 raise BadFrame(f"a log begins with {Created.KIND!r} or {Imported.KIND!r}, got {first.KIND!r}")
         return model
@@ -173,7 +177,7 @@ class Model:
         """
         if position != self.position + 1:
             raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
-        if not isinstance(event, ClassAdded):
+        if not isinstance(event, ClassAdded):  # the only one without a time
             self.at_ms = max(self.at_ms, event.at_ms)
             self.pending.expire(self.at_ms)
         outcome = NOTHING
@@ -206,6 +210,14 @@ class Model:
                 self._change(position, event)
         self.position = position
         return outcome
+
+    def pass_over(self, position: int, kind: str) -> None:
+        """Stand behind an event that was set aside, as if it had been undone."""
+        if position != self.position + 1:
+            raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
+        self.undone = [*self.undone, (position - 1, position + 1)]
+        self.set_aside = [*self.set_aside, (position, kind)][-SET_ASIDE_KEPT:]
+        self.position = position
 
     def roll_back(self, position: int, event: RolledBack, former: Model) -> None:
         """Become the model as it was at `event.to`, which may be this one; the log goes on behind `position`."""
@@ -247,7 +259,9 @@ class Model:
                 self.pool.vote(event.token, event.label)
 
     def _change(
-        self, position: int, event: Forgotten | Corrected | Intended | Reconfigured | Settled | Retired | Promoted
+        self,
+        position: int,
+        event: Forgotten | Corrected | Intended | Reconfigured | Settled | Retired | Promoted | SetAside,
     ) -> None:
         match event:
             case Forgotten():
@@ -263,6 +277,8 @@ class Model:
                 self._configure_waiting()
             case Settled():
                 self.jobs.settle(event.jobs, event.result, event.error)
+            case SetAside():
+                pass  # what it is about was passed over when its turn came
             case Retired():
                 self.shadows.pop(event.shadow, None)
                 self._give_up(event.shadow, "the challenger was retired")
@@ -334,6 +350,10 @@ class Model:
 
     def _learn(self, event: Learned) -> Outcome:
         m = len(event.ids)
+        event = event.with_inputs(self.learner.rows(event.inputs))
+        if event.first > self.learned + 1:  # what came between was set aside
+            self._remember(self.answers.pass_over(event.first - 1))
+            self.learned = event.first - 1
         numbers, scores = np.full(m, UNKNOWN, np.int32), np.zeros(m)
         ids = [given for given in event.ids if given is not None]
         late = self._late(event) if self.pending else {}
@@ -425,6 +445,8 @@ class Model:
             "pending": len(self.pending),
             "memory_bytes": self.solver.memory_bytes(),
         }
+        if self.set_aside:
+            figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in self.set_aside]
         if self.vocabulary is not None:
             figures["features"] = {**self.vocabulary.figures(), "gamma": self.learner.gamma_used}
         discarded = self.solver.discarded
@@ -450,6 +472,7 @@ class Model:
             "old_ids": sorted(self.old_ids.items()),
             "corrections": sorted(self.corrections.items()),
             "jobs": self.jobs.state(),
+            "set_aside": self.set_aside,
             "shadows": {},
         }
         arrays: dict[str, Array] = {}
@@ -503,6 +526,7 @@ class Model:
         model.undone = [(to, at) for to, at in facts["undone"]]
         model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
         model.jobs.load(facts["jobs"])
+        model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
         model._check(arrays)
         return model
 
@@ -554,9 +578,9 @@ class Model:
 
     def digest(self) -> str:
         """A hash of the whole state but positions and time: equal for equal folds, however they were batched."""
-        names = ("position", "at_ms", "undone", "reads_back_at", "floor", "jobs")
+        names = ("position", "at_ms", "undone", "reads_back_at", "floor", "jobs", "set_aside")
         stood = {name: getattr(self, name) for name in names}
-        vars(self).update(position=0, at_ms=0, undone=[], reads_back_at=0, floor=0, jobs=Jobs())
+        vars(self).update(position=0, at_ms=0, undone=[], reads_back_at=0, floor=0, jobs=Jobs(), set_aside=[])
         try:
             return hashlib.sha256(self.snapshot()).hexdigest()
         finally:

@@ -6,14 +6,15 @@ Bounded in number and in age; the oldest go first. A prediction is kept as it wa
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from service.frames import BadFrame
-from service.inputs import Inputs, inputs_state, join_inputs, read_inputs
+from service.inputs import Inputs, Refit, inputs_state, join_inputs, read_inputs, refitted
+from service.labels import Label, Labels, same_label
 from solvers.solver import CLASSES_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
@@ -79,13 +80,11 @@ class Pending:
         self.keep([])
         self.expire(now_ms)
 
-    def change(self, rows: Callable[[Inputs], Inputs]) -> None:
+    def change(self, refit: Refit) -> None:
         """Put every x into another form; what has none waits no longer."""
-        for given, prediction in list(self._by_id.items()):
-            try:
-                self._by_id[given] = replace(prediction, x=rows(prediction.x))
-            except ValueError:
-                del self._by_id[given]
+        none = Labels()
+        fitted = [Made(prediction).fitted(none, refit) for prediction in self]
+        self._by_id = OrderedDict((made.prediction.id, made.prediction) for made in fitted if made is not None)
 
     def expire(self, now_ms: int) -> None:
         """Drop what is older than age_ms."""
@@ -102,6 +101,27 @@ class Pending:
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of `state`."""
         self._by_id = OrderedDict((p.id, p) for p in read_predictions(facts, arrays))
+
+
+class Made(NamedTuple):
+    """A prediction, and the classes that the state which made it knew: its numbers are places among these."""
+
+    prediction: Prediction
+    classes: Sequence[Label] = ()
+
+    def fitted(self, labels: Labels, refit: Refit) -> Made | None:
+        """The prediction as a state with these classes has it.
+
+        None where its x has no such form, or its classes are others: a rollback has undone the state that made it.
+        """
+        prediction, known = self.prediction, labels.labels
+        if not all(map(same_label, self.classes, known)) or len(self.classes) > len(known):
+            return None
+        try:
+            x, digest = refitted(prediction.x, prediction.digest, refit)
+        except ValueError:
+            return None
+        return self if x is prediction.x else Made(replace(prediction, x=x, digest=digest), self.classes)
 
 
 def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -22,6 +22,7 @@ from service.examples import SERVER_ID
 from service.inputs import Inputs, content_of, join_inputs
 from service.labels import Label, label_key
 from service.model import Model
+from service.parts import Configuration
 from service.pending import Prediction
 from service.pool import Candidate
 
@@ -35,6 +36,8 @@ class LearnRequest:
 
     ids: None where the server is to give one. inputs: the x of those that bring one, in order (None where none does).
     contents: 16 bytes of x and y, None where there is no x. leases: tokens, None where there is none; empty: none.
+    reread: the same request as another configuration reads it (Invalid if it does not): by the time that its turn
+    comes the model may have another kernel or precision than when it was read.
     """
 
     ids: list[str | None]
@@ -42,6 +45,15 @@ class LearnRequest:
     inputs: Inputs | None
     contents: Sequence[bytes | None]
     leases: Sequence[str | None] = ()
+    reread: Callable[[Configuration], LearnRequest] | None = None
+
+    def read_for(self, model: Model) -> LearnRequest:
+        """The request as the model's present configuration reads it. Invalid for an x that it does not take."""
+        if self.inputs is None or model.learner.takes(self.inputs):
+            return self
+        if self.reread is None:
+            raise Invalid("the model's configuration has changed since the request was read; send it again")
+        return self.reread(model.configuration)
 
     def lease(self, index: int) -> str | None:
         """The lease that an example answers."""
@@ -117,26 +129,23 @@ def make_plan(
     classes_max: int,
     at_ms: int,
     waiting: Mapping[str, Prediction] | None = None,
-    refit: Callable[[Inputs], Inputs] | None = None,
 ) -> Plan:
     """Decide each example's fate against the model as it stands. Changes nothing.
 
-    waiting: predictions that are about to be logged. refit: what makes rows of those that were read under another
-    configuration.
+    waiting: predictions that are about to be logged.
     """
-    if refit is None and waiting is None:
+    if waiting is None:
         planned = _plain(model, requests, lookup, at_ms)
         if planned is not None:
             return planned
     plan, new = Plan(), _New()
     for request in requests:
-        if refit is not None and request.inputs is not None:
-            try:
-                request = replace(request, inputs=refitted(request.inputs, refit))  # noqa: PLW2901
-            except Invalid as error:
-                plan.fates.append(error)
-                continue
-        plan.fates.append(_take(model, request, lookup, classes_max, at_ms, waiting or {}, new))
+        try:
+            read = request.read_for(model)
+        except Invalid as error:
+            plan.fates.append(error)
+            continue
+        plan.fates.append(_take(model, read, lookup, classes_max, at_ms, waiting or {}, new))
     plan.new = len(new.examples)
     plan.events = [*new.events, *_learned(model, new.examples, at_ms)]
     return plan
@@ -151,6 +160,8 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     ids = list(chain.from_iterable(request.ids for request in requests))
     contents = [content for request in requests for content in request.contents if content is not None]
     if len(contents) < len(ids) or len(ids) > model.room or any(request.leases for request in requests):
+        return None
+    if not all(map(model.learner.takes, batches)):
         return None
     given = [i for i in ids if i is not None]
     if given and not _all_unknown(model, given, lookup, at_ms):
@@ -184,14 +195,6 @@ def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> 
         and not model.traces.known(given)
         and not lookup(given)
     )
-
-
-def refitted(inputs: Inputs, refit: Callable[[Inputs], Inputs]) -> Inputs:
-    """Rows as the present configuration has them. Invalid for one that it does not take."""
-    try:
-        return refit(inputs)
-    except ValueError as error:
-        raise Invalid(f"the model's configuration has changed meanwhile: {error}") from None
 
 
 def _take(
@@ -407,7 +410,8 @@ def _learned(model: Model, new: Sequence[_Example], at_ms: int) -> list[ModelEve
     """The new examples as events; a class is added right before its first example."""
     if not new:
         return []
-    inputs = join_inputs(_runs(new))
+    # A candidate that was imported does not say of which kernel its norms are.
+    inputs = model.learner.rows(join_inputs(_runs(new)))
     numbers = {label_key(label): number for number, label in enumerate(model.labels.labels)}
     events: list[ModelEvent] = []
     classes: list[int] = []

@@ -7,14 +7,14 @@ lease is open is asked with the time of an event. Candidates stand in the order 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from service.frames import BadFrame
-from service.inputs import Inputs, inputs_state, join_inputs, read_inputs
+from service.inputs import Inputs, Refit, inputs_state, join_inputs, read_inputs, refitted
 from service.labels import Label, label_key
 from solvers.solver import StateReader
 
@@ -229,11 +229,11 @@ class Pool:
         for given in list(self._by_id)[: max(0, len(self) - most)]:
             self._remove(given)
 
-    def change(self, rows: Callable[[Inputs], Inputs]) -> None:
+    def change(self, refit: Refit) -> None:
         """Put every x into another form; a candidate whose x has none leaves."""
         for candidate in list(self):
             try:
-                candidate.x = rows(candidate.x)
+                candidate.x, candidate.digest = refitted(candidate.x, candidate.digest, refit)
             except ValueError:
                 self._remove(candidate.id)
 

@@ -11,6 +11,7 @@ from service.inputs import Inputs
 from service.learner import predicted
 from service.model import Model
 from service.published import Decided, Published
+from solvers.rows import BadRow
 from solvers.selection import margins
 
 
@@ -25,9 +26,13 @@ class Explained(NamedTuple):
 def explain(model: Model, inputs: Inputs, most: int) -> Explained:
     """Decide, and name for each row the `most` support vectors that add most to the predicted class's score.
 
-    Invalid for a solver without support vectors.
+    Invalid for a solver without support vectors, and for an x that the model's kernel does not take.
     """
     published = model.published()
+    try:
+        inputs = model.learner.rows(inputs)  # read under another configuration, perhaps
+    except BadRow as error:
+        raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
     decided = published.decide(inputs)
     found: list[list[dict[str, Any]]] = [[] for _ in range(len(inputs))]
     if decided.columns.shape[1] == 0:

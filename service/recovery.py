@@ -9,13 +9,14 @@ anything is folded: what was undone is not applied, however often a model was ro
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from service.errors import Conflict, NotFound
+from service.errors import Conflict, NotFound, ServiceError, StoreUnavailable
 from service.events import (
     ClassAdded,
     Created,
@@ -24,6 +25,7 @@ from service.events import (
     Learned,
     ModelEvent,
     RolledBack,
+    SetAside,
     Swapped,
     decode_event,
 )
@@ -31,12 +33,19 @@ from service.frames import BadFrame
 from service.inputs import Records
 from service.model import Model, Outcome
 from service.records import Record
-from service.store.base import Damaged, Store
+from service.store.base import Damaged, Event, Store
+from solvers.turns import Abandoned
 from solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
+RETRY_FIRST_S = 0.1
+RETRY_MAX_S = 5.0
+
 Taught = ClassAdded | Learned | Finished
+Reading = Callable[[int], Iterator[tuple[int, Taught]]]
+"""The teaching events before a position, in order."""
+
 TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND)
 
 
@@ -52,12 +61,38 @@ def as_it_should_be(event: Learned, forgotten: Container[int], corrections: Mapp
     return event if len(kept) == len(keys) else event.take(np.array(kept, np.int64))
 
 
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """An event that cannot be applied: where it stands, its kind ("" if it cannot be read), and why."""
+
+    position: int
+    kind: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """For people."""
+        return f"event {self.position}{self.kind and f' ({self.kind})'} cannot be applied: {self.reason}"
+
+
+class Blocked(ValueError):
+    """A state could not be folded beyond an obstacle."""
+
+    def __init__(self, obstacle: Obstacle) -> None:
+        super().__init__(obstacle.message)
+        self.obstacle = obstacle
+
+
 class History:
-    """The past of one model. Methods may be called from any thread; the models that they make are the caller's."""
+    """The past of one model. Methods may be called from any thread; the models that they make are the caller's.
+
+    leave: set once nobody waits any more for a store that is away.
+    """
 
     def __init__(self, store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> None:
         self.store = store
         self.name = name
+        self.leave = threading.Event()
         self._sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
 
     def newest(self) -> Model:
@@ -67,6 +102,19 @@ class History:
             if position > end:
                 log.warning("model %s: the snapshot at %d is not used: the log ends at %d", self.name, position, end)
         return self._fold(end)
+
+    def reached(self) -> tuple[Model, Obstacle | None]:
+        """The newest state that can be folded, and the event before which it stands, if there is one.
+
+        The errors of `newest` where there is no state at all.
+        """
+        try:
+            return self.newest(), None
+        except Blocked as blocked:
+            if blocked.obstacle.position == 1:
+                raise
+            log.exception("model %s stands before an event that it cannot take in", self.name)
+            return self._fold(blocked.obstacle.position - 1), blocked.obstacle
 
     def at(self, position: int) -> Model:
         """The state at a position of the log. Conflict where log and snapshots no longer reach back so far."""
@@ -81,17 +129,18 @@ class History:
     def apply(self, model: Model, position: int, event: ModelEvent, former: Model | None = None) -> Outcome:
         """Apply an event of the log to the model. Conflict where it needs what is trimmed.
 
+        Further epochs read the log, and wait for a store that is away: what is in the log is not refused any more.
         former: the model as it was, for a rollback, where it is there already.
         """
-        epoch = partial(self.learned, model, position)
+        epoch = partial(self.learned, model, position, self._patiently)
         return model.apply(position, event, epoch, lambda to: former or self.at(to))
 
-    def learned(self, model: Model, before: int) -> Iterator[Learned]:
+    def learned(self, model: Model, before: int, read: Reading | None = None) -> Iterator[Learned]:
         """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
 
         Without the examples that were forgotten, and with the labels that were corrected.
         """
-        for at, event in self.taught(before):
+        for at, event in (read or self.taught)(before):
             if isinstance(event, Learned) and model.counts(at):
                 rest = as_it_should_be(event, model.traces.numbers, model.corrections)
                 if rest.ids:
@@ -125,13 +174,29 @@ class History:
         if first and before > after + 1:
             raise Conflict(f"the log of model {self.name} is trimmed: there is no whole epoch to learn again")
 
+    def _patiently(self, before: int) -> Iterator[tuple[int, Taught]]:
+        """`taught` from the beginning, which goes on where it was when the store is back."""
+        at, wait_s = 0, RETRY_FIRST_S
+        while True:
+            try:
+                for found in self.taught(before, at):
+                    yield found
+                    at, wait_s = found[0], RETRY_FIRST_S
+            except StoreUnavailable as error:
+                log.warning("model %s waits for the store: %s", self.name, error.message)
+                if self.leave.wait(wait_s):
+                    raise
+                wait_s = min(2 * wait_s, RETRY_MAX_S)
+            else:
+                return
+
     def _fold(self, position: int) -> Model:
         for at in self.store.snapshots(self.name):
-            anew, stretches = self._stretches(at, position) if at <= position else (False, [])
+            anew, stretches, aside = self._stretches(at, position) if at <= position else (False, [], {})
             if not stretches:
                 continue
             if anew:  # the log holds the state itself, later than the snapshot
-                return self._along(stretches, None)
+                return self._along(stretches, None, aside)
             try:
                 model = Model.restore(self.name, self.store.get_snapshot(self.name, at), **self._sizes)
                 if model.position != at:
@@ -142,57 +207,76 @@ class History:
                 log.warning("model %s: the snapshot at %d is not used: %s", self.name, at, error)
                 continue
             warm_up(model.configuration.solver, model.configuration.dtype)
-            return self._along(stretches, model)
-        anew, stretches = self._stretches(0, position)
+            return self._along(stretches, model, aside)
+        anew, stretches, aside = self._stretches(0, position)
         if not anew:
             self._check_reach(position)
-        return self._along(stretches, None)
+        return self._along(stretches, None, aside)
 
-    def _stretches(self, base: int, position: int) -> tuple[bool, list[tuple[int, int]]]:
+    def _stretches(self, base: int, position: int) -> tuple[bool, list[tuple[int, int]], dict[int, str]]:
         """What of the log behind `base` led from there to `position`: the first and the last event of each stretch.
 
         And whether it begins with an event that holds the whole state, for which `base` is not needed. None if the
-        state at `base` was undone on the way.
+        state at `base` was undone on the way. Last, the events that were set aside, at whatever time, by position.
         """
         rollbacks: dict[int, int | None] = {}
+        aside: dict[int, str] = {}
         for at, record in self.store.read(self.name, base):
+            if record.kind == SetAside.KIND:
+                put_aside = decode_event(record.kind, record.payload)
+                assert isinstance(put_aside, SetAside)  # noqa: S101  decode_event checks the kind
+                aside[put_aside.event] = put_aside.was
             if at > position:
-                break
+                continue
             if record.kind == Swapped.KIND:
                 rollbacks[at] = None
             if record.kind == RolledBack.KIND:
                 event = decode_event(record.kind, record.payload)
                 assert isinstance(event, RolledBack)  # noqa: S101  decode_event checks the kind
                 rollbacks[at] = event.to
+        rollbacks = {at: to for at, to in rollbacks.items() if at not in aside}
         found = []
         while back := [at for at in rollbacks if at <= position]:
             found.append((back[-1], position))
             to = rollbacks[back[-1]]
             if to is None:
-                return True, found[::-1]
+                return True, found[::-1], aside
             position = to
         if position < base:
-            return False, []
+            return False, [], aside
         found.append((base + 1, position))
-        return False, found[::-1]
+        return False, found[::-1], aside
 
-    def _along(self, stretches: list[tuple[int, int]], model: Model | None) -> Model:
+    def _along(self, stretches: list[tuple[int, int]], model: Model | None, aside: Mapping[int, str]) -> Model:
         for first, last in stretches:
             for at, record in self.store.read(self.name, first - 1):
                 if at > last:
                     break
-                event = decode_event(record.kind, record.payload)
-                if isinstance(event, Erased) or (isinstance(event, Learned) and event.numbers is not None):
-                    raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
-                if model is None:
-                    model = Model.begin(self.name, at, event, **self._sizes)
-                    warm_up(model.configuration.solver, model.configuration.dtype)
-                elif isinstance(event, RolledBack):
-                    model.roll_back(at, event, model)
-                else:
-                    self.apply(model, at, event)
+                if at in aside and model is not None:
+                    model.pass_over(at, aside[at])
+                    continue
+                try:
+                    model = self._stepped(model, at, record)
+                except (ServiceError, Damaged, Abandoned):
+                    raise
+                except BaseException as error:  # of the model's own code, which may be Rust's or a compiler's
+                    raise Blocked(Obstacle(at, record.kind, told(error))) from error
         if model is None or model.position != stretches[-1][1]:
             raise BadFrame(f"the log of model {self.name} ends before event {stretches[-1][1]}")
+        return model
+
+    def _stepped(self, model: Model | None, at: int, record: Event) -> Model:
+        """The model behind one more event; with none before it, it is the one that the event begins."""
+        event = decode_event(record.kind, record.payload)
+        if isinstance(event, Erased) or (isinstance(event, Learned) and event.numbers is not None):
+            raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
+        if model is None:
+            model = Model.begin(self.name, at, event, **self._sizes)
+            warm_up(model.configuration.solver, model.configuration.dtype)
+        elif isinstance(event, RolledBack):
+            model.roll_back(at, event, model)
+        else:
+            self.apply(model, at, event)
         return model
 
     def _check_reach(self, position: int) -> None:
@@ -204,6 +288,12 @@ class History:
                 f"the state of model {self.name} at position {position} is gone: its log {begin}, and no readable "
                 "snapshot leads there"
             )
+
+
+def told(error: BaseException) -> str:
+    """An error in a line of its own, for people who do not see the traceback."""
+    said = str(error).partition("\n")[0][:200]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> Model:

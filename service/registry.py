@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar
 
 from service.answers import Answer
 from service.configuration import parse_configuration
-from service.errors import Conflict, Invalid, NotFound, ServiceError, Unavailable
+from service.errors import Conflict, Invalid, NotFound, ServiceError, StoreUnavailable, Unavailable
 from service.events import Created, Imported
 from service.examples import check_ids
 from service.exports import pack_export, unpack_export
@@ -23,10 +23,10 @@ from service.mending import Shared
 from service.model import SNAPSHOT, Model
 from service.parts import MODEL_NAME, Configuration
 from service.plan import LearnRequest, make_plan
-from service.recovery import History, load_model
+from service.recovery import History, Obstacle
 from service.settings import Settings
 from service.store.base import Event, Store
-from service.worker import Worker
+from service.worker import RETRY_FIRST_S, RETRY_MAX_S, Worker
 from solvers.warm import end_compiling, warm_up
 
 log = logging.getLogger(__name__)
@@ -59,14 +59,27 @@ class Registry:
         log.info("kernels are there, %.1f s", time.monotonic() - started)
         for name in await self._run(self._store.models):
             try:
-                model = await self._run(self._load, name)
+                model = await self._loaded(name)
             except Exception as error:  # one bad model must not keep the others from being served
                 log.exception("model %s cannot be loaded", name)
                 self._broken[name] = str(error) or type(error).__name__
             else:
-                self._workers[name] = self._worker(model)
+                self._workers[name] = self._worker(*model)
         self.ready = True
         log.info("ready with %d models, %.1f s", len(self._workers), time.monotonic() - started)
+
+    async def _loaded(self, name: str) -> tuple[Model, Obstacle | None]:
+        """A model of the store, which is waited for where it is away."""
+        wait_s = RETRY_FIRST_S
+        while True:
+            try:
+                found: tuple[Model, Obstacle | None] = await self._run(self._load, name)
+            except StoreUnavailable as error:
+                log.warning("model %s waits for the store: %s", name, error.message)
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, RETRY_MAX_S)
+            else:
+                return found
 
     async def stop(self) -> None:
         """Let every worker finish what it has, keep snapshots, close the store."""
@@ -123,8 +136,7 @@ class Registry:
             new = self._is_new(name)
             if new:
                 self._check_models()
-                model = await self._run(self._begin, name, configuration)
-                self._workers[name] = self._worker(model)
+                self._workers[name] = self._worker(*await self._run(self._begin, name, configuration))
             worker = self.get(name)
             if not worker.model.configuration.same_as(configuration):
                 raise Conflict(
@@ -182,8 +194,7 @@ class Registry:
             if not self._is_new(name):
                 raise Conflict(f"there is a model {name!r} already")
             self._check_models()
-            model = await self._run(self._import, name, file)
-            self._workers[name] = self._worker(model)
+            self._workers[name] = self._worker(await self._run(self._import, name, file))
             return self._workers[name]
 
     async def beside(self, function: Callable[..., T], *args: Any) -> T:
@@ -209,7 +220,7 @@ class Registry:
     def _sizes(self) -> dict[str, int]:
         return {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
 
-    def _begin(self, name: str, configuration: Configuration) -> Model:
+    def _begin(self, name: str, configuration: Configuration) -> tuple[Model, Obstacle | None]:
         warm_up(configuration.solver, configuration.dtype)
         created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
         try:
@@ -218,7 +229,7 @@ class Registry:
             return self._load(name)
         model = Model(name, configuration, **self._sizes())
         model.apply(1, created)
-        return model
+        return model, None
 
     def _import(self, name: str, file: IO[bytes]) -> Model:
         file.seek(0)
@@ -239,7 +250,7 @@ class Registry:
         try:
             self._store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
         except KeyError:  # an earlier creation of unknown outcome did happen
-            there = self._load(name)
+            there, _ = self._load(name)
             if there.snapshot() != model.snapshot():
                 raise Conflict(f"there is a model {name!r} already; start the server again to see it") from None
             return there
@@ -260,11 +271,11 @@ class Registry:
             raise Invalid("the file's model has other classes than its configuration declares")
         check_ids(model.answers.given_ids, settings.id_chars_max)
 
-    def _worker(self, model: Model) -> Worker:
-        return Worker(model, self._store, self.settings, self._executor, self._shared)
+    def _worker(self, model: Model, obstacle: Obstacle | None = None) -> Worker:
+        return Worker(model, self._store, self.settings, self._executor, self._shared, obstacle)
 
-    def _load(self, name: str) -> Model:
-        return load_model(self._store, name, **self._sizes())
+    def _load(self, name: str) -> tuple[Model, Obstacle | None]:
+        return History(self._store, name, **self._sizes()).reached()
 
 
 def _exportable_from(model: Model) -> int:

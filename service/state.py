@@ -5,7 +5,7 @@ A snapshot may come from a file that anybody wrote: a right checksum is no right
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr, TypeAdapter, with_config
 
@@ -121,6 +121,7 @@ class StateFacts(TypedDict):
     learner: LearnerFacts
     shadows: dict[str, LearnerFacts]
     jobs: list[JobFacts]
+    set_aside: NotRequired[list[Annotated[tuple[Count, StrictStr], Strict(strict=False)]]]
     traces: TracesFacts
     answers: AnswersFacts
     pool: PoolFacts

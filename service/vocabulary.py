@@ -142,10 +142,12 @@ class Vocabulary:
         """gamma "auto" of a kernel, from the warm-up: its scale on these rows.
 
         rbf and laplacian: the kernel of two records that are as far apart as they are on average is 1 / e.
-        polynomial: gamma x.x is 1 on average. 1 where the warm-up shows no difference (or there was none).
+        polynomial: gamma x.x is 1 on average. 1 where the warm-up shows no difference (or there was none), and for a
+        linear kernel, which has no gamma.
         """
         spread = {"rbf": self._spread.square, "laplacian": self._spread.absolute, "polynomial": self._spread.inner}
-        return 1.0 / spread[kernel] if spread[kernel] > 1e-9 else 1.0
+        found = spread.get(kernel, 0.0)
+        return 1.0 / found if found > 1e-9 else 1.0
 
     # -- columns --------------------------------------------------------------------------------------------------
 

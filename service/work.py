@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from service.asking import Command
 from service.folding import Fold
 from service.labels import Label
-from service.pending import Prediction
+from service.pending import Made
 from service.plan import LearnRequest, Votes
 
 
@@ -45,7 +45,7 @@ class Finishing:
 class Keeping:
     """Predictions to be written now."""
 
-    predictions: list[Prediction]
+    predictions: list[Made]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,13 @@ class RollingBack:
     """The state becomes what it was at a position."""
 
     position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SettingAside:
+    """The event before which the model stands is passed over. position: where it stands, None for whichever it is."""
+
+    position: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,16 @@ class Settling:
 
 
 Work: TypeAlias = (
-    LearnRequest | Finishing | Keeping | RollingBack | Snapshotting | Swapping | Catching | Settling | Command
+    LearnRequest
+    | Finishing
+    | Keeping
+    | RollingBack
+    | SettingAside
+    | Snapshotting
+    | Swapping
+    | Catching
+    | Settling
+    | Command
 )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from service.admission import check_events
 from service.asking import Command, LabelBudget, Offer, Wish
 from service.changes import Correct, Forget
 from service.errors import (
@@ -40,6 +41,7 @@ from service.events import (
     ModelEvent,
     Predicted,
     RolledBack,
+    SetAside,
     Settled,
     Swapped,
     decode_event,
@@ -47,16 +49,16 @@ from service.events import (
 from service.examples import SERVER_ID
 from service.folding import Fold
 from service.follow import Feed, Follower
-from service.inputs import Inputs
 from service.keeping import Snapshots
+from service.labels import Label
 from service.lookup import Lookup
 from service.mending import SWAP_S, Mender, Shared
 from service.metrics import UNKNOWN
 from service.model import Model, Outcome
-from service.pending import Prediction
-from service.plan import Fate, Fresh, LearnRequest, make_plan, refitted
+from service.pending import Made, Prediction
+from service.plan import Fate, Fresh, LearnRequest, make_plan
 from service.published import Published
-from service.recovery import History
+from service.recovery import History, Obstacle, told
 from service.settings import Settings
 from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
 from service.work import (
@@ -67,15 +69,18 @@ from service.work import (
     Learnt,
     Queued,
     RollingBack,
+    SettingAside,
     Settling,
     Snapshotting,
     Swapping,
     Work,
 )
-from solvers.kernels import Kernel
 from solvers.solver import Finish
 
 log = logging.getLogger(__name__)
+
+RETRY_FIRST_S = 0.1  # until a store that is away is asked again
+RETRY_MAX_S = 5.0
 
 
 class Worker:
@@ -88,6 +93,7 @@ class Worker:
         settings: Settings,
         executor: Executor,
         shared: Shared | None = None,
+        obstacle: Obstacle | None = None,
     ) -> None:
         self.model = model
         self.published: Published = model.published()
@@ -99,7 +105,7 @@ class Worker:
         self._jobs: deque[Queued] = deque()
         self._waiting_examples = 0
         self._questions: list[tuple[Callable[[Model], Any], asyncio.Future[Any]]] = []  # who reads the model itself
-        self._predicted: deque[Prediction] = deque(maxlen=model.configuration.labels.pending_max)  # not yet logged
+        self._predicted: deque[Made] = deque(maxlen=model.configuration.labels.pending_max)  # not yet logged
         self._write_at = 0.0  # when they are to be, on the event loop's clock
         self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, model.configuration.labels)
@@ -107,15 +113,18 @@ class Worker:
         self.predictions_served = 0
         self._stopping = False
         self._keep_snapshot = True
-        self._failed: str | None = None
+        self._failed: str | None = None  # why it takes no work
+        self.obstacle = obstacle  # the event before which the model stands
+        self._found: tuple[Model, Obstacle | None] | None = None  # a state that was read anew, to be taken over
         self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
         self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self._lookup = Lookup(store, model.name)
         self._mender = Mender(self, self._history, store, executor, shared or Shared(store))
         self._snapshots = Snapshots(model, store, settings, executor, self._tell_of_snapshot, lambda: self._mender.busy)
-        self._form = _form_of(model)  # what rows were made for until another configuration came
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
-        if model.jobs.running():
+        if obstacle is not None:
+            self._failed = obstacle.message
+        elif model.jobs.running():
             self._mender.wake()
         self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
 
@@ -140,6 +149,14 @@ class Worker:
     async def roll_back(self, position: int) -> dict[str, Any]:
         """Make the state what it was at a position. Invalid, or Conflict where the log does not reach back to it."""
         answer: dict[str, Any] = await self._enqueue(RollingBack(position))
+        return answer
+
+    async def set_aside(self, position: int | None) -> dict[str, Any]:
+        """Pass over the event before which the model stands, and go on behind it.
+
+        Conflict where it stands before none, or before another than that at `position`.
+        """
+        answer: dict[str, Any] = await self._enqueue(SettingAside(position))
         return answer
 
     async def snapshot(self, *, first: bool = False) -> int:
@@ -211,20 +228,25 @@ class Worker:
             await future
         return self.job(at)
 
-    async def keep(self, predictions: list[Prediction]) -> None:
+    async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
         """Let predictions wait for their labels; where the model asks for it, they are durable on return.
 
-        Not those of forgotten examples: their labels will not be taken.
+        classes: those that the state which made them knew. Where a rollback has undone that state, they do not wait.
+
+        Not those of forgotten examples: their labels will not be taken. Nor where the model stands before an event that
+        it cannot take in, unless they are to be durable: Unavailable.
         """
+        if self.obstacle is not None and not self.model.configuration.labels.pending_durable:
+            return
         self._check_running()
         predictions = [p for p in predictions if not self.model.traces.knows(p.id)]
         if self.model.configuration.labels.pending_durable:
-            await self._enqueue(Keeping(predictions))
+            await self._enqueue(Keeping([Made(p, classes) for p in predictions]))
         else:
             if not self._predicted:
                 self._write_at = asyncio.get_running_loop().time() + self._settings.pending_flush_s
                 self._wake.set()
-            self._predicted.extend(predictions)
+            self._predicted.extend(Made(p, classes) for p in predictions)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
         """Whose labels are wanted of these predictions."""
@@ -233,11 +255,12 @@ class Worker:
     async def describe(self) -> dict[str, Any]:
         """The model in figures, as of after what is under way."""
         figures: dict[str, Any] = await self.read(lambda model: model.describe(self._now_ms()))
-        return figures
+        return figures if self.obstacle is None else {**figures, "stopped": self.obstacle.message}
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model itself finds, between two changes."""
-        self._check_running()
+        if self.obstacle is None:
+            self._check_running()
         future = asyncio.get_running_loop().create_future()
         self._questions.append((question, future))
         self._wake.set()
@@ -256,6 +279,7 @@ class Worker:
         """Refuse new work, do what has queued up, keep a snapshot."""
         await self._mender.stop()
         self._stopping = True
+        self._history.leave.set()
         self._keep_snapshot = keep_snapshot
         self._wake.set()
         await self._task
@@ -263,13 +287,19 @@ class Worker:
 
     def _check_running(self) -> None:
         if self._failed:
-            raise Unavailable(f"model {self.model.name} has stopped: {self._failed}")
+            raise Unavailable(f"model {self.model.name} has stopped: {self._failed}{self._way_back()}")
         if self._stopping:
             raise Unavailable("the server is stopping")
 
+    def _way_back(self) -> str:
+        if self.obstacle is None:
+            return ""
+        return f". It serves the state before; to go on without this event: POST /models/{self.model.name}/skip"
+
     def _enqueue(self, work: Work, *, first: bool = False) -> asyncio.Future[Any]:
         """Let work wait; `first` is for the steps of a job, which would else go through the whole queue each."""
-        self._check_running()
+        if not (self.obstacle is not None and isinstance(work, SettingAside)):
+            self._check_running()
         job = Queued(work, asyncio.get_running_loop().create_future())
         if first:
             self._jobs.appendleft(job)
@@ -321,6 +351,7 @@ class Worker:
             waiting = list(self._predicted)
             self._predicted.clear()
             answers: list[Any] = []
+            futures = [*(future for _, future in questions), *(job.future for job in jobs)]
             try:
                 if questions:
                     answers = await loop.run_in_executor(self._executor, self._look, [q for q, _ in questions])
@@ -329,15 +360,19 @@ class Worker:
                     outcomes = await loop.run_in_executor(self._executor, self._do, jobs, waiting)
                 elif self._snapshot_in_s() <= 0:
                     await loop.run_in_executor(self._executor, self._snapshots.take_if_due, self.model)
-            except Exception as error:  # noqa: BLE001  the state may be torn: this model stops, the others go on
-                self._fail([*(future for _, future in questions), *(job.future for job in jobs)], error)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001  what a model's code raises need be no Exception
+                self._fail(futures, error)
+                await self._read_again()
                 continue
             finally:
                 self.feed.publish()
+            if self._found is not None:
+                self._stand_at(*self._found)
             if self._predicted:
                 self._write_at = loop.time() + self._settings.pending_flush_s
-            _settle_all([future for _, future in questions], answers)
-            _settle_all([job.future for job in jobs], outcomes)
+            _settle_all(futures, [*answers, *outcomes])
             self._look_after_jobs()
         self._release(list(self._ending))
         # None may outlive the worker: the name could belong to another model by the time it is kept.
@@ -352,7 +387,7 @@ class Worker:
             self._labels, self._budget = labels, LabelBudget(self.model.configuration.seed, labels)
             self._predicted = deque(self._predicted, maxlen=labels.pending_max)
         running = {job.at for job in self.model.jobs.running()}
-        if running and not self._stopping:
+        if running and not self.stopped:
             self._mender.wake()
         self._release([at for at in self._ending if at not in running])
 
@@ -408,9 +443,10 @@ class Worker:
         self._waiting_examples -= examples
         return jobs
 
-    def _fail(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
+    def _fail(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
+        """Take no more work: the state may be torn. The others go on."""
         log.error("model %s stops", self.model.name, exc_info=error)
-        self._failed = f"{type(error).__name__}, see the server's log"
+        self._failed = f"{told(error)}; see the server's log"
         futures += [*(future for _, future in self._questions), *(job.future for job in self._jobs)]
         stopped = Unavailable(f"model {self.model.name} has stopped: {self._failed}")
         _settle_all(futures, [stopped] * len(futures))
@@ -420,19 +456,52 @@ class Worker:
         self._waiting_examples = 0
         self._release(list(self._ending))
 
+    async def _read_again(self) -> None:
+        """Take the state from store and log instead of the torn one.
+
+        Where the failure was none of the model's, it goes on; where an event cannot be applied, it stands before that,
+        and serves but learns nothing until somebody has set it aside. A store that is away is waited for.
+        """
+        wait_s = RETRY_FIRST_S
+        while not self._stopping:
+            try:
+                model, obstacle = await self._loop.run_in_executor(self._executor, self._history.reached)
+            except asyncio.CancelledError:
+                raise
+            except StoreUnavailable as error:
+                log.warning("model %s waits for the store: %s", self.model.name, error.message)
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), wait_s)
+                wait_s = min(2 * wait_s, RETRY_MAX_S)
+            except BaseException:  # as it was at the failure
+                log.exception("the state of model %s cannot be read", self.model.name)
+                return
+            else:
+                self._stand_at(model, obstacle)
+                return
+
+    def _stand_at(self, model: Model, obstacle: Obstacle | None) -> None:
+        self.model, self.published, self.obstacle = model, model.published(), obstacle
+        self._found, self._unresolved = None, False
+        self._failed = obstacle.message if obstacle is not None else None
+        self._lookup.forget()
+        self.feed.begin_anew(model.position)
+        self._look_after_jobs()
+
     # -- the work, on a thread of the executor --------------------------------------------------------------------
 
-    def _do(self, jobs: list[Queued], waiting: list[Prediction]) -> Sequence[Any]:
+    def _do(self, jobs: list[Queued], waiting: list[Made]) -> Sequence[Any]:
         try:
-            self._resolve()
             work = jobs[0].work if jobs else Keeping([])
-            waiting = [p for p in waiting if not self.model.traces.knows(p.id)]
+            if isinstance(work, SettingAside):
+                return [self._set_aside(work)]
+            self._resolve()
+            waiting = self._to_be_kept(waiting)
             if isinstance(work, Forget):
-                meant, waiting = [p for p in waiting if p.id == work.given], [p for p in waiting if p.id != work.given]
-                work = replace(work, waiting=bool(meant))
-            if _form_of(self.model) != self._form:
-                waiting = _fitted(waiting, self.model.learner.rows)
-            kept: list[ModelEvent] = [Predicted(waiting, self._now_ms())] if waiting else []
+                others = [made for made in waiting if made.prediction.id != work.given]
+                work, waiting = replace(work, waiting=len(others) < len(waiting)), others
+            kept = self._predicted_events(waiting)
             match work:
                 case LearnRequest():
                     return self._learn([job.work for job in jobs if isinstance(job.work, LearnRequest)], kept)
@@ -453,11 +522,7 @@ class Worker:
                     self._commit(kept)
                     return [self._snapshots.take(self.model)]
                 case Keeping():
-                    now = self._now_ms()
-                    durable = [p for p in work.predictions if not self.model.traces.knows(p.id)]
-                    if _form_of(self.model) != self._form:
-                        durable = _fitted(durable, self.model.learner.rows)
-                    self._commit([*kept, *([Predicted(durable, now)] if durable else [])])
+                    self._commit([*kept, *self._predicted_events(self._to_be_kept(work.predictions))])
                     return [None] * len(jobs)
                 case _:
                     return [self._execute(work, kept)]
@@ -467,21 +532,31 @@ class Worker:
         except Damaged as error:
             return [StoreUnavailable(f"the log of model {self.model.name} is damaged: {error}")] * len(jobs)
 
-    def _wait_again(self, waiting: list[Prediction]) -> None:
+    def _to_be_kept(self, predictions: list[Made]) -> list[Made]:
+        """Predictions in the model's present form, without those of forgotten examples and undone states."""
+        model = self.model
+        known = [made for made in predictions if not model.traces.knows(made.prediction.id)]
+        fitted = [made.fitted(model.labels, model.learner.rows) for made in known]
+        return [made for made in fitted if made is not None]
+
+    def _predicted_events(self, waiting: list[Made]) -> list[ModelEvent]:
+        return [Predicted([made.prediction for made in waiting], self._now_ms())] if waiting else []
+
+    def _wait_again(self, waiting: list[Made]) -> None:
         """Keep what the store did not take for the next time; at the end there is none."""
         if not self._stopping:
             now_ms = self._now_ms()
-            again = [p for p in waiting if self.model.pending.find(p.id, now_ms) is not p]
+            pending = self.model.pending
+            again = [made for made in waiting if pending.find(made.prediction.id, now_ms) is not made.prediction]
             room = (self._predicted.maxlen or 0) - len(self._predicted)
             self._predicted.extendleft(reversed(again[max(0, len(again) - room) :]))
 
     def _learn(self, requests: list[LearnRequest], kept: list[ModelEvent]) -> list[LearnAnswer | ServiceError]:
         waiting = {p.id: p for event in kept if isinstance(event, Predicted) for p in event.predictions}
         classes_max = self._settings.classes_max
-        refit = self.model.learner.rows if _form_of(self.model) != self._form else None
         with self._going_on():
             find = partial(self._lookup.first_answers, self.model)
-            plan = make_plan(self.model, requests, find, classes_max, self._now_ms(), waiting or None, refit)
+            plan = make_plan(self.model, requests, find, classes_max, self._now_ms(), waiting or None)
         first_new = self.model.learned + 1
         outcomes = self._commit([*kept, *plan.events])
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
@@ -505,8 +580,6 @@ class Worker:
             self._commit(kept)
         if isinstance(command, Offer):
             command = replace(command, learned=frozenset(self._lookup.first_answers(self.model, command.ids)))
-            if _form_of(self.model) != self._form:
-                command = replace(command, inputs=refitted(command.inputs, self.model.learner.rows))
         if isinstance(command, Forget):
             self._lookup.forget()  # it may be among them
         with self._going_on():
@@ -614,11 +687,33 @@ class Worker:
         self._snapshots.take(self.model)  # a recovery need not fold the way there again
         return {"model": model.name, "position": model.position, "rolled_back_to": to, "examples": model.learned}
 
+    def _set_aside(self, asked: SettingAside) -> dict[str, Any]:
+        """Write that the event before which the model stands counts no longer, and read the state behind it."""
+        obstacle, name = self.obstacle, self.model.name
+        if obstacle is None:
+            raise Conflict(f"model {name} stands before no event that it could not take in")
+        if asked.position not in (None, obstacle.position):
+            raise Conflict(f"model {name} stands before event {obstacle.position}, got {asked.position}")
+        event = SetAside(obstacle.position, obstacle.kind, obstacle.reason, self._now_ms())
+        self._store.append(name, self._store.end(name), [Event(event.KIND, event.encode())])
+        model, further = self._found = self._history.reached()
+        return {
+            "model": name,
+            "position": model.position,
+            "set_aside": {"position": obstacle.position, "kind": obstacle.kind},
+            "stopped": None if further is None else further.message,
+        }
+
     def _commit(self, events: list[ModelEvent], former: Model | None = None) -> list[Outcome]:
-        """Append events durably, apply them, publish. former: what a rollback among them goes back to."""
+        """Append events durably, apply them, publish. former: what a rollback among them goes back to.
+
+        InternalError, before anything is appended, for what the model could not take in.
+        """
         if not events:
             return []
         model = self.model
+        with self._going_on():
+            check_events(model, events)
         records = [Event(e.KIND, e.encode(), e.given_ids if isinstance(e, Learned) else ()) for e in events]
         try:
             self._store.append(model.name, model.position, records)
@@ -654,23 +749,11 @@ class Worker:
         if not self._unresolved:
             return
         for position, record in self._store.read(self.model.name, self.model.position):
-            self._apply(position, decode_event(record.kind, record.payload))
+            event = decode_event(record.kind, record.payload)
+            former = self._history.at(event.to) if isinstance(event, RolledBack) else None
+            self._apply(position, event, former)
         self.published = self.model.published()
         self._unresolved = False
-
-
-def _form_of(model: Model) -> tuple[Kernel, type]:
-    """What the rows of a model depend on."""
-    return model.solver.kernel, model.solver.dtype
-
-
-def _fitted(predictions: list[Prediction], rows: Callable[[Inputs], Inputs]) -> list[Prediction]:
-    """Predictions as another kernel sees them, without those that it does not take."""
-    found = []
-    for prediction in predictions:
-        with suppress(ValueError):
-            found.append(replace(prediction, x=rows(prediction.x)))
-    return found
 
 
 def _settle_all(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any]) -> None:

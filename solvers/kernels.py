@@ -55,6 +55,11 @@ class Kernel(NamedTuple):
     coef0: float
 
 
+def measure_of(kernel: Kernel) -> Kernel:
+    """A kernel as far as norms and k(x, x) depend on it: those of a radial one are the same for every gamma."""
+    return kernel._replace(gamma=1.0) if kernel.code in (RBF, LAPLACIAN) else kernel
+
+
 def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> Kernel:
     """Check a kernel's parameters. ValueError names what was got and what is allowed."""
     if name not in KERNELS:

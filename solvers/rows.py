@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from solvers.compiled import compiled
-from solvers.kernels import NORM_MAX, Kernel, row_norms
+from solvers.kernels import NORM_MAX, Kernel, measure_of, row_norms
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +31,7 @@ class Rows:
     values   (nnz,) float32 or float64
     norms    (m,)  |x|^2, or |x|_1 for the Laplacian
     selves   (m,)  k(x, x)
+    measure  the kernel of norms and selves (`measure_of`), None where that is not known
     """
 
     indptr: Array
@@ -39,6 +40,11 @@ class Rows:
     norms: Array
     selves: Array
     dim: int
+    measure: Kernel | None = None
+
+    def fits(self, kernel: Kernel, dtype: type) -> bool:
+        """Whether these are rows as a kernel sees them in a precision."""
+        return self.measure == measure_of(kernel) and self.values.dtype == dtype
 
     def __len__(self) -> int:
         return int(self.norms.shape[0])
@@ -53,6 +59,7 @@ class Rows:
             self.norms[begin:end],
             self.selves[begin:end],
             self.dim,
+            self.measure,
         )
 
     def take(self, wanted: Array) -> Rows:
@@ -67,11 +74,12 @@ class Rows:
             self.norms[wanted],
             self.selves[wanted],
             self.dim,
+            self.measure,
         )
 
 
 def joined(batches: list[Rows]) -> Rows:
-    """Several batches as one, in order. There must be at least one."""
+    """Several batches of one precision as one, in order. There must be at least one."""
     if len(batches) == 1:
         return batches[0]
     ends = np.cumsum([0] + [int(b.indptr[-1]) for b in batches])
@@ -82,6 +90,7 @@ def joined(batches: list[Rows]) -> Rows:
         np.concatenate([b.norms for b in batches]),
         np.concatenate([b.selves for b in batches]),
         batches[0].dim,
+        batches[0].measure if len({b.measure for b in batches}) == 1 else None,
     )
 
 
@@ -182,7 +191,7 @@ def rows_from_csr(
             features, numbers = indices.astype(np.int64, copy=False), values.astype(np.float64, copy=False)
             if _take_plain(kernel, indptr, features, numbers, dim, ends, columns, kept, sizes[0], sizes[1]):
                 nnz = int(ends[-1])
-                return Rows(ends, columns[:nnz], kept[:nnz], sizes[0], sizes[1], dim)
+                return Rows(ends, columns[:nnz], kept[:nnz], sizes[0], sizes[1], dim, measure_of(kernel))
     if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise ValueError("indptr must begin with 0 and never fall")
     if not indices.shape == values.shape == (indptr[-1],):
@@ -230,4 +239,4 @@ def _with_norms(indptr: Array, indices: Array, values: Array, kernel: Kernel, di
     bad = _too_large(norms, selves)
     if bad >= 0:
         raise BadRow(bad, f"its norm or its kernel value with itself is larger than {NORM_MAX:g}")
-    return Rows(indptr, indices, values, norms, selves, dim)
+    return Rows(indptr, indices, values, norms, selves, dim, measure_of(kernel))

@@ -180,16 +180,22 @@ class Solver(ABC):
         """Points at which one must make way for the next example; UNBOUNDED where learning is refused instead."""
         return self.points_max if self.when_full == "remove" else UNBOUNDED
 
-    def check_batch(self, rows: Rows, classes: Array, keys: Array) -> None:
-        """Refuse a batch that does not fit this solver, before anything changes."""
+    def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
+        """Refuse a batch that does not fit this solver, before anything changes.
+
+        announced: classes that there will be by then, None for those that there are.
+        """
+        known = self.classes if announced is None else announced
         if rows.dim != self.dim:
             raise ValueError(f"rows must have {self.dim} features, got {rows.dim}")
         if rows.values.dtype != self.dtype:
             raise ValueError(f"rows must be {np.dtype(self.dtype).name}, got {rows.values.dtype}")
+        if not rows.fits(self.kernel, self.dtype):
+            raise ValueError(f"rows must have norms and k(x, x) of {self.kernel}, got those of {rows.measure}")
         if classes.shape != (len(rows),):
             raise ValueError(f"classes must be one for each of {len(rows)} rows, got {classes.shape}")
-        if classes.size and not (classes.min() >= 0 and classes.max() < self.classes):
-            raise ValueError(f"classes must be from 0 to {self.classes - 1}, got {classes.min()} to {classes.max()}")
+        if classes.size and not (classes.min() >= 0 and classes.max() < known):
+            raise ValueError(f"classes must be from 0 to {known - 1}, got {classes.min()} to {classes.max()}")
         if keys.shape != classes.shape:
             raise ValueError(f"keys must be one for each of {len(rows)} rows, got {keys.shape}")
         # What is held already, in a further epoch, takes no place.

@@ -4,6 +4,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -11,7 +12,7 @@ from asking import BASE
 
 from service.configuration import parse_configuration
 from service.events import Created
-from service.examples import digests, to_rows
+from service.examples import digests, to_inputs
 from service.model import Model
 from service.plan import LearnRequest
 from service.settings import Settings
@@ -23,19 +24,24 @@ SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 
 
 @asynccontextmanager
-async def working(store, sizes=SIZES, configuration=None, **changes):
-    """A worker of a new model "m"."""
-    configuration = parse_configuration(json.dumps(BASE | (configuration or {})), Settings())
-    model = Model("m", configuration, **sizes)
-    created = Created(configuration.model_dump(mode="json"), 0)
-    store.create("m", Event(created.KIND, created.encode()))
-    model.apply(1, created)
+async def working(store, sizes=SIZES, configuration=None, found=None, **changes):
+    """A worker of a new model "m", or of one that was `found` in the store, perhaps before an obstacle."""
+    model, obstacle = found or (begun(store, sizes, configuration or {}), None)
     with ThreadPoolExecutor(4) as executor:
-        worker = Worker(model, store, Settings(**changes), executor)
+        worker = Worker(model, store, Settings(**changes), executor, obstacle=obstacle)
         try:
             yield worker
         finally:
             await worker.stop(keep_snapshot=False)
+
+
+def begun(store, sizes, changes):
+    configuration = parse_configuration(json.dumps(BASE | changes), Settings())
+    model = Model("m", configuration, **sizes)
+    created = Created(configuration.model_dump(mode="json"), 0)
+    store.create("m", Event(created.KIND, created.encode()))
+    model.apply(1, created)
+    return model
 
 
 def with_worker(scenario, **changes):
@@ -58,9 +64,14 @@ def folder_of(path):
 
 
 def learning(model, examples):
+    """A request as the model reads it now, and again should it have another configuration by its turn."""
+    return read_for(model.configuration, examples)
+
+
+def read_for(configuration, examples):
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, model.configuration)
-    return LearnRequest(ids, labels, rows, digests(rows, labels))
+    rows = to_inputs(xs, configuration)
+    return LearnRequest(ids, labels, rows, digests(rows, labels), reread=partial(read_for, examples=examples))
 
 
 def examples_of(seed, n):

@@ -47,7 +47,7 @@ from service.metrics import UNKNOWN
 from service.parts import Configuration
 from service.pending import Prediction
 from service.plan import LearnRequest
-from service.published import Decided
+from service.published import Decided, Published
 from service.registry import Registry
 from service.settings import Settings
 from service.worker import Worker
@@ -89,18 +89,24 @@ async def learn(model: str, request: Request) -> Response:
 
 async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Learn the examples of a body."""
-    settings = registry_of(connection).settings
-    examples = parse_learn(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
+    settings, configuration = registry_of(connection).settings, worker.published.configuration
+    examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
     check_examples(connection, examples)
-    return await _learn(worker, _learn_request(examples, worker.model.configuration, settings))
+    return await _learn(worker, _learn_request(body, examples, configuration, settings))
 
 
 async def learn_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
     """Learn the examples of a batch."""
     require(connection, "writer")  # each brings an x
-    batch = read_batch(body, worker.model.configuration, registry_of(connection).settings, labelled=True)
+    read = partial(_batch_request, body, settings=registry_of(connection).settings)
+    return await _learn(worker, read(worker.published.configuration))
+
+
+def _batch_request(body: bytes, configuration: Configuration, settings: Settings) -> LearnRequest:
+    batch = read_batch(body, configuration, settings, labelled=True)
     labels = cast("list[Label]", batch.labels)
-    return await _learn(worker, LearnRequest(batch.ids, labels, batch.rows, digests(batch.rows, labels)))
+    reread = partial(_batch_request, body, settings=settings)
+    return LearnRequest(batch.ids, labels, batch.rows, digests(batch.rows, labels), reread=reread)
 
 
 @router.post(
@@ -126,11 +132,11 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     examples = parse_learn(body, settings.batch_examples_max, named=is_named(template))
     check_examples(request, examples)
     require(request, "admin")
-    worker = await _create_default(registry, examples, named=is_named(template))
-    return JSON(await _learn(worker, _learn_request(examples, worker.model.configuration, settings)))
+    worker = await _create_default(registry, body, examples, named=is_named(template))
+    return JSON(await _learn(worker, _learn_request(body, examples, worker.published.configuration, settings)))
 
 
-async def _create_default(registry: Registry, examples: list[LabelledExample], *, named: bool) -> Worker:
+async def _create_default(registry: Registry, body: Body, examples: list[LabelledExample], *, named: bool) -> Worker:
     xs = [example["x"] for example in examples if "x" in example]
     if len(xs) < len(examples):
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
@@ -141,7 +147,7 @@ async def _create_default(registry: Registry, examples: list[LabelledExample], *
         registry.settings.default_model, dense, len(first) if dense else 0, gamma, registry.settings
     )
     # Nothing of a bad request is kept, so no model of its width either.
-    registry.rehearse(configuration, _learn_request(examples, configuration, registry.settings))
+    registry.rehearse(configuration, _learn_request(body, examples, configuration, registry.settings))
     try:
         worker, _ = await registry.create(DEFAULT, configuration)
     except Conflict:
@@ -151,7 +157,9 @@ async def _create_default(registry: Registry, examples: list[LabelledExample], *
     return worker
 
 
-def _learn_request(examples: list[LabelledExample], configuration: Configuration, settings: Settings) -> LearnRequest:
+def _learn_request(
+    body: Body, examples: list[LabelledExample], configuration: Configuration, settings: Settings
+) -> LearnRequest:
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     labels = [example["y"] for example in examples]
@@ -165,7 +173,14 @@ def _learn_request(examples: list[LabelledExample], configuration: Configuration
     contents: list[bytes | None] = [None] * len(examples)
     for index, content in zip(places, digests(inputs, [labels[index] for index in places]), strict=True):
         contents[index] = content
-    return LearnRequest(ids, labels, inputs, contents, leases)
+    # What is kept for another reading is the body, a fraction of the size of what was parsed.
+    reread = partial(_read_again, body, settings=settings)
+    return LearnRequest(ids, labels, inputs, contents, leases, reread)
+
+
+def _read_again(body: Body, configuration: Configuration, settings: Settings) -> LearnRequest:
+    examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
+    return _learn_request(body, examples, configuration, settings)
 
 
 async def _learn(worker: Worker, request: LearnRequest) -> dict[str, Any]:
@@ -218,15 +233,16 @@ async def predict(model: str, request: Request) -> Response:
 async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Predict the examples of a body."""
     settings = registry_of(connection).settings
-    named = is_named(worker.model.configuration)
+    named = is_named(worker.published.configuration)
     examples, explain = parse_predict(body, settings.batch_examples_max, named=named)
     return await _predict_examples(worker, examples, explain, settings)
 
 
 async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
     """Predict the examples of a batch."""
-    batch = read_batch(body, worker.model.configuration, registry_of(connection).settings, labelled=False)
-    return await _predict(worker, batch.ids, batch.rows, 0)
+    published = worker.published
+    batch = read_batch(body, published.configuration, registry_of(connection).settings, labelled=False)
+    return await _predict(worker, published, batch.ids, batch.rows, 0)
 
 
 @router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
@@ -234,7 +250,7 @@ async def predict_one(model: str, request: Request, x: Annotated[str, Query(desc
     """The same for one example."""
     registry = registry_of(request)
     worker = registry.get(model)
-    example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.model.configuration))}
+    example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.published.configuration))}
     return JSON(await _predict_examples(worker, [example], 0, registry.settings))
 
 
@@ -261,20 +277,23 @@ async def _predict_examples(
     check_ids(ids, settings.id_chars_max)
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
-    return await _predict(
-        worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), explain
-    )
+    published = worker.published
+    inputs = to_inputs([example["x"] for example in examples], published.configuration)
+    return await _predict(worker, published, ids, inputs, explain)
 
 
-async def _predict(worker: Worker, ids: list[str | None], inputs: Inputs, explain: int) -> dict[str, Any]:
+async def _predict(
+    worker: Worker, published: Published, ids: list[str | None], inputs: Inputs, explain: int
+) -> dict[str, Any]:
+    """Predict what was read for a state from this state: another may have another kernel or precision."""
+    because = None
     if explain:
         published, decided, because = await worker.read(partial(reasons.explain, inputs=inputs, most=explain))
     else:
-        published, because = worker.published, None
         decided = await decided_soon(published, inputs, published.decide)
     worker.predictions_served += len(inputs)
     wishes = worker.wishes(ids, published.doubtful(decided.columns).tolist())
-    await _keep(worker, inputs, ids, decided, wishes)
+    await _keep(worker, published, inputs, ids, decided, wishes)
     numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
     results = []
     for r, (given, scores) in enumerate(zip(ids, published.scores(decided), strict=True)):
@@ -291,13 +310,22 @@ async def _predict(worker: Worker, ids: list[str | None], inputs: Inputs, explai
     return {"model": worker.model.name, "position": published.position, "results": results}
 
 
-async def _keep(worker: Worker, inputs: Inputs, ids: list[str | None], decided: Decided, wishes: list[Wish]) -> None:
+async def _keep(
+    worker: Worker,
+    published: Published,
+    inputs: Inputs,
+    ids: list[str | None],
+    decided: Decided,
+    wishes: list[Wish],
+) -> None:
     """Let the predictions that have an id wait for their labels."""
+    configuration = published.configuration
     named = [r for r, given in enumerate(ids) if given is not None]
-    if not named or not worker.model.configuration.labels.pending_max:
+    if not named or not configuration.labels.pending_max:
         return
-    work = partial(_predictions, worker.model.configuration, inputs, ids, named, decided, wishes)
-    await worker.keep(work() if len(named) <= KEPT_INLINE_MAX else await asyncio.to_thread(work))
+    work = partial(_predictions, configuration, inputs, ids, named, decided, wishes)
+    made = work() if len(named) <= KEPT_INLINE_MAX else await asyncio.to_thread(work)
+    await worker.keep(made, published.labels)
 
 
 def _predictions(

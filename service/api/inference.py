@@ -165,8 +165,8 @@ async def infer(model: str, request: Request) -> Response:
     settings = registry_of(request).settings
     body, binary = await _read(request, settings.body_bytes_max)
     wanted = _wanted(body)
-    inputs = _inputs(body["inputs"], binary, worker.model.configuration, settings.batch_examples_max)
     published = worker.published
+    inputs = _inputs(body["inputs"], binary, published.configuration, settings.batch_examples_max)
     if not published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
     decided = await decided_soon(published, inputs, published.decide)

@@ -46,6 +46,7 @@ from service.examples import (
 )
 from service.inputs import Inputs, x_digests
 from service.labels import Label, check_label, label_key
+from service.parts import Configuration
 from service.published import Published
 from service.worker import Worker
 from solvers.selection import ACTIVE, GRADIENT
@@ -110,33 +111,46 @@ async def offer(model: str, request: Request) -> Response:
 
 async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Offer the candidates of a body."""
-    settings = registry_of(connection).settings
-    examples = parse_pool(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
+    settings, configuration = registry_of(connection).settings, worker.published.configuration
+    examples = parse_pool(body, settings.batch_examples_max, named=is_named(configuration))
     ids = [example["id"] for example in examples]
     check_ids(ids, settings.id_chars_max)
     labels = [example.get("y") for example in examples]
     for index, label in enumerate(labels):
         if label is not None:
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
-    return await _offer(
-        worker, ids, to_inputs([example["x"] for example in examples], worker.model.configuration), labels
-    )
+
+    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
+        again = parse_pool(body, settings.batch_examples_max, named=is_named(configuration))
+        return _with_digests(to_inputs([example["x"] for example in again], configuration))
+
+    inputs, digests = _with_digests(to_inputs([example["x"] for example in examples], configuration))
+    return await _offer(worker, Offer(ids, inputs, digests, labels, read=read))
 
 
 async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
     """Offer the candidates of a batch."""
-    batch = read_batch(body, worker.model.configuration, registry_of(connection).settings, labelled=None)
+    settings = registry_of(connection).settings
+
+    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
+        return _with_digests(read_batch(body, configuration, settings, labelled=None).rows)
+
+    batch = read_batch(body, worker.published.configuration, settings, labelled=None)
     ids = [given for given in batch.ids if given is not None]
     if len(ids) < len(batch.ids):
         raise Invalid("each candidate needs an id")
-    return await _offer(worker, ids, batch.rows, batch.labels)
+    return await _offer(worker, Offer(ids, *_with_digests(batch.rows), batch.labels, read=read))
 
 
-async def _offer(worker: Worker, ids: list[str], inputs: Inputs, labels: list[Label | None]) -> dict[str, Any]:
-    for index, given in enumerate(ids):
+def _with_digests(inputs: Inputs) -> tuple[Inputs, list[bytes]]:
+    return inputs, x_digests(inputs)
+
+
+async def _offer(worker: Worker, offer: Offer) -> dict[str, Any]:
+    for index, given in enumerate(offer.ids):
         if given.startswith(SERVER_ID):
             raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
-    return await worker.command(Offer(ids, inputs, x_digests(inputs), labels))
+    return await worker.command(offer)
 
 
 @router.post(
@@ -223,12 +237,12 @@ async def rank_examples(model: str, request: Request) -> Response:
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body = await read_json(request, settings.body_bytes_max)
-    parsed = parse_rank(body, settings.batch_examples_max, named=is_named(worker.model.configuration))
+    published = worker.published
+    parsed = parse_rank(body, settings.batch_examples_max, named=is_named(published.configuration))
     examples = parsed["examples"]
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
-    published = worker.published
-    inputs = to_inputs([example["x"] for example in examples], worker.model.configuration)
+    inputs = to_inputs([example["x"] for example in examples], published.configuration)
     strategy = parsed.get("strategy", ACTIVE)
     classes = _classes_of(published, [example.get("y") for example in examples]) if strategy == GRADIENT else None
     work = partial(rank, published, ids=ids, classes=classes, strategy=strategy)

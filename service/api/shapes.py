@@ -82,6 +82,13 @@ class Models(TypedDict):
     models: list[Summary]
 
 
+class PassedOver(TypedDict):
+    """An event that could not be applied and was set aside."""
+
+    position: int
+    kind: str
+
+
 class Described(TypedDict):
     """A model in figures."""
 
@@ -100,6 +107,8 @@ class Described(TypedDict):
     memory_bytes: int
     features: NotRequired[dict[str, Any]]
     discards: NotRequired[dict[str, Any]]
+    set_aside: NotRequired[list[PassedOver]]
+    stopped: NotRequired[str]
 
 
 class Deleted(TypedDict):
@@ -535,6 +544,12 @@ class RollBack(TypedDict):
     position: int
 
 
+class PassOver(TypedDict):
+    """The position of the event before which the model stands."""
+
+    position: NotRequired[int]
+
+
 class RolledBack(TypedDict):
     """The state is again what it was."""
 
@@ -542,6 +557,15 @@ class RolledBack(TypedDict):
     position: int
     rolled_back_to: int
     examples: int
+
+
+class SetAside(TypedDict):
+    """An event is passed over; `stopped` says why the model stands again, if it does."""
+
+    model: str
+    position: int
+    set_aside: PassedOver
+    stopped: str | None
 
 
 File = Annotated[str, WithJsonSchema({"type": "string", "format": "binary"})]
@@ -558,6 +582,11 @@ IMPORTED = Shape(
     },
 )
 ROLL_BACK = Shape(RollBack, {"position": 5})
+PASS_OVER = Shape(PassOver, {"position": 11})
+SET_ASIDE = Shape(
+    SetAside,
+    {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "stopped": None},
+)
 ROLLED_BACK = Shape(RolledBack, {"model": "weather", "position": 9, "rolled_back_to": 5, "examples": 3})
 
 

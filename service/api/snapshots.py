@@ -1,8 +1,8 @@
-"""Routes of snapshots: keeping one, a model as a file, and the way back."""
+"""Routes of snapshots: keeping one, a model as a file, the way back, and past what cannot be applied."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, TypeAdapter, with_config
@@ -12,8 +12,8 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from service.api.openapi import operation
-from service.api.shapes import EXPORTED, IMPORTED, ROLL_BACK, ROLLED_BACK, SNAPSHOT
-from service.api.wire import BINARY, parsed, read_json, receive_file, registry_of
+from service.api.shapes import EXPORTED, IMPORTED, PASS_OVER, ROLL_BACK, ROLLED_BACK, SET_ASIDE, SNAPSHOT
+from service.api.wire import BINARY, parsed, read_json, read_optional, receive_file, registry_of
 from service.edge import JSON
 from service.errors import Conflict, QueueFull, StoreUnavailable
 from service.examples import STRICT
@@ -29,6 +29,14 @@ class RollbackBody(TypedDict):
     position: Position
 
 
+@with_config(STRICT)
+class SkipBody(TypedDict):
+    """The position of the event before which the model stands; without one, whichever it is."""
+
+    position: NotRequired[Position]
+
+
+SKIP: TypeAdapter[SkipBody] = TypeAdapter(SkipBody)
 ROLLBACK: TypeAdapter[RollbackBody] = TypeAdapter(RollbackBody)
 router = APIRouter(default_response_class=JSON, tags=["snapshots"])
 
@@ -84,3 +92,15 @@ async def roll_back(model: str, request: Request) -> Response:
     worker = registry.get(model)
     body = parsed(ROLLBACK, await read_json(request, registry.settings.body_bytes_max))
     return JSON(await worker.roll_back(body["position"]))
+
+
+@router.post(
+    "/models/{model}/skip",
+    openapi_extra=operation(SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER, optional=True),
+)
+async def set_aside(model: str, request: Request) -> Response:
+    """Pass over the event that the model could not take in, and before which it stands; then it learns on."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    body = await read_optional(request, SKIP, registry.settings.body_bytes_max)
+    return JSON(await worker.set_aside(body.get("position")))

@@ -31,7 +31,7 @@ from service.errors import StoreUnavailable
 from service.events import decode_event
 from service.frames import BadFrame
 from service.model import Model
-from service.registry import load_model
+from service.recovery import load_model
 from service.settings import Settings
 from service.store.base import Damaged
 from service.store.redis import RedisStore

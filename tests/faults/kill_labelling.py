@@ -37,7 +37,7 @@ from running import RunningServer
 from service.configuration import parse_configuration
 from service.events import Learned, Leased, Offered, Released, Renewed, Skipped, Voted, decode_event
 from service.model import Model
-from service.registry import load_model
+from service.recovery import load_model
 from service.settings import Settings
 from service.store.sqlite import SQLiteStore
 

@@ -31,7 +31,7 @@ from service.events import Learned, decode_event
 from service.examples import digests, to_rows
 from service.model import Model
 from service.plan import LearnRequest, make_plan
-from service.registry import load_model
+from service.recovery import load_model
 from service.settings import Settings
 
 CONFIGURATIONS = {

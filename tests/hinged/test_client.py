@@ -66,6 +66,7 @@ CALLS = {
     "suspects": ({}, "GET", "/models/m/suspects?n=10", None),
     "snapshot": ({}, "POST", "/models/m/snapshot", None),
     "rollback": ({"position": 7}, "POST", "/models/m/rollback", {"position": 7}),
+    "skip_event": ({"position": 7}, "POST", "/models/m/skip", {"position": 7}),
     "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),
     "offer": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/pool", {
         "examples": [{"id": "a", "x": [1.0]}]}),
@@ -140,7 +141,9 @@ def test_a_model_travels_as_the_bytes_of_a_file(server, client):
 
 @pytest.mark.parametrize("answer", ["lose", (503, error("unavailable"), {})])
 def test_what_a_second_try_could_spoil_is_tried_once(server, client, answer):
-    for call in (lambda: client.rollback("m", 3), lambda: client.import_model("m", b"7")):
+    for call in (
+        lambda: client.rollback("m", 3), lambda: client.import_model("m", b"7"), lambda: client.skip_event("m")
+    ):  # fmt: skip
         server.script[:] = [answer]
         before = len(server.requests)
         with pytest.raises(HingedError):

@@ -80,6 +80,7 @@ NEEDS = {
     ("POST", "/models/one/snapshot"): "writer",
     ("GET", "/models/one/export"): "admin",
     ("POST", "/models/absent/rollback"): "admin",
+    ("POST", "/models/absent/skip"): "admin",
     ("PUT", "/models/one"): "admin",
     ("DELETE", "/models/absent"): "admin",
 }

@@ -17,7 +17,7 @@ from service.inputs import x_digests
 from service.model import Model
 from service.pending import Prediction
 from service.plan import LearnRequest
-from service.registry import load_model
+from service.recovery import load_model
 from service.settings import Settings
 from service.store.base import Damaged, Event, OutcomeUnknown
 from service.store.sqlite import SQLiteStore
