@@ -1,4 +1,4 @@
-"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: a model as a file, the way back, and past an obstacle."""
+"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: a model as a file, the way back, past an obstacle."""
 
 from __future__ import annotations
 

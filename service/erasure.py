@@ -52,7 +52,7 @@ def redact(store: Store, name: str, traces: Traces, through: int, stopped: Calla
     events: dict[int, Event] = {}
     ids: list[str] = []
     size = 0  # of their payloads, bytes
-    for at, record in store.read(name, 0):
+    for at, record in store.read_around(name, 0):
         if at >= through:
             break
         if stopped():

@@ -67,9 +67,8 @@ class Fold:
         for learner in self.learners.values():
             warm_up(learner.configuration.solver, learner.configuration.dtype)
         try:
-            for at, event in self.history.taught(through + 1, self.position):
-                if not any(to < at < back for to, back in self.undone):
-                    self._teach(at, event)
+            for at, event in self.history.taught(self.undone, through + 1, self.position):
+                self._teach(at, event)
                 if self.stopped:  # perhaps in the middle of it
                     return
                 self.position = at
@@ -100,10 +99,10 @@ class Fold:
                 self.failed[name] = str(error)
 
     def _epoch(self, before: int) -> Iterator[Learned]:
-        for at, event in self.history.taught(before):
+        for _, event in self.history.taught(self.undone, before):
             if self.stopped:
                 return
-            if isinstance(event, Learned) and not any(to < at < back for to, back in self.undone):
+            if isinstance(event, Learned):
                 rest = as_it_should_be(event, self._forgotten, self._corrections)
                 if rest.ids:
                     yield rest

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -33,7 +33,7 @@ from service.frames import BadFrame
 from service.inputs import Records
 from service.model import Model, Outcome
 from service.records import Record
-from service.store.base import Damaged, Event, Store
+from service.store.base import Damaged, Event, Lost, Store
 from solvers.turns import Abandoned
 from solvers.warm import warm_up
 
@@ -43,9 +43,6 @@ RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 5.0
 
 Taught = ClassAdded | Learned | Finished
-Reading = Callable[[int], Iterator[tuple[int, Taught]]]
-"""The teaching events before a position, in order."""
-
 TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND)
 
 
@@ -132,16 +129,16 @@ class History:
         Further epochs read the log, and wait for a store that is away: what is in the log is not refused any more.
         former: the model as it was, for a rollback, where it is there already.
         """
-        epoch = partial(self.learned, model, position, self._patiently)
+        epoch = partial(self.learned, model, position, patiently=True)
         return model.apply(position, event, epoch, lambda to: former or self.at(to))
 
-    def learned(self, model: Model, before: int, read: Reading | None = None) -> Iterator[Learned]:
+    def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[Learned]:
         """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
 
         Without the examples that were forgotten, and with the labels that were corrected.
         """
-        for at, event in (read or self.taught)(before):
-            if isinstance(event, Learned) and model.counts(at):
+        for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
+            if isinstance(event, Learned):
                 rest = as_it_should_be(event, model.traces.numbers, model.corrections)
                 if rest.ids:
                     yield rest
@@ -156,10 +153,13 @@ class History:
                         return event.inputs.records[row]
         return None
 
-    def taught(self, before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
-        """The events between two positions that teach a learner. Conflict if the log does not begin with the first."""
+    def taught(self, undone: Sequence[tuple[int, int]], before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
+        """The events between two positions that teach a learner, without those that were undone.
+
+        Conflict if the log does not begin with the first; Damaged for one that cannot be read.
+        """
         first = True
-        for at, record in self.store.read(self.name, after):
+        for at, record in self.store.read_around(self.name, after):
             if first and at != after + 1:
                 break
             if at == 1 and record.kind != Created.KIND:
@@ -167,6 +167,10 @@ class History:
             first = False
             if at >= before:
                 return
+            if any(to < at < back for to, back in undone):
+                continue
+            if isinstance(record, Lost):
+                raise Damaged(f"event {at} of {self.name} {record.reason}")
             if record.kind in TEACHING:
                 event = decode_event(record.kind, record.payload)
                 assert isinstance(event, Taught)  # noqa: S101  decode_event checks the kind
@@ -174,12 +178,12 @@ class History:
         if first and before > after + 1:
             raise Conflict(f"the log of model {self.name} is trimmed: there is no whole epoch to learn again")
 
-    def _patiently(self, before: int) -> Iterator[tuple[int, Taught]]:
+    def _patiently(self, undone: Sequence[tuple[int, int]], before: int) -> Iterator[tuple[int, Taught]]:
         """`taught` from the beginning, which goes on where it was when the store is back."""
         at, wait_s = 0, RETRY_FIRST_S
         while True:
             try:
-                for found in self.taught(before, at):
+                for found in self.taught(undone, before, at):
                     yield found
                     at, wait_s = found[0], RETRY_FIRST_S
             except StoreUnavailable as error:
@@ -221,7 +225,7 @@ class History:
         """
         rollbacks: dict[int, int | None] = {}
         aside: dict[int, str] = {}
-        for at, record in self.store.read(self.name, base):
+        for at, record in self.store.read_around(self.name, base):
             if record.kind == SetAside.KIND:
                 put_aside = decode_event(record.kind, record.payload)
                 assert isinstance(put_aside, SetAside)  # noqa: S101  decode_event checks the kind
@@ -249,12 +253,14 @@ class History:
 
     def _along(self, stretches: list[tuple[int, int]], model: Model | None, aside: Mapping[int, str]) -> Model:
         for first, last in stretches:
-            for at, record in self.store.read(self.name, first - 1):
+            for at, record in self.store.read_around(self.name, first - 1):
                 if at > last:
                     break
                 if at in aside and model is not None:
                     model.pass_over(at, aside[at])
                     continue
+                if isinstance(record, Lost):
+                    raise Blocked(Obstacle(at, "", f"it {record.reason}"))
                 try:
                     model = self._stepped(model, at, record)
                 except (ServiceError, Damaged, Abandoned):

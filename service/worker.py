@@ -465,7 +465,7 @@ class Worker:
         wait_s = RETRY_FIRST_S
         while not self._stopping:
             try:
-                model, obstacle = await self._loop.run_in_executor(self._executor, self._history.reached)
+                model, obstacle = await self._loop.run_in_executor(self._executor, self._reached)
             except asyncio.CancelledError:
                 raise
             except StoreUnavailable as error:
@@ -696,13 +696,17 @@ class Worker:
             raise Conflict(f"model {name} stands before event {obstacle.position}, got {asked.position}")
         event = SetAside(obstacle.position, obstacle.kind, obstacle.reason, self._now_ms())
         self._store.append(name, self._store.end(name), [Event(event.KIND, event.encode())])
-        model, further = self._found = self._history.reached()
+        model, further = self._found = self._reached()
         return {
             "model": name,
             "position": model.position,
             "set_aside": {"position": obstacle.position, "kind": obstacle.kind},
             "stopped": None if further is None else further.message,
         }
+
+    def _reached(self) -> tuple[Model, Obstacle | None]:
+        self._snapshots.let_end()  # no trim may take away what is being read
+        return self._history.reached()
 
     def _commit(self, events: list[ModelEvent], former: Model | None = None) -> list[Outcome]:
         """Append events durably, apply them, publish. former: what a rollback among them goes back to.

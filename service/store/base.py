@@ -54,6 +54,17 @@ class Event:
     """Ids of the examples in it, for `Store.find`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lost(Event):
+    """What is read where an event cannot be; why."""
+
+    reason: str = ""
+
+
+MISSING = Lost("", b"", (), "is missing")
+SPOILED = Lost("", b"", (), "fails its checksum")
+
+
 class Store(Protocol):
     """The contract. tests/store/ holds every store to it."""
 
@@ -86,6 +97,9 @@ class Store(Protocol):
         The first is at `after` + 1 or, where that is trimmed, the first that is left; from there on positions
         have no holes. Damaged if an event is missing or fails its checksum; those before it come first.
         """
+
+    def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """The same, but in the place of an event that is missing or fails its checksum comes a Lost one."""
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
         """For those of `ids` that the log holds, the position of the newest event that carries it."""

@@ -9,13 +9,25 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from service.store.base import Damaged, Lost
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from service.store.base import Event
 
 
 def event_checksum(position: int, kind: bytes, payload: bytes) -> int:
     """CRC-32 of an event and the place where it belongs."""
     return crc32(payload, crc32(b"%d %b " % (position, kind)))
+
+
+def sound(model: str, events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
+    """Events up to the first that is Lost, at which Damaged is raised."""
+    for position, event in events:
+        if isinstance(event, Lost):
+            raise Damaged(f"event {position} of {model} {event.reason}")
+        yield position, event
 
 
 def snapshot_hash(position: int) -> blake2b:

@@ -25,8 +25,10 @@ from uuid import uuid4
 from service.errors import StoreUnavailable
 from service.store import scripts
 from service.store.base import (
+    MISSING,
     SNAPSHOT_CHUNK_BYTES,
     SNAPSHOTS_KEPT,
+    SPOILED,
     Damaged,
     Event,
     Fenced,
@@ -34,7 +36,7 @@ from service.store.base import (
     PositionTaken,
     Store,
 )
-from service.store.checks import check_places, event_checksum, snapshot_hash
+from service.store.checks import check_places, event_checksum, snapshot_hash, sound
 from service.store.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -138,6 +140,13 @@ class RedisStore(Store):
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
         """Events behind `after`, read a batch at a time."""
+        return sound(model, self._open_log(model, after))
+
+    def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """The same with Lost events."""
+        return self._open_log(model, after)
+
+    def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
         self._give_up(model)
         born, end, trimmed = self._state(model)
         return self._read(model, born, max(after, trimmed), end)
@@ -366,16 +375,16 @@ class RedisStore(Store):
         while after < end:
             (entries,) = self._call(model, scripts.READ, born, after + 1, end, BATCH_BYTES, BATCH_EVENTS)[1]
             if not entries:
-                raise Damaged(f"event {after + 1} of {model} is missing")
+                yield from ((missing, MISSING) for missing in range(after + 1, end + 1))
+                return
             for entry, fields in entries:
-                after += 1
-                if entry != b"%d-0" % after:
-                    raise Damaged(f"event {after} of {model} is missing")
+                position = int(entry.partition(b"-")[0])
+                yield from ((missing, MISSING) for missing in range(after + 1, position))
+                after = position
                 parts = dict(zip(fields[::2], fields[1::2], strict=True))
                 kind, payload, check = (parts.get(name, b"") for name in (b"kind", b"payload", b"checksum"))
-                if check != b"%d" % event_checksum(after, kind, payload):
-                    raise Damaged(f"event {after} of {model} fails its checksum")
-                yield after, Event(kind.decode(), payload)
+                whole = check == b"%d" % event_checksum(after, kind, payload)
+                yield after, Event(kind.decode(), payload) if whole else SPOILED
 
     def _chunks(self, model: str, name: str, parts: int, size: int) -> bytes | None:
         """The parts of a snapshot, put together; None if one is missing or they are not of this size."""

@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING
 
 from service.errors import StoreUnavailable
 from service.store import steps
-from service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, OutcomeUnknown, PositionTaken, Store
-from service.store.checks import check_places, event_checksum, snapshot_hash
+from service.store.base import (
+    MISSING,
+    SNAPSHOT_CHUNK_BYTES,
+    SPOILED,
+    Damaged,
+    Event,
+    OutcomeUnknown,
+    PositionTaken,
+    Store,
+)
+from service.store.checks import check_places, event_checksum, snapshot_hash, sound
 from service.store.readers import Readers
 from service.store.schema import connect, lock_folder, make_folder, prepare
 from service.store.steps import BATCH_BYTES, BATCH_EVENTS, QUESTION_IDS
@@ -107,6 +116,13 @@ class SQLiteStore(Store):
 
     def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
         """Events behind `after`, read a batch at a time, so that a slow caller holds no transaction open."""
+        return sound(model, self._open_log(model, after))
+
+    def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """The same with Lost events."""
+        return self._open_log(model, after)
+
+    def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
         with self._readers.lend() as connection:
             key, end = steps.key_and_end(connection, model)
             ((trimmed,),) = connection.execute("SELECT trimmed FROM models WHERE id = ?", (key,)).fetchall()
@@ -223,22 +239,22 @@ class SQLiteStore(Store):
     def _read(self, model: str, key: int, after: int, end: int) -> Iterator[tuple[int, Event]]:
         while after < end:
             batch = self._batch(key, after, end)
-            if not batch:
-                raise self._missing(model, key, after + 1)
+            if not batch or batch[0][0] != after + 1:
+                self._check_there(model, key)
             for position, kind, payload, checksum in batch:
-                if position != after + 1:
-                    raise self._missing(model, key, after + 1)
-                if not _is_whole(position, kind, payload, checksum):
-                    raise Damaged(f"event {position} of {model} fails its checksum")
+                yield from ((missing, MISSING) for missing in range(after + 1, position))
                 after = position
-                yield position, Event(kind.decode(), payload)
+                whole = _is_whole(position, kind, payload, checksum)
+                yield position, Event(kind.decode(), payload) if whole else SPOILED
+            if not batch:
+                yield from ((missing, MISSING) for missing in range(after + 1, end + 1))
+                return
 
-    def _missing(self, model: str, key: int, position: int) -> Damaged:
-        """Who deletes or trims while somebody reads takes the events from under him: KeyError if deleted."""
+    def _check_there(self, model: str, key: int) -> None:
+        """Who deletes while somebody reads takes the events from under him: KeyError."""
         with self._readers.lend() as connection:
             if steps.key_of(connection, model) != key:
                 raise KeyError(model)
-        return Damaged(f"event {position} of {model} is missing")
 
     def _batch(self, key: int, after: int, end: int) -> list[EventRow]:
         """Events behind `after`, as many as BATCH_BYTES and BATCH_EVENTS allow, unchecked."""

@@ -1,6 +1,8 @@
 """What a model does where its own code fails: at an event of the log, or only this once."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -150,8 +152,8 @@ class AwayWhileReading(SQLiteStore):
         super().__init__(folder)
         self.times = 0
 
-    def read(self, model, after):
-        for number, found in enumerate(super().read(model, after)):
+    def read_around(self, model, after):
+        for number, found in enumerate(super().read_around(model, after)):
             if self.times and number == 2:
                 self.times -= 1
                 raise StoreUnavailable("the store is away")
@@ -165,15 +167,13 @@ def test_a_store_that_is_away_during_further_epochs_is_waited_for(tmp_path):
         async with working(store) as worker:
             for seed in range(5):
                 await worker.learn(learning(worker.model, examples_of(seed, 6)))
-            check = worker._history.learned
+            learned = worker._history.learned
 
-            def away_from_now_on(*args):
-                yield from check(*args)
-                store.times = 3
+            def then_away(model, before, *, patiently=False):
+                yield from learned(model, before, patiently=patiently)
+                store.times += 0 if patiently else 3  # once the worker has looked whether the log can be read
 
-            worker._history.learned = lambda model, before, read=None: (
-                check(model, before, read) if read else away_from_now_on(model, before)
-            )
+            worker._history.learned = then_away
             answer = await worker.finish(epochs=2)
             assert store.times == 0
             assert answer["converged"]
@@ -260,3 +260,43 @@ def test_named_features_go_through_their_warm_up_with_every_kernel():
             assert decided.numbers.tolist() == [0, 1] * 20
 
         with_worker(scenario, configuration=configuration)
+
+
+def test_a_damaged_event_can_be_set_aside_and_what_follows_counts(tmp_path):
+    store = SQLiteStore(tmp_path / "data")
+    batches = [examples_of(seed, 8) for seed in range(4)]
+
+    async def scenario():
+        async with working(store) as worker:
+            for batch in batches:
+                await worker.learn(learning(worker.model, batch))
+            return worker.model.position
+
+    last = asyncio.run(scenario())
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "data" / "hinged.db")) as connection:
+        positions = connection.execute(
+            "SELECT position FROM events WHERE kind = 'learned' ORDER BY position"
+        ).fetchall()
+        at = positions[-2][0]
+        connection.execute("UPDATE events SET payload = zeroblob(100) WHERE position = ?", (at,))
+        connection.commit()
+    store = SQLiteStore(tmp_path / "data")
+    found = History(store, "m", **SIZES).reached()
+    assert (found[0].position, found[1].position) == (at - 1, at)
+
+    async def go_on():
+        async with working(store, found=found) as worker:
+            assert (await worker.set_aside(at))["position"] == last + 1
+            answer = await worker.learn(learning(worker.model, [e for batch in batches for e in batch if e[0]]))
+            again = {r.id: r.duplicate for r in answer.results}
+            lost = {e[0] for e in batches[-2] if e[0]}
+            assert {given for given, duplicate in again.items() if not duplicate} == lost
+            await worker.finish(epochs=1)
+            answer = await worker.command(Configure({"C": 3}, Settings()))
+            assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+            recovered = load_model(store, "m", **SIZES)
+            assert recovered.snapshot() == worker.model.snapshot()
+
+    asyncio.run(go_on())
+    store.close()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from service.errors import StoreUnavailable
-from service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, PositionTaken
+from service.store.base import SNAPSHOT_CHUNK_BYTES, SPOILED, Damaged, Event, PositionTaken
 
 CREATED = Event("created", b"{}")
 
@@ -326,6 +326,16 @@ def test_a_damaged_event_is_not_read_and_those_before_it_are(store, model, reope
     assert [next(reading)[1].payload for _ in range(2)] == [b"{}", b"sound"]
     with pytest.raises(Damaged, match="event 3 of m"):
         next(reading)
+
+
+def test_around_a_damaged_event_the_others_are_read(store, model, reopen, backend):
+    store.append(model, 1, [Event("learned", b"sound"), Event("learned", b"spoiled"), Event("learned", b"next")])
+    reopen.close()
+    backend.spoil(b"spoiled", b"sp\x00iled")
+    found = list(reopen().read_around(model, 1))
+    assert [at for at, _ in found] == [2, 3, 4]
+    assert [event.payload for _, event in found] == [b"sound", b"", b"next"]
+    assert [event is SPOILED for _, event in found] == [False, True, False]
 
 
 def test_a_damaged_kind_is_not_read(store, model, reopen, backend):
