@@ -1,3 +1,6 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 import kill_forgetting
 from damage import damage
@@ -9,6 +12,7 @@ from disturbances import (
     hold,
     kill_both,
     kill_redis,
+    kill_server,
     pause_redis,
     second_server,
     slow,
@@ -35,6 +39,35 @@ def test_faults_of_redis_and_its_machine_lose_invent_and_change_nothing(tmp_path
         figures, traffic = run(scene, ON_ITS_MACHINE, clients=4, seed=20_255, load_s=(0.05, 0.4))
     assert traffic.retries > 0
     check(figures, at_least=50)
+
+
+def test_redis_away_in_the_middle_of_further_epochs_stops_no_model(tmp_path):
+    examples = [{"id": f"e{k}", "x": [k % 17 / 17, k % 23 / 23], "y": k % 3 > 0} for k in range(3_000)]
+    model = {"kernel": {"type": "rbf", "gamma": 5}, "C": 1, "features": {"type": "dense", "dim": 2}}
+    with scene_for(tmp_path, "redis", [kill_redis]) as scene, httpx.Client(base_url=scene.url, timeout=300) as ask:
+        assert ask.put("/models/m", json=model).status_code == 201
+        for begin in range(0, len(examples), 10):
+            learned = ask.post("/models/m/learn", json={"examples": examples[begin : begin + 10]})
+            assert learned.status_code == 200, learned.text
+        with ThreadPoolExecutor(1) as executor, scene.redis.client() as redis:
+            logged = redis.xlen("hinged:{m}:log")
+            finishing = executor.submit(ask.post, "/models/m/finish", json={"epochs": 50})
+            while redis.xlen("hinged:{m}:log") == logged:
+                assert not finishing.done(), finishing.result().text
+            scene.redis.kill()  # the step is in the log, and has most of its epochs before it
+            while "model m waits for the store" not in scene.server.log.read_text():
+                assert not finishing.done(), finishing.result().text
+                time.sleep(0.02)
+            scene.redis.start()
+            finished = finishing.result()
+        assert finished.status_code == 200, finished.text
+        more = ask.post("/models/m/learn", json={"id": "more", "x": [0.5, 0.5], "y": True})
+        assert more.status_code == 200, more.text
+        before = ask.get("/models/m").json()
+        kill_server(scene, None)
+        after = ask.get("/models/m").json()
+        assert after["certificate"]["dual"] == before["certificate"]["dual"]
+        assert after["position"] == before["position"]
 
 
 def test_what_is_damaged_in_redis_is_refused_or_left_out_and_never_silently_wrong(tmp_path):
