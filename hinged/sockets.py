@@ -113,12 +113,16 @@ class Stream:
         future: concurrent.futures.Future[Answer] = concurrent.futures.Future()
         with self._sending:
             ref = str(next(self._refs))
+            frame = encode({"op": op, "ref": ref, **body})  # what is no JSON waits for no answer
             self._waiting[ref] = future
             try:
-                self._socket.send(encode({"op": op, "ref": ref, **body}), text=True)
+                self._socket.send(frame, text=True)
             except ConnectionClosed as error:
                 self._waiting.pop(ref, None)
                 raise self._closed or _ended(error) from error
+            except BaseException:  # an interrupt: whether it was sent or not, nobody has the future
+                self._waiting.pop(ref, None)
+                raise
         if self._closed and self._waiting.pop(ref, None):
             raise self._closed
         return future
@@ -131,7 +135,10 @@ class Stream:
                 frame = json.loads(text)
                 future = self._waiting.pop(str(frame.get("ref")), None)
                 if future is None:
-                    self._events.put(frame["event"] if "event" in frame else _error(frame))
+                    if not frame.get("ok"):
+                        self._events.put(frame["event"] if "event" in frame else _error(frame))
+                elif not future.set_running_or_notify_cancel():  # nobody waits for it any more
+                    continue
                 elif frame["ok"]:
                     future.set_result(_answer(frame))
                 else:
@@ -142,7 +149,8 @@ class Stream:
             self._closed = self._closed or HingedError("the stream is closed", code="closed")
             while self._waiting:
                 _, future = self._waiting.popitem()
-                future.set_exception(self._closed)
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(self._closed)
             self._events.put(self._closed)
 
 
@@ -219,13 +227,17 @@ class AsyncStream:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         ref = str(next(self._refs))
+        frame = encode({"op": op, "ref": ref, **body})  # what is no JSON waits for no answer
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[ref] = future
         try:
-            await self._socket.send(encode({"op": op, "ref": ref, **body}), text=True)
+            await self._socket.send(frame, text=True)
         except ConnectionClosed as error:
             self._waiting.pop(ref, None)
             raise self._closed or _ended(error) from error
+        except BaseException:  # cancelled: whether it was sent or not, nobody has the future
+            self._waiting.pop(ref, None)
+            raise
         return future
 
     async def _hear(self) -> None:
@@ -236,7 +248,8 @@ class AsyncStream:
                 frame = json.loads(text)
                 future = self._waiting.pop(str(frame.get("ref")), None)
                 if future is None:
-                    await self._events.put(frame["event"] if "event" in frame else _error(frame))
+                    if not frame.get("ok"):
+                        await self._events.put(frame["event"] if "event" in frame else _error(frame))
                 elif future.done():  # nobody waits for it any more
                     continue
                 elif frame["ok"]:

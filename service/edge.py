@@ -9,6 +9,7 @@ or from a page of this very server.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,13 +19,16 @@ from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import BadRequest, Forbidden, ServiceError
+from service.errors import BadRequest, Forbidden, NotFound, ServiceError
 from service.logs import log_request
 from service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 NO_ROUTE = "none"
 UNFORESEEN = 500  # what an error becomes that nobody foresaw
+
+HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._~!$&'()*+,;=%-]*))(?::[0-9]*)?")
+"""What a Host header says in lower case: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
 
 
 class JSON(Response):
@@ -70,8 +74,7 @@ class Edge:
         if scope["type"] == "http":
             await self._counted(scope, receive, send)
         elif scope["type"] == "websocket":
-            if not await self._refused(scope, receive, send):
-                await self.app(scope, receive, send)
+            await self._opened(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
@@ -98,15 +101,28 @@ class Edge:
             if self.log_requests:
                 log_request(scope, route, status, seconds)
 
+    async def _opened(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a WebSocket on. The router closes those that it has no route for, which is an answer without a word."""
+        accepted = False
+
+        async def telling(message: Message) -> None:
+            nonlocal accepted
+            accepted = accepted or message["type"] != "websocket.close"
+            if accepted:
+                await send(message)
+            else:
+                unknown = NotFound(f"there is no WebSocket at {scope['path'][:100]!r}")
+                await error_response(unknown)(scope, receive, send)
+
+        if not await self._refused(scope, receive, send):
+            await self.app(scope, receive, telling)
+
     async def _refused(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Answer what may not pass."""
+        """Answer what may not pass; a WebSocket instead of its handshake."""
         try:
             self.check(scope)
         except ServiceError as error:
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1008, "reason": error.message})
-            else:
-                await error_response(error, scope["path"])(scope, receive, send)
+            await error_response(error, scope["path"])(scope, receive, send)
             return True
         return False
 
@@ -120,7 +136,8 @@ class Edge:
                 origins.append(value.decode("latin-1"))
         if len(hosts) != 1:
             raise BadRequest(f"a request has one Host header, got {len(hosts)}")
-        if "*" not in self.hosts and _name_of(hosts[0]) not in self.hosts:
+        name = _name_of(hosts[0])
+        if "*" not in self.hosts and name not in self.hosts:
             raise BadRequest(
                 f"host {hosts[0][:100]!r} is not allowed; HINGED_ALLOWED_HOSTS lists {', '.join(sorted(self.hosts))}"
             )
@@ -138,8 +155,8 @@ class Edge:
 
 
 def _name_of(host: str) -> str:
-    """The name in a Host header, without its port."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    """The name in a Host header, without its port. BadRequest for what is no name."""
+    found = HOST.fullmatch(host.strip(" \t").lower())
+    if found is None:
+        raise BadRequest(f"the Host header is a name or an address, and perhaps a port, got {host[:100]!r}")
+    return found["address"] or found["name"]

@@ -7,15 +7,22 @@ import logging
 import socket
 import sys
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
 
 import uvicorn
 from pydantic_core import to_json
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.datastructures import Headers
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 
-from service.errors import BadRequest, RequestTimeout, ServiceError
+from service.errors import UNFORESEEN, BadRequest, InternalError, RequestTimeout, ServiceError
 from service.settings import Settings
 from service.streams import Streams
 
@@ -27,20 +34,32 @@ FRAME_SLACK = 2
 
 
 HEAD_BYTES_MAX = 2**16
-"""Longest head of a request: its first line and its headers."""
-
+"""Longest head of a request: its first line and its headers. So much may also stand between two pieces of a body."""
 
 TOGETHER_BYTES_MAX = 2**16
 
+LINGER_S = 2.0
+"""How long the rest of a request is thrown away that was answered before it had come."""
+
+FRAGMENTS_MAX = 1000
+"""Of a frame that comes in more fragments, those before are put together: empty ones fill no memory."""
+
 
 class Together:
-    """A transport that sends in one piece what is written in one turn of the event loop: a head with its body."""
+    """A transport that sends in one piece what is written in one turn of the event loop: a head with its body.
+
+    And that ends in order: a connection that is closed while more comes in is reset by the system, and an answer that
+    the client has not read yet is lost. So while `more_comes` it says that nothing follows, and throws away what comes
+    until the client has closed, too, but no longer than LINGER_S.
+    """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._parts: list[bytes] = []
         self._bytes = 0
+        self._ended = False
+        self.more_comes: Callable[[], bool] = lambda: False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -54,13 +73,25 @@ class Together:
         if self._bytes > TOGETHER_BYTES_MAX:
             self._send()
 
+    def is_closing(self) -> bool:
+        """Whether nothing can be written any more, and nothing of what comes is looked at."""
+        return self._ended or self._transport.is_closing()
+
     def close(self) -> None:
         """Close once all is sent."""
+        if self.is_closing():
+            return
         self._send()
-        self._transport.close()
+        self._ended = True
+        if self.more_comes():
+            self._transport.write_eof()
+            self._transport.resume_reading()
+            self._loop.call_later(LINGER_S, self._transport.close)
+        else:
+            self._transport.close()
 
     def _send(self) -> None:
-        if self._parts and not self._transport.is_closing():
+        if self._parts and not self.is_closing():
             self._transport.write(b"".join(self._parts))
         self._parts.clear()
         self._bytes = 0
@@ -69,11 +100,15 @@ class Together:
 WHOLE = "hinged.whole"
 """Of a scope: its body has come, so that to receive it takes no time."""
 
+MALFORMED = "hinged.malformed"
+"""Of a scope: what is wrong with its body, of which nothing more comes."""
+
 
 class Connection(HttpToolsProtocol):
     """An HTTP connection whose client gets so many seconds for the head of a request, and to read some of an answer.
 
-    uvicorn itself waits for ever, and takes heads of any length. How long a body may take is for whoever reads it.
+    uvicorn itself waits for ever, takes heads of any length, and closes without a word where it cannot understand a
+    body. How long a body may take is for whoever reads it.
     """
 
     seconds = 60.0
@@ -81,44 +116,83 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._limit: asyncio.TimerHandle | None = None
+        self._in_message = False
         self._in_head = False
-        self._head_bytes = 0
+        self._in_body = False  # of a request that the application was given
+        self._apart = 0  # bytes since the last whole head, or the last piece of a body
+        self._moved = False  # whether what was parsed just now ended a head, or brought some of a body
+        self._whole_head = False  # whether a head began in what is parsed just now
+        self._broken = False  # what comes from here on is not looked at
+        self._refusal: ServiceError | None = None  # an answer that has to wait for those before it
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        self.transport = cast("asyncio.Transport", Together(transport, self.loop))
+        together = Together(transport, self.loop)
+        together.more_comes = lambda: self._in_message or self._broken
+        self.transport = cast("asyncio.Transport", together)
         self._limit = self.loop.call_later(self.seconds, self._too_late)
         self._break_unread(self.seconds)
 
     def data_received(self, data: bytes) -> None:
-        """Between two requests a part of a head has come; or the rest of a body that was refused unread."""
-        super().data_received(data)
-        if self._limit is None and (self.cycle is None or self.cycle.response_complete):
-            self._limit = self.loop.call_later(self.seconds, self._too_late)
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._refuse(BadRequest(f"the head of a request has at most {HEAD_BYTES_MAX} bytes, got more"))
+        """Between two requests a part of a head has come; or the rest of a body that was refused unread.
+
+        Parsed in pieces, so that none holds more of a head than may come.
+        """
+        while data and not (self._broken or self.transport.is_closing()):
+            room = HEAD_BYTES_MAX - self._apart
+            if not room:
+                self._not_understood(BadRequest(self._too_long()))
+                return
+            piece, data = (data, b"") if len(data) <= room else (data[:room], data[room:])
+            self._moved = self._whole_head = False
+            super().data_received(piece)
+            self._apart = 0 if self._moved else self._apart + len(piece)
+            if self._limit is None and not self._broken and (self.cycle is None or self.cycle.response_complete):
+                self._limit = self.loop.call_later(self.seconds, self._too_late)
 
     def on_message_begin(self) -> None:
         """The first byte of a head has come."""
         super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
+        self._in_message = self._in_head = self._whole_head = True
+        self._in_body = False
 
     def on_headers_complete(self) -> None:
         """From here on the request is the application's."""
+        if not self._whole_head and sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
+            raise BadRequest(self._too_long())
         self._in_head = False
+        self._moved = True
         self._unlimit()
+        before = self.cycle
         super().on_headers_complete()
+        self._in_body = self.cycle is not before
+        if self._in_body:
+            self.headers = []  # what stands behind a chunked body is no header
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body has come."""
+        self._moved = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """All of the body is here: whoever reads it need not look at the clock."""
         super().on_message_complete()
+        self._in_message = self._in_body = False
         cast("dict[str, Any]", self.scope)[WHOLE] = True
+
+    def on_response_complete(self) -> None:
+        """The next answer may be that what came cannot be understood."""
+        super().on_response_complete()
+        if self._refusal is not None:
+            self._refuse(self._refusal)
 
     def handle_websocket_upgrade(self) -> None:
         """A WebSocket counts the time by itself."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
+            return
+        self._broken = True  # for this protocol, and no time is counted any more
         self._break_unread(0)
         super().handle_websocket_upgrade()
 
@@ -128,8 +202,26 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn could not make sense of what came."""
-        self._refuse(BadRequest(msg))
+        """uvicorn could not make sense of what came, or we refused it."""
+        cause = getattr(sys.exception(), "__context__", None)
+        self._not_understood(cause if isinstance(cause, ServiceError) else BadRequest(msg))
+
+    def _too_long(self) -> str:
+        if self._in_body:
+            return f"between two pieces of a body there are at most {HEAD_BYTES_MAX} bytes, got more"
+        return f"the head of a request has at most {HEAD_BYTES_MAX} bytes, got more"
+
+    def _not_understood(self, error: ServiceError) -> None:
+        """Take nothing more, and say so: of a body to the application, which may have answered already."""
+        self._broken = True
+        if not self._in_body:
+            self._refuse(error)
+        elif self.cycle.response_complete:
+            self.transport.close()
+        else:
+            cast("dict[str, Any]", self.scope)[MALFORMED] = error.message
+            self.cycle.keep_alive = self.cycle.more_body = False
+            self.cycle.message_event.set()
 
     def _unlimit(self) -> None:
         if self._limit is not None:
@@ -138,19 +230,22 @@ class Connection(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         if self._in_head or self.cycle is None:
+            self._broken = True
             self._refuse(RequestTimeout(f"the head of a request did not come in {self.seconds:g} s"))
         else:
             self.transport.close()
 
     def _refuse(self, error: ServiceError) -> None:
-        """Answer in the one shape, unless another answer is on its way, and close."""
+        """Answer in the one shape once all before is answered, and close."""
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:
-            body = to_json(error.body())
-            head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nconnection: close\r\n"
-            head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-            self.transport.write(head.encode() + body)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._refusal = error
+            return
+        body = to_json(error.body())
+        head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nconnection: close\r\n"
+        head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        self.transport.write(head.encode() + body)
         self.transport.close()
 
     def _break_unread(self, seconds: float) -> None:
@@ -160,8 +255,68 @@ class Connection(HttpToolsProtocol):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * seconds))
 
 
+class Handshake(ServerProtocol):
+    """The protocol of a WebSocket, which refuses a handshake in the shape of all errors."""
+
+    def reject(self, status: int, text: str) -> Response:
+        """The answer to a handshake that is none."""
+        error = InternalError(UNFORESEEN) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else BadRequest(_line(text))
+        body = to_json(error.body())
+        headers = {"Connection": "close", "Content-Type": "application/json", "Content-Length": str(len(body))}
+        return Response(error.status, HTTPStatus(error.status).phrase, Headers(headers), body)
+
+
 class PatientWebSocket(WebSocketsSansIOProtocol):
     """A WebSocket whose client is not taken for dead while the server does not read: its pong waits in the line."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.conn = Handshake(max_size=self.config.ws_max_size, logger=self.logger)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """However it ends, the client may be sending."""
+        super().connection_made(transport)
+        cast("Together", transport).more_comes = lambda: True
+
+    def data_received(self, data: bytes) -> None:
+        """Do what was asked for before the fault, if there is one."""
+        if self.transport.is_closing():
+            return
+        self.conn.receive_data(data)
+        self.handle_events()
+        if self.conn.parser_exc is not None and not self.close_sent:
+            self.handle_parser_exception()
+        elif not self.handshake_initiated:  # which comes as a whole: longer than websockets takes it, or no HTTP to it
+            reason = _line(f"the handshake of a WebSocket was not understood: {self.conn.handshake_exc}")
+            self.transport.write(self.conn.reject(HTTPStatus.BAD_REQUEST, reason).serialize())
+            self.transport.close()
+
+    def handle_cont(self, event: Any) -> None:
+        """A fragment of a frame."""
+        if len(self.frames) >= FRAGMENTS_MAX:
+            self.frames = [b"".join(self.frames)]
+        super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        """Give a frame to the application; one of text that is none closes the socket, which is no error of ours."""
+        if self.curr_msg_data_type == "text" and not all(part.isascii() for part in self.frames):
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError as error:
+                self.frames = []
+                if self.conn.state is State.OPEN:
+                    self.conn.send_close(1007, f"{error.reason} at position {error.start}")
+                    self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send what the application says, to nobody once the socket was closed for a fault of the client."""
+        if self.close_sent and message["type"] in ("websocket.send", "websocket.close"):
+            raise ClientDisconnected
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # it was refused with an answer, which uvicorn takes for none
 
     def keepalive_timeout(self) -> None:
         """Close the socket if no pong came although there was nothing else to read."""
@@ -170,6 +325,16 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             self.schedule_ping()
         else:
             super().keepalive_timeout()
+
+    def shutdown(self) -> None:
+        """The server stops. What is closing already is left to itself."""
+        if not self.transport.is_closing():
+            super().shutdown()
+
+
+def _line(text: str) -> str:
+    """What a library says, as one line."""
+    return " ".join(text.split())
 
 
 class Server(uvicorn.Server):

@@ -19,7 +19,7 @@ from service.inputs import Inputs, Records
 from service.parts import Configuration, first_problem
 from service.published import Published
 from service.registry import Registry
-from service.serving import WHOLE
+from service.serving import MALFORMED, WHOLE
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ async def read_bytes(request: Request, bytes_max: int) -> bytes:
         message = await request.receive()
         if len(message.get("body", b"")) > bytes_max:
             _check_declared(request, bytes_max)
-        return _checked_piece(message, 0, bytes_max)
+        return _checked_piece(request, message, 0, bytes_max)
     return b"".join([part async for part in _pieces(request, bytes_max)])
 
 
@@ -116,7 +116,7 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
                 message = await request.receive()
         except TimeoutError:
             raise RequestTimeout(f"{size} bytes of the body came in {seconds + size / BODY_BYTES_PER_S:g} s") from None
-        part, more = _checked_piece(message, size, bytes_max), message.get("more_body", False)
+        part, more = _checked_piece(request, message, size, bytes_max), message.get("more_body", False)
         size += len(part)
         yield part
 
@@ -127,7 +127,9 @@ def _check_declared(request: Request, bytes_max: int) -> None:
         raise BodyTooLarge(f"a body has at most {bytes_max} bytes, got {declared}")
 
 
-def _checked_piece(message: Message, size: int, bytes_max: int) -> bytes:
+def _checked_piece(request: Request, message: Message, size: int, bytes_max: int) -> bytes:
+    if MALFORMED in request.scope:
+        raise BadRequest(request.scope[MALFORMED])
     if message["type"] == "http.disconnect":
         raise BadRequest("the client went away in the middle of the body")
     part: bytes = message.get("body", b"")

@@ -13,6 +13,8 @@ from service.store.base import Damaged
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from service.store.place import Place
+
 IDLE_MAX = 8
 """Connections kept open while nobody reads."""
 
@@ -20,8 +22,9 @@ IDLE_MAX = 8
 class Readers:
     """A pool. With a write-ahead log readers and the writer do not wait for each other."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], place: Place) -> None:
         self._connect = connect
+        self._place = place
         self._guard = Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -64,6 +67,7 @@ class Readers:
         with self._guard:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
+            self._place.check()  # what was written to a file that is elsewhere does not last
             if self._idle:
                 return self._idle.pop()
         return self._connect()

@@ -27,6 +27,7 @@ from service.store.base import (
     Store,
 )
 from service.store.checks import check_places, event_checksum, snapshot_hash, sound
+from service.store.place import Place
 from service.store.readers import Readers
 from service.store.schema import connect, lock_folder, make_folder, prepare
 from service.store.steps import BATCH_BYTES, BATCH_EVENTS, QUESTION_IDS
@@ -55,8 +56,9 @@ class SQLiteStore(Store):
             self._lock = lock_folder(path)
             try:
                 prepare(file)
-                self._writer = Writer(partial(connect, file))
-                self._readers = Readers(partial(connect, file))
+                place = Place(file)
+                self._writer = Writer(partial(connect, file), place)
+                self._readers = Readers(partial(connect, file), place)
             except BaseException:
                 self._lock.close()
                 raise

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from service.errors import StoreUnavailable
 from service.store.base import OutcomeUnknown
+from service.store.place import Elsewhere, Place
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -25,8 +26,9 @@ Job = tuple[Work[Any], "Future[Any]"]
 class Writer:
     """Runs jobs on one connection, from any thread, several to a transaction."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], place: Place) -> None:
         self._connect = connect
+        self._place = place
         self._connection: sqlite3.Connection | None = None
         self._turn = Condition()
         # Guarded by _turn. Who sets _led owns the connection until it clears it.
@@ -78,6 +80,8 @@ class Writer:
         with self._alone():
             try:
                 self._connected().execute("VACUUM").close()
+            except Elsewhere as error:
+                return [f"The database was not written anew: {error}."]
             except sqlite3.Error as error:
                 self._disconnect()
                 told.append(f"The database was not written anew: {error}.")
@@ -87,6 +91,8 @@ class Writer:
                 ((busy, _, _),) = self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 if busy:
                     told.append("The write-ahead log was not emptied: somebody reads the database.")
+            except Elsewhere as error:
+                told.append(f"The write-ahead log was not emptied: {error}.")
             except sqlite3.Error as error:
                 self._disconnect()
                 told.append(f"The write-ahead log was not emptied: {error}.")
@@ -104,9 +110,11 @@ class Writer:
         try:
             connection = self._connected()
             connection.execute("BEGIN IMMEDIATE")
+            self._place.note_log()
             results = [_attempt(connection, work) for work, _ in group]
             failure, what = OutcomeUnknown, "the store failed while it committed, the write may last or not"
             connection.execute("COMMIT")
+            self._place.check()
             for (_, outcome), (value, error) in zip(group, results, strict=True):
                 if error is None:
                     outcome.set_result(value)
@@ -114,8 +122,10 @@ class Writer:
                     outcome.set_exception(error)
         except BaseException as error:
             # A failed commit may leave the transaction open or not. A new connection reads what stands in the
-            # file; the frames of a commit that is not part of it are overwritten by the next one.
-            self._disconnect()
+            # file; the frames of a commit that is not part of it are overwritten by the next one. A file that is
+            # elsewhere stays open: it may come back.
+            if not isinstance(error, Elsewhere):
+                self._disconnect()
             for _, outcome in group:
                 # Each thread gets an exception of its own: a traceback is written into it when it is raised.
                 if not outcome.done():
@@ -126,12 +136,14 @@ class Writer:
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
             raise StoreUnavailable("the store is closed")
+        self._place.check()
         if self._connection is None:
             self._connection = self._connect()
         return self._connection
 
     def _disconnect(self) -> None:
         if self._connection is not None:
+            self._place.forget_log()
             self._connection.close()
             self._connection = None
 

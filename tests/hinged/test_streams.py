@@ -1,8 +1,10 @@
 """Streams and events of the clients, and `hinged events`, on a real server."""
 
 import asyncio
+import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -65,6 +67,101 @@ def test_a_refusal_is_an_error_of_its_own_answer_alone(client, model):
             bad.result()
         assert (caught.value.code, caught.value.details) == ("invalid", {"index": 0})
         assert good.result()["results"]
+
+
+# -- futures that are cancelled
+
+
+def asked(rng, rounds=15, together=40):
+    """Requests to send, each with when to cancel its future: after how many others, or never."""
+    number = itertools.count()
+    for _ in range(rounds):
+        yield [
+            (rng.random() < 0.5, f"asked{next(number)}", rng.choice([None, None, 0, 0, 1, 5, together]))
+            for _ in range(together)
+        ]
+
+
+def check_answer(learns, name, answer):
+    (result,) = answer["results"]
+    assert ("duplicate" in result) == learns
+    assert result["id"] == name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_futures_that_are_cancelled_break_no_other(client, model, seed):
+    cancelled = 0
+    with client.stream(model.name) as stream:
+        for requests in asked(random.Random(seed)):
+            futures, leaving = [], []
+            for k, (learns, name, leaves) in enumerate(requests):
+                send = stream.learn if learns else stream.predict
+                futures.append(send([example([k, k % 3], "ab"[k % 2], name) if learns else {"id": name, "x": [k, 1]}]))
+                leaving += [] if leaves is None else [(k + leaves, futures[-1])]
+                for due, future in leaving:
+                    if due == k:
+                        future.cancel()
+            for (learns, name, leaves), future in zip(requests, futures, strict=True):
+                if leaves is not None and (future.cancel() or future.cancelled()):
+                    cancelled += 1
+                else:
+                    check_answer(learns, name, future.result())
+    assert cancelled
+    assert not stream._waiting
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nor_do_those_of_the_async_client(running, model, seed):
+    async def main():
+        cancelled = 0
+        async with AsyncClient(running.url) as client, client.stream(model.name) as stream:
+            for requests in asked(random.Random(seed)):
+                futures, leaving = [], []
+                for k, (learns, name, leaves) in enumerate(requests):
+                    send = stream.learn if learns else stream.predict
+                    one = example([k, k % 3], "ab"[k % 2], name) if learns else {"id": name, "x": [k, 1]}
+                    futures.append(await send([one]))
+                    leaving += [] if leaves is None else [(k + leaves, futures[-1])]
+                    for due, future in leaving:
+                        if due == k:
+                            future.cancel()
+                for (learns, name, leaves), future in zip(requests, futures, strict=True):
+                    if leaves is not None and (future.cancel() or future.cancelled()):
+                        cancelled += 1
+                    else:
+                        check_answer(learns, name, await future)
+        assert not stream._waiting
+        return cancelled
+
+    assert asyncio.run(main())
+
+
+def test_futures_that_are_cancelled_do_not_hide_why_a_stream_ends(client, model):
+    with client.stream(model.name) as stream:
+        futures = [stream.learn([one]) for one in EXAMPLES[:100]]
+        left = {future for future in futures[::3] if future.cancel()}
+        client.delete_model(model.name)
+        for future in futures:
+            if future not in left:
+                assert isinstance(future.exception(), HingedError | None)
+    assert not stream._waiting
+
+
+def test_what_is_no_json_is_refused_and_waits_for_no_answer(client, running, model):
+    with client.stream(model.name) as stream:
+        for x in (object(), float("nan")):
+            with pytest.raises((TypeError, ValueError)):
+                stream.predict([{"x": [x, 1]}])
+        assert stream.predict([{"x": [1, 1]}]).result()["results"]
+
+    async def main():
+        async with AsyncClient(running.url) as other, other.stream(model.name) as stream:
+            for x in (object(), float("nan")):
+                with pytest.raises((TypeError, ValueError)):
+                    await stream.predict([{"x": [x, 1]}])
+            return await (await stream.predict([{"x": [1, 1]}]))
+
+    assert asyncio.run(main())["results"]
 
 
 def test_a_stream_of_an_unknown_model_and_of_no_server_is_refused(client, free_url):
