@@ -271,7 +271,7 @@ async def _predict(worker: Worker, ids: list[str | None], inputs: Inputs, explai
         published, decided, because = await worker.read(partial(reasons.explain, inputs=inputs, most=explain))
     else:
         published, because = worker.published, None
-        decided = await decided_soon(published, inputs, published.decide)
+        decided = await decided_soon(worker, published, inputs, published.decide)
     worker.predictions_served += len(inputs)
     wishes = worker.wishes(ids, published.doubtful(decided.columns).tolist())
     await _keep(worker, inputs, ids, decided, wishes)
