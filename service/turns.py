@@ -1,13 +1,13 @@
 """Who computes next: the processors shared out among the models of a server, turn by turn.
 
-Long computations rest every few milliseconds (solvers/turns.py), and what becomes of them there is decided here. Most
-calls have ended before they rest for the first time, and never meet anybody. One that goes on needs a place, of which
-there are as many as processors; where none is free, whoever has used the least computes next. What a model has used
-is forgotten with MEMORY_S, so that one that was idle is soon as good as new.
+Long computations rest every few milliseconds (solvers/turns.py), and what becomes of them there is decided here. A
+call that computes needs a place, of which there are as many as processors; where none is free, the one whose model has
+used the least goes next. What a model has used is forgotten with MEMORY_S, so that one that was idle is soon as good as
+new.
 
-Between those who wait their turn for long and those who compute a little now and then nobody need choose: a model that
-has used less than half of what the greediest on a place has goes at once, on a place kept for such, and the system's
-own scheduler lets both get on.
+Most calls are short. They go before all others, and have as many places of their own, so that they need not wait until
+a long one rests: the system's scheduler lets both get on. It could be told that long ones matter less, but they hold
+Python's lock now and then, and one that is kept from its processor by some other process then keeps everybody waiting.
 
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
@@ -35,10 +35,8 @@ SLICE_S = 0.02
 """CPU seconds by which one that computes is ahead of one that waits before they change: less would only cost."""
 LOOK_S = 0.001
 """How often a call that rests looks about."""
-PATIENCE_S = 0.05
-"""After which one that waits looks about, though nobody has rested."""
-LITTLE = 0.5
-"""Of what the greediest on a place has used: with less than that a model goes at once."""
+SHORT_S = 0.02
+"""CPU seconds within which a call is short."""
 BESIDE = 4.0
 """What is done beside the models that serve counts so many times: loading, folding, exporting."""
 
@@ -56,7 +54,7 @@ def processors() -> int:
 class Account:
     """What a model has used of the processors, and whether it is given up.
 
-    weight: how many times that counts; above 1 it never goes at once.
+    weight: how many times that counts; above 1 none of its calls is short.
     """
 
     __slots__ = ("given_up", "used", "waited_s", "weight")
@@ -71,18 +69,22 @@ class Account:
 class _Call:
     """One computation on one thread."""
 
-    __slots__ = ("account", "charged_at", "look_at", "looked_at", "place", "queued", "turns", "woken")
+    __slots__ = ("account", "begun_at", "charged_at", "look_at", "place", "queued", "turns", "woken")
 
     def __init__(self, turns: Turns, account: Account) -> None:
         self.turns = turns
         self.account = account
         self.place: list[_Call] | None = None  # the kind of place that it holds: those who hold one
-        self.charged_at = time.thread_time()  # what this thread had used by then
-        self.looked_at = 0.0
+        self.begun_at = self.charged_at = time.thread_time()  # what this thread had used by then
         self.look_at = time.perf_counter() + LOOK_S
         self.queued = False
         self.woken = threading.Lock()
         self.woken.acquire()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it has not computed for long yet."""
+        return self.charged_at - self.begun_at < SHORT_S and self.account.weight <= 1.0
 
     def rest(self) -> None:
         """Go on if nobody comes first. Abandoned if the account is given up."""
@@ -118,8 +120,8 @@ class Turns:
         self.places = places or processors()
         self._lock = threading.Lock()
         self._holding: list[_Call] = []  # the places of those who compute for long
-        self._passing: list[_Call] = []  # and of those who compute little
-        self._waiting: list[tuple[float, int, _Call]] = []  # a heap: whoever has used the least first
+        self._passing: list[_Call] = []  # those that are for short calls alone
+        self._waiting: list[tuple[bool, float, int, _Call]] = []  # a heap: short calls, then who has used the least
         self._numbers = count()
 
     def run(self, account: Account, function: Callable[[], T]) -> T:
@@ -154,17 +156,17 @@ class Turns:
         """Take a place, give it up or keep it; returns when it is the call's turn. Abandoned if it is given up."""
         with self._lock:
             self._charge(call)
-            if self._goes_on(call):
-                call.look_at = time.perf_counter() + LOOK_S
-                return
-            self._leave(call)
-            call.queued = True
-            heapq.heappush(self._waiting, (self._key(call.account), next(self._numbers), call))
-            self._let_in()
-        began = time.perf_counter()
-        while not call.woken.acquire(timeout=PATIENCE_S):
-            with self._lock:  # those who compute may not have rested since; by now it may go beside them
+            goes_on = self._goes_on(call)
+            if not goes_on:
+                self._leave(call)
+                call.queued = True
+                heapq.heappush(self._waiting, self._entry(call))
                 self._let_in()
+        if goes_on:
+            call.look_at = time.perf_counter() + LOOK_S
+            return
+        began = time.perf_counter()
+        call.woken.acquire()
         ended = time.perf_counter()
         call.look_at = ended + LOOK_S
         call.account.waited_s += ended - began
@@ -175,7 +177,7 @@ class Turns:
         """Let all that computes on an account end at its next rest."""
         with self._lock:
             account.given_up = why
-            for _, _, call in self._waiting:
+            for *_, call in self._waiting:
                 if call.account is account and call.queued:
                     call.queued = False
                     call.woken.release()
@@ -184,36 +186,33 @@ class Turns:
         """Let an account count like any other from now on: somebody waits for what it computes."""
         with self._lock:
             account.weight = 1.0
-            again = [call for _, _, call in self._waiting if call.account is account and call.queued]
-            if again:
-                self._waiting = [entry for entry in self._waiting if entry[2].account is not account]
-                self._waiting += [(self._key(account), next(self._numbers), call) for call in again]
-                heapq.heapify(self._waiting)
+            self._waiting = [self._entry(call) for *_, call in self._waiting if call.queued]
+            heapq.heapify(self._waiting)
 
     # -- with the lock held ---------------------------------------------------------------------------------------
 
     def _charge(self, call: _Call) -> None:
         """Add the CPU time since it was charged last."""
         cpu, now = time.thread_time(), time.monotonic()
-        seconds, call.charged_at, call.looked_at = cpu - call.charged_at, cpu, now
+        seconds, call.charged_at = cpu - call.charged_at, cpu
         if seconds > 0.0:
             call.account.used = math.log(_seconds(call.account, now) + seconds) + now / MEMORY_S
 
-    def _key(self, account: Account) -> float:
-        return account.used + math.log(account.weight)
+    def _entry(self, call: _Call) -> tuple[bool, float, int, _Call]:
+        account = call.account
+        return not call.is_short, account.used + math.log(account.weight), next(self._numbers), call
 
     def _goes_on(self, call: _Call) -> bool:
         """Whether the call computes on, on a place that it has or now takes."""
-        little = self._is_little(call.account)
-        if call.place is self._passing and not little:
+        if call.place is self._passing and not call.is_short:
             self._leave(call)
         self._let_in()
         first = self._first()
         if call.place is not None:
-            return first is None or not self._is_behind(first.account, call.account)
+            return first is None or not self._gives_way(call, first)
         if first is None and len(self._holding) < self.places:
             self._enter(call, self._holding)
-        elif little and len(self._passing) < self.places:
+        elif call.is_short and len(self._passing) < self.places:
             self._enter(call, self._passing)
         return call.place is not None
 
@@ -222,7 +221,7 @@ class Turns:
         while (first := self._first()) is not None:
             if len(self._holding) < self.places:
                 place = self._holding
-            elif len(self._passing) < self.places and self._is_little(first.account):
+            elif len(self._passing) < self.places and first.is_short:
                 place = self._passing
             else:
                 return
@@ -232,10 +231,10 @@ class Turns:
             first.woken.release()
 
     def _first(self) -> _Call | None:
-        """Of those who wait the one that has used the least."""
-        while self._waiting and not self._waiting[0][2].queued:  # was given up
+        """Of those who wait the one that goes next."""
+        while self._waiting and not self._waiting[0][-1].queued:  # was given up
             heapq.heappop(self._waiting)
-        return self._waiting[0][2] if self._waiting else None
+        return self._waiting[0][-1] if self._waiting else None
 
     def _enter(self, call: _Call, place: list[_Call]) -> None:
         call.place = place
@@ -246,20 +245,13 @@ class Turns:
             call.place.remove(call)
             call.place = None
 
-    def _is_behind(self, waiting: Account, computing: Account) -> bool:
-        """Whether one that waits has used less than one that computes, by a slice at least."""
+    def _gives_way(self, call: _Call, first: _Call) -> bool:
+        """Whether one that computes lets the first of those who wait go on in its place."""
+        if call.is_short != first.is_short:
+            return first.is_short
         now = time.monotonic()
-        mine, others = (a.weight * _seconds(a, now) for a in (computing, waiting))
-        return mine - others >= SLICE_S * computing.weight
-
-    def _is_little(self, account: Account) -> bool:
-        """Whether it has used so little that it need not wait for those who hold the places."""
-        if account.weight > 1.0:
-            return False
-        now = time.monotonic()
-        # What they have used since they rested last is not known yet; at most all of the time.
-        most = max((_seconds(call.account, now) + now - call.looked_at for call in self._holding), default=0.0)
-        return _seconds(account, now) <= LITTLE * most
+        mine, others = (c.account.weight * _seconds(c.account, now) for c in (call, first))
+        return mine - others >= SLICE_S * call.account.weight
 
 
 def _seconds(account: Account, now: float) -> float:

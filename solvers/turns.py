@@ -20,6 +20,9 @@ WORK_MAX = 6_000_000
 VALUE_WORK = 4
 """Of a kernel value, beside one for each non-zero feature of its row."""
 
+GATHERED_WORK = 3
+"""Of a feature where points keep no columns."""
+
 Listener = Callable[[], None]
 
 _here = threading.local()
