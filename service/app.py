@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -44,6 +45,10 @@ SWITCH_S = 0.0005
 beside a stream would wait for several times."""
 
 
+STOP_LEAST_S = 2.0
+"""What models get at least to end in order, where requests took all the time that there was to drain."""
+
+
 class Application(FastAPI):
     """FastAPI behind the edge, which answers what is asked most without any of its layers."""
 
@@ -80,7 +85,8 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         if not starting.done():
             starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        await registry.stop()
+        stops_at, now = app.state.streams.stops_at, time.monotonic()
+        await registry.stop(chosen.shutdown_s if stops_at is None else max(STOP_LEAST_S, stops_at - now))
 
     app = Application(
         title="hinged",

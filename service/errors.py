@@ -130,10 +130,15 @@ class FellBehind(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """The server is starting, stopping, or may not yet answer."""
+    """The server is starting, stopping, or may not yet answer; where `retry_after_s` is given it will after that."""
 
     code = "unavailable"
     status = 503
+
+    def __init__(self, message: str, *, retry_after_s: int | None = None, **details: Any) -> None:
+        super().__init__(message, **details)
+        if retry_after_s is not None:
+            self.headers = {"Retry-After": str(retry_after_s)}
 
 
 class StoreUnavailable(Unavailable):

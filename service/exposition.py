@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
@@ -16,7 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from service.metrics import ALL
-from service.registry import Registry
+from service.registry import LOADING, SERVING, Registry
 from service.worker import Worker
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series, and nobody reads them
@@ -95,22 +96,44 @@ class Models(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every metric with one sample a model."""
         workers = self._models.workers()
-        yield GaugeMetricFamily("hinged_ready", "1 once models are loaded.", float(self._models.ready))
+        yield GaugeMetricFamily("hinged_ready", "1 once all models are loaded that can be.", float(self._models.ready))
+        states = GaugeMetricFamily("hinged_models", "Models in each state.", labels=["state"])
+        for state, models in self._models.progress().items():
+            if state != "total":  # a sum over the states is what they are together
+                states.add_metric([state], float(models))
+        yield states
         up = GaugeMetricFamily(
-            "hinged_model_up", "1 if the model learns, 0 if it could not or stopped.", labels=["model"]
+            "hinged_model_up", "1 if the model serves, 0 if it stopped or could not be loaded.", labels=["model"]
         )
-        for name in self._models.broken():
-            up.add_metric([name], 0.0)
-        for name, worker in workers:
-            up.add_metric([name], float(not worker.failed))
+        for name in self._models.names():
+            state, _ = self._models.state(name)
+            if state != LOADING:
+                up.add_metric([name], float(state == SERVING))
         yield up
+        waited = CounterMetricFamily(
+            "hinged_turn_wait_seconds", "Time that the model's work has waited for a processor.", labels=["model"]
+        )
+        for name, seconds in self._models.waited():
+            waited.add_metric([name], seconds)
+        yield waited
         for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
             for title, meaning, read in families:
                 family = kind(title, meaning, labels=["model"])
                 for name, worker in workers:
-                    family.add_metric([name], float(read(worker)))
+                    with _of_whole(worker):
+                        family.add_metric([name], float(read(worker)))
                 yield family
         yield from _prequential(workers)
+
+
+@contextmanager
+def _of_whole(worker: Worker) -> Iterator[None]:
+    """What cannot be read of a model that stopped is left out: its state may be torn."""
+    try:
+        yield
+    except Exception:
+        if not worker.failed:
+            raise
 
 
 def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
@@ -120,11 +143,12 @@ def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     log_loss = GaugeMetricFamily("hinged_log_loss", "Log loss over the newest 1,000 of them.", labels=labels)
     brier = GaugeMetricFamily("hinged_brier_score", "Brier score over the newest 1,000 of them.", labels=labels)
     for name, worker in workers:
-        for glance in worker.model.metrics.glance():
-            where = [name, glance.source]
-            if glance.source != ALL:  # a sum over the sources is what they are together
-                scored.add_metric(where, glance.predicted)
-            for family, value in ((accuracy, glance.accuracy), (log_loss, glance.log_loss), (brier, glance.brier)):
-                if not math.isnan(value):
-                    family.add_metric(where, value)
+        with _of_whole(worker):
+            for glance in worker.model.metrics.glance():
+                where = [name, glance.source]
+                if glance.source != ALL:  # a sum over the sources is what they are together
+                    scored.add_metric(where, glance.predicted)
+                for family, value in ((accuracy, glance.accuracy), (log_loss, glance.log_loss), (brier, glance.brier)):
+                    if not math.isnan(value):
+                        family.add_metric(where, value)
     yield from (scored, accuracy, log_loss, brier)

@@ -34,6 +34,7 @@ from service.inputs import Records
 from service.model import Model, Outcome
 from service.records import Record
 from service.store.base import Damaged, Event, Lost, Store
+from service.turns import stand_back
 from solvers.turns import Abandoned
 from solvers.warm import warm_up
 
@@ -188,6 +189,7 @@ class History:
                     at, wait_s = found[0], RETRY_FIRST_S
             except StoreUnavailable as error:
                 log.warning("model %s waits for the store: %s", self.name, error.message)
+                stand_back()
                 if self.leave.wait(wait_s):
                     raise
                 wait_s = min(2 * wait_s, RETRY_MAX_S)

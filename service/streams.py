@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -14,6 +15,7 @@ class Streams:
 
     def __init__(self, most: int) -> None:
         self.stopping = False
+        self.stops_at: float | None = None  # by when all is to have ended, on the monotonic clock
         self._most = most
         self._open: dict[int, Callable[[], None]] = {}
         self._number = 0
@@ -45,7 +47,7 @@ class Streams:
 
     async def stop(self, seconds: float) -> None:
         """Open no more, end all, and wait until they have ended, but no longer than this."""
-        self.stopping = True
+        self.stopping, self.stops_at = True, time.monotonic() + seconds
         self._none_left.clear()
         for end in list(self._open.values()):
             end()

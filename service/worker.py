@@ -61,6 +61,7 @@ from service.published import Published
 from service.recovery import History, Obstacle, told
 from service.settings import Settings
 from service.store.base import Damaged, Event, OutcomeUnknown, PositionTaken, Store
+from service.turns import GivenUp
 from service.work import (
     Catching,
     Finishing,
@@ -94,7 +95,11 @@ class Worker:
         executor: Executor,
         shared: Shared | None = None,
         obstacle: Obstacle | None = None,
+        *,
+        beside: Executor | None = None,
+        readers: Executor | None = None,
     ) -> None:
+        """executor: runs the model's calls; beside: those of its jobs; readers: of who reads what it published."""
         self.model = model
         self.published: Published = model.published()
         self.feed = Feed(model.position, settings.events_kept)
@@ -102,6 +107,7 @@ class Worker:
         self._store = store
         self._settings = settings
         self._executor = executor
+        self.readers = readers or executor
         self._jobs: deque[Queued] = deque()
         self._waiting_examples = 0
         self._questions: list[tuple[Callable[[Model], Any], asyncio.Future[Any]]] = []  # who reads the model itself
@@ -119,7 +125,7 @@ class Worker:
         self._unresolved = False  # an append of unknown outcome: the end of the log must be read first
         self._history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self._lookup = Lookup(store, model.name)
-        self._mender = Mender(self, self._history, store, executor, shared or Shared(store))
+        self._mender = Mender(self, self._history, store, beside or executor, shared or Shared(store))
         self._snapshots = Snapshots(model, store, settings, executor, self._tell_of_snapshot, lambda: self._mender.busy)
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
         if obstacle is not None:
@@ -332,6 +338,11 @@ class Worker:
         return self._stopping or self.failed
 
     @property
+    def failure(self) -> str | None:
+        """Why it stopped after something unforeseen, None if it has not."""
+        return self._failed
+
+    @property
     def failed(self) -> bool:
         """Whether it stopped after something unforeseen."""
         return self._failed is not None
@@ -364,7 +375,8 @@ class Worker:
                 raise
             except BaseException as error:  # noqa: BLE001  what a model's code raises need be no Exception
                 self._fail(futures, error)
-                await self._read_again()
+                if not isinstance(error, GivenUp):
+                    await self._read_again()
                 continue
             finally:
                 self.feed.publish()
@@ -445,8 +457,11 @@ class Worker:
 
     def _fail(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
         """Take no more work: the state may be torn. The others go on."""
-        log.error("model %s stops", self.model.name, exc_info=error)
-        self._failed = f"{told(error)}; see the server's log"
+        if isinstance(error, GivenUp):
+            self._failed = error.message
+        else:
+            log.error("model %s stops", self.model.name, exc_info=error)
+            self._failed = f"{told(error)}; see the server's log"
         futures += [*(future for _, future in self._questions), *(job.future for job in self._jobs)]
         stopped = Unavailable(f"model {self.model.name} has stopped: {self._failed}")
         _settle_all(futures, [stopped] * len(futures))
@@ -474,6 +489,8 @@ class Worker:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), wait_s)
                 wait_s = min(2 * wait_s, RETRY_MAX_S)
+            except GivenUp:
+                return
             except BaseException:  # as it was at the failure
                 log.exception("the state of model %s cannot be read", self.model.name)
                 return

@@ -13,7 +13,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -26,6 +28,7 @@ from solvers.rows import rows_from_csr, rows_from_dense
 from solvers.sigmoid import Sigmoid
 from solvers.solver import Solver, State
 from solvers.tally import Tally, losses_of
+from solvers.turns import resting
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +39,15 @@ KERNEL = make_kernel("rbf", 0.5)
 X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
 Y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
 
-_lock = threading.Lock()
 _warm: set[tuple[str, type]] = set()
-_ended = threading.Event()
+_locks: defaultdict[tuple[type, type], threading.Lock] = defaultdict(threading.Lock)
+"""Of each class of solvers: two names of one class run the same code. Others are loaded and compiled meanwhile."""
+_compiling = threading.Semaphore(os.cpu_count() or 1)
+_here = threading.local()
+_ended = 0
+"""How often `end_compiling` was called."""
+before_waiting: list[Callable[[], None]] = []
+"""Called on a thread that is to wait for another that loads or compiles, or for processes that do."""
 
 
 class Ended(Exception):
@@ -56,21 +65,27 @@ def warm_up(name: str, dtype: type = np.float32) -> None:
     """
     if (name, dtype) in _warm:
         return
-    with _lock:
+    began = _ended
+    for tell in before_waiting:
+        tell()
+    # Whoever rests with a lock may wait for those who wait for the lock.
+    with resting(lambda: None), _locks[SOLVERS[name].make, dtype]:
         if (name, dtype) in _warm:
             return
         try:
-            with event.install_listener("numba:compile", _NoCompiler()):
+            with _no_compiler():
                 exercise(name, dtype)
         except _Lacking:
-            _compile_beside(name, dtype)
+            with _compiling:
+                _compile_beside(name, dtype, began)
             exercise(name, dtype)
         _warm.add((name, dtype))
 
 
 def end_compiling() -> None:
     """End the processes that compile now: who waits for them in `warm_up` gets Ended."""
-    _ended.set()
+    global _ended  # noqa: PLW0603  it counts
+    _ended += 1
 
 
 def exercise(name: str, dtype: type, state: State | None = None) -> None:
@@ -119,30 +134,45 @@ def _teach(solver: Solver) -> None:
 
 
 class _NoCompiler(event.Listener):
-    """While it listens nothing is compiled in its thread: _Lacking instead."""
-
-    def __init__(self) -> None:
-        self._thread = threading.get_ident()
+    """Where a thread is in `_no_compiler`, nothing is compiled in it: _Lacking instead."""
 
     def on_start(self, event: object) -> None:  # noqa: ARG002
         """Before a function is compiled that was not in the cache."""
-        if threading.get_ident() == self._thread:
+        if getattr(_here, "no_compiler", False):
             raise _Lacking
 
     def on_end(self, event: object) -> None:
         """Afterwards."""
 
 
-def _compile_beside(name: str, dtype: type) -> None:
-    """Have other processes compile. Ended if `end_compiling` was called; that they could not is logged, no more."""
-    _ended.clear()
+# For good: numba's list of listeners is no place to come and go from several threads.
+event.register("numba:compile", _NoCompiler())
+
+
+@contextmanager
+def _no_compiler() -> Iterator[None]:
+    _here.no_compiler = True
+    try:
+        yield
+    finally:
+        _here.no_compiler = False
+
+
+def _compile_beside(name: str, dtype: type, began: int) -> None:
+    """Have other processes compile; that they could not is logged, no more.
+
+    Ended if `end_compiling` was called since `_ended` was `began`.
+    """
+    if _ended != began:
+        raise Ended
     # Later on there are requests, from which a helper would take a core.
     helping: AbstractContextManager[object] = nullcontext() if _warm else _process(HELPER, name, dtype)
     try:
         with _process(LEARNER, name, dtype) as learner, helping:
             while learner.poll() is None:
-                if _ended.wait(POLL_S):
+                if _ended != began:
                     raise Ended
+                time.sleep(POLL_S)
         problem = f"it ended with {learner.returncode}" if learner.returncode else ""
     except OSError as error:
         problem = str(error)

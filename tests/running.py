@@ -41,9 +41,13 @@ def wait_for_children(pid, count, seconds=60):
 
 
 class RunningServer:
-    """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case."""
+    """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case.
 
-    def __init__(self, data_dir, **settings):
+    program: what Python runs in the place of `hinged`.
+    """
+
+    def __init__(self, data_dir, program=("-m", "hinged"), **settings):
+        self.program = program
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data_dir = Path(data_dir)
@@ -59,7 +63,7 @@ class RunningServer:
     def start(self, wait=True):
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "hinged", "serve"], cwd=ROOT, env=self.env, stdout=log, stderr=log
+                [sys.executable, *self.program, "serve"], cwd=ROOT, env=self.env, stdout=log, stderr=log
             )
         if wait:
             self.wait_until_ready()

@@ -290,7 +290,7 @@ async def _predict(
     if explain:
         published, decided, because = await worker.read(partial(reasons.explain, inputs=inputs, most=explain))
     else:
-        decided = await decided_soon(published, inputs, published.decide)
+        decided = await decided_soon(worker, published, inputs, published.decide)
     worker.predictions_served += len(inputs)
     wishes = worker.wishes(ids, published.doubtful(decided.columns).tolist())
     await _keep(worker, published, inputs, ids, decided, wishes)

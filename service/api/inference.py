@@ -169,7 +169,7 @@ async def infer(model: str, request: Request) -> Response:
     inputs = _inputs(body["inputs"], binary, published.configuration, settings.batch_examples_max)
     if not published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
-    decided = await decided_soon(published, inputs, published.decide)
+    decided = await decided_soon(worker, published, inputs, published.decide)
     worker.predictions_served += len(inputs)
     numbers = decided.numbers.tolist()
     scores = [list(row.values()) for row in published.scores(decided)]

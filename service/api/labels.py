@@ -246,7 +246,7 @@ async def rank_examples(model: str, request: Request) -> Response:
     strategy = parsed.get("strategy", ACTIVE)
     classes = _classes_of(published, [example.get("y") for example in examples]) if strategy == GRADIENT else None
     work = partial(rank, published, ids=ids, classes=classes, strategy=strategy)
-    ranking = await decided_soon(published, inputs, lambda xs: work(inputs=xs))
+    ranking = await decided_soon(worker, published, inputs, lambda xs: work(inputs=xs))
     position = published.position
     return JSON({"model": model, "position": position, "ranking": ranking[: parsed.get("n") or len(ranking)]})
 

@@ -13,8 +13,9 @@ from service.api.shapes import ALIVE, CREATED, DELETED, DESCRIBED, METRICS, MODE
 from service.api.wire import read_json, registry_of
 from service.configuration import parse_configuration
 from service.edge import JSON
-from service.errors import Conflict, QueueFull, StoreUnavailable
+from service.errors import Conflict, QueueFull, StoreUnavailable, Unavailable
 from service.exposition import Exposition
+from service.registry import SERVING, STOPPED
 
 router = APIRouter(default_response_class=JSON)
 
@@ -30,9 +31,10 @@ async def healthz() -> Response:
 
 @router.get("/readyz", tags=["health"], openapi_extra=operation(READINESS, statuses=(200, 503)))
 async def readyz(request: Request) -> Response:
-    """200 once kernels are compiled and models loaded, 503 before."""
-    ready = registry_of(request).ready
-    return JSON({"status": "ready" if ready else "starting"}, 200 if ready else 503)
+    """200 once kernels are compiled and all models loaded that can be, 503 before; how many of them do what."""
+    registry = registry_of(request)
+    ready, models = registry.ready, registry.progress()
+    return JSON({"status": "ready" if ready else "starting", "models": models}, 200 if ready else 503)
 
 
 @router.get(
@@ -62,7 +64,7 @@ async def create_ticket(request: Request) -> Response:
 
 @router.get("/models", tags=["models"], openapi_extra=operation(MODELS))
 async def list_models(request: Request) -> Response:
-    """All models in short: configuration, position in the log, examples, classes."""
+    """All models in short: state, configuration, position in the log, examples, classes."""
     return JSON({"models": visible(request, registry_of(request).summaries())})
 
 
@@ -83,7 +85,10 @@ async def create_model(model: str, request: Request) -> Response:
 @router.get("/models/{model}", tags=["models"], openapi_extra=operation(DESCRIBED))
 async def describe_model(model: str, request: Request) -> Response:
     """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
-    return JSON(await registry_of(request).get(model).describe())
+    worker = registry_of(request).get(model)
+    if worker.failure is not None:
+        raise Unavailable(f"model {model} has stopped: {worker.failure}", state=STOPPED)
+    return JSON({"model": model, "state": SERVING, **await worker.describe()})
 
 
 @router.delete("/models/{model}", tags=["models"], openapi_extra=operation(DELETED, StoreUnavailable))

@@ -29,10 +29,20 @@ class Alive(TypedDict):
     status: Literal["ok"]
 
 
+class Progress(TypedDict):
+    """How many models there are, and how many of them do what."""
+
+    total: int
+    loading: int
+    serving: int
+    stopped: int
+
+
 class Readiness(TypedDict):
-    """Whether models are loaded."""
+    """Whether all models are loaded that can be."""
 
     status: Literal["ready", "starting"]
+    models: Progress
 
 
 class Ticket(TypedDict):
@@ -43,7 +53,7 @@ class Ticket(TypedDict):
 
 
 ALIVE = Shape(Alive, {"status": "ok"})
-READINESS = Shape(Readiness, {"status": "ready"})
+READINESS = Shape(Readiness, {"status": "ready", "models": {"total": 3, "loading": 0, "serving": 2, "stopped": 1}})
 METRICS = Shape(str, 'hinged_log_position{model="weather"} 5.0\n')
 TICKET = Shape(Ticket, {"ticket": "8bJ0v1xkq2dSgVdE0Zt3rQ", "expires_at": AT})
 
@@ -66,9 +76,10 @@ class Created(TypedDict):
 
 
 class Summary(TypedDict):
-    """A model in short; one that could not be loaded has an error and nothing else."""
+    """A model in short; one that is being loaded has nothing else, one that has stopped an error."""
 
     model: str
+    state: Literal["loading", "serving", "stopped"]
     configuration: NotRequired[dict[str, Any]]
     position: NotRequired[int]
     examples: NotRequired[int]
@@ -93,6 +104,7 @@ class Described(TypedDict):
     """A model in figures."""
 
     model: str
+    state: Literal["serving"]
     configuration: dict[str, Any]
     position: int
     examples: int
@@ -126,6 +138,7 @@ MODELS = Shape(
         "models": [
             {
                 "model": "weather",
+                "state": "serving",
                 "configuration": CONFIGURATION,
                 "position": 5,
                 "examples": 3,
@@ -138,6 +151,7 @@ DESCRIBED = Shape(
     Described,
     {
         "model": "weather",
+        "state": "serving",
         "configuration": CONFIGURATION,
         "position": 5,
         "examples": 3,

@@ -20,6 +20,7 @@ from service.parts import Configuration, first_problem
 from service.published import Published
 from service.registry import Registry
 from service.serving import MALFORMED, WHOLE
+from service.worker import Worker
 
 T = TypeVar("T")
 
@@ -143,9 +144,9 @@ def is_named(configuration: Configuration) -> bool:
     return configuration.features.type == "named"
 
 
-async def decided_soon(published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
-    """Decision values take a moment: on the event loop where it is short, else on a thread."""
+async def decided_soon(worker: Worker, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
+    """Decision values take a moment: on the event loop where it is short, else on a thread of the model's."""
     values = len(inputs) * NAMED_VALUES if isinstance(inputs, Records) else inputs.values.size
     if (values + VALUE_WORK * len(inputs)) * published.view.size <= INLINE_WORK_MAX:
         return work(inputs)
-    return await asyncio.to_thread(work, inputs)
+    return await asyncio.get_running_loop().run_in_executor(worker.readers, work, inputs)

@@ -182,6 +182,7 @@ def test_models_are_listed_by_name_in_short(ask):
     configuration = a.figures()["configuration"]
     assert entries["list-a"] == {
         "model": "list-a",
+        "state": "serving",
         "configuration": configuration,
         "position": 1,
         "examples": 0,

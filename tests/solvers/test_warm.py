@@ -126,7 +126,7 @@ def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monk
 
     def wait():
         try:
-            warm._compile_beside(SOLVER, np.float32)
+            warm._compile_beside(SOLVER, np.float32, warm._ended)
         except warm.Ended as error:
             raised.append(error)
 

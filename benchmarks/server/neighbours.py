@@ -1,0 +1,115 @@
+"""How long small models wait beside others that compute all the time.
+
+    PYTHONPATH=.:benchmarks python benchmarks/server/neighbours.py [--slow N] [--seconds S] [--runs N]
+
+Rounds in turn, idle and beside N slow models, each of which learns 120 examples at once by the exact solver with a
+polynomial kernel of degree 16. Meanwhile one client sends one request after the other to a small model: learn one
+example, predict one, read its figures. Told are medians over the rounds, and the ratio of the two.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import httpx
+import numpy as np
+from load import load, request_bytes
+
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+from running import RunningServer
+
+EXAMPLES = 120
+SLOW = {"solver": "exact", "kernel": {"type": "polynomial", "gamma": 1, "degree": 16, "coef0": 1}, "C": 100}
+SMALL = {"kernel": {"type": "rbf", "gamma": 1}, "C": 10}
+FEATURES = {"type": "dense", "dim": 8}
+
+
+def examples(seed, n):
+    """So many that no plane parts, with labels at random."""
+    random = np.random.default_rng(seed)
+    return [
+        {"x": x, "y": int(y)}
+        for x, y in zip(random.random((n, 8)).round(4).tolist(), random.integers(0, 3, n), strict=True)
+    ]
+
+
+class Slow:
+    """So many models that learn until the end."""
+
+    def __init__(self, url, count, configuration):
+        self._url = url
+        self._names = [f"slow{k}" for k in range(count)]
+        for name in self._names:
+            httpx.put(f"{url}/models/{name}", json={**configuration, "features": FEATURES}).raise_for_status()
+        self._threads = [threading.Thread(target=self._teach, args=(k,), daemon=True) for k in range(count)]
+        self._ending = False
+
+    def _teach(self, k):
+        round_ = 0
+        while not self._ending:
+            round_ += 1
+            body = {"examples": examples(1000 * k + round_, EXAMPLES)}
+            httpx.post(f"{self._url}/models/{self._names[k]}/learn", json=body, timeout=None)
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ending = True
+        for name in self._names:  # what they compute is given up
+            httpx.delete(f"{self._url}/models/{name}", timeout=300).raise_for_status()
+        for thread in self._threads:
+            thread.join()
+
+
+def requests(rng):
+    """What the client sends, by what it does."""
+    learn = [request_bytes("POST", "/models/small/learn", json.dumps(e).encode()) for e in examples(rng, 3000)]
+    predict = [
+        request_bytes("POST", "/models/small/predict", json.dumps({"x": e["x"]}).encode()) for e in examples(rng, 3000)
+    ]
+    return {"learn": learn, "predict": predict, "figures": [request_bytes("GET", "/models/small")] * 100}
+
+
+def measure(port, seconds, seed):
+    """p50 and p99 in milliseconds of each kind of request."""
+    found = {}
+    for what, prepared in requests(seed).items():
+        loaded = load(port, prepared, seconds=seconds)
+        found[what] = loaded.quantile_ms(0.5), loaded.quantile_ms(0.99)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--slow", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--program", nargs="*", default=["-m", "hinged"], help="what runs the server")
+    parser.add_argument("--configuration", type=json.loads, default=SLOW, help="of the slow models")
+    options = parser.parse_args()
+    idle, beside = [], []
+    with tempfile.TemporaryDirectory() as folder, RunningServer(Path(folder) / "data", options.program) as running:
+        small = {**SMALL, "features": FEATURES, "when_full": "remove", "points_max": 500}
+        slow = {**options.configuration, "features": FEATURES}
+        for name, configuration in (("small", small), ("compiled", slow)):
+            httpx.put(f"{running.url}/models/{name}", json=configuration, timeout=300).raise_for_status()
+        httpx.post(f"{running.url}/models/small/learn", json={"examples": examples(0, 600)}).raise_for_status()
+        measure(running.port, 0.5, 1)
+        for number in range(options.runs):
+            idle.append(measure(running.port, options.seconds, 2 * number))
+            with Slow(running.url, options.slow, options.configuration):
+                beside.append(measure(running.port, options.seconds, 2 * number + 1))
+    print(f"| ms | idle p50 | p99 | beside {options.slow} p50 | p99 | ratio of p99 |\n|---|---|---|---|---|---|")
+    for what in idle[0]:
+        (a50, a99), (b50, b99) = (np.median([found[what] for found in side], axis=0) for side in (idle, beside))
+        print(f"| {what} | {a50:.2f} | {a99:.2f} | {b50:.2f} | {b99:.2f} | {b99 / a99:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
