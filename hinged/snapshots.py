@@ -70,11 +70,10 @@ def skip(client: Client, *, model: str, position: int | None) -> None:
     """Let MODEL go on without the event, at POSITION of its log, that it could not take in."""
     answer = client.skip_event(model, position)
     passed = answer["set_aside"]
-    click.echo(
-        f"{model}: event {passed['position']:,} ({passed['kind']}) is set aside, position {answer['position']:,}"
-    )
-    if answer["stopped"]:
-        raise click.ClickException(f"{model} stands again: {answer['stopped']}")
+    kind = f" ({passed['kind']})" if passed["kind"] else ""
+    click.echo(f"{model}: event {passed['position']:,}{kind} is set aside, position {answer['position']:,}")
+    if answer["error"]:
+        raise click.ClickException(f"{model} stands again: {answer['error']}")
 
 
 @click.command()

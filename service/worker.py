@@ -261,7 +261,7 @@ class Worker:
     async def describe(self) -> dict[str, Any]:
         """The model in figures, as of after what is under way."""
         figures: dict[str, Any] = await self.read(lambda model: model.describe(self._now_ms()))
-        return figures if self.obstacle is None else {**figures, "stopped": self.obstacle.message}
+        return figures
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model itself finds, between two changes."""
@@ -718,7 +718,7 @@ class Worker:
             "model": name,
             "position": model.position,
             "set_aside": {"position": obstacle.position, "kind": obstacle.kind},
-            "stopped": None if further is None else further.message,
+            "error": None if further is None else further.message,
         }
 
     def _reached(self) -> tuple[Model, Obstacle | None]:

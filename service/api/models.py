@@ -15,7 +15,6 @@ from service.configuration import parse_configuration
 from service.edge import JSON
 from service.errors import Conflict, QueueFull, StoreUnavailable, Unavailable
 from service.exposition import Exposition
-from service.registry import SERVING, STOPPED
 
 router = APIRouter(default_response_class=JSON)
 
@@ -85,10 +84,13 @@ async def create_model(model: str, request: Request) -> Response:
 @router.get("/models/{model}", tags=["models"], openapi_extra=operation(DESCRIBED))
 async def describe_model(model: str, request: Request) -> Response:
     """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
-    worker = registry_of(request).get(model)
-    if worker.failure is not None:
-        raise Unavailable(f"model {model} has stopped: {worker.failure}", state=STOPPED)
-    return JSON({"model": model, "state": SERVING, **await worker.describe()})
+    registry = registry_of(request)
+    worker = registry.get(model)
+    state, error = registry.state(model)
+    if error is not None and worker.obstacle is None:
+        raise Unavailable(f"model {model} has stopped: {error}", state=state)
+    why = {} if error is None else {"error": error}
+    return JSON({"model": model, "state": state, **why, **await worker.describe()})
 
 
 @router.delete("/models/{model}", tags=["models"], openapi_extra=operation(DELETED, StoreUnavailable))

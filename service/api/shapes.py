@@ -104,7 +104,7 @@ class Described(TypedDict):
     """A model in figures."""
 
     model: str
-    state: Literal["serving"]
+    state: Literal["serving", "stopped"]
     configuration: dict[str, Any]
     position: int
     examples: int
@@ -120,7 +120,7 @@ class Described(TypedDict):
     features: NotRequired[dict[str, Any]]
     discards: NotRequired[dict[str, Any]]
     set_aside: NotRequired[list[PassedOver]]
-    stopped: NotRequired[str]
+    error: NotRequired[str]
 
 
 class Deleted(TypedDict):
@@ -574,12 +574,12 @@ class RolledBack(TypedDict):
 
 
 class SetAside(TypedDict):
-    """An event is passed over; `stopped` says why the model stands again, if it does."""
+    """An event is passed over; `error` says why the model stands again, if it does."""
 
     model: str
     position: int
     set_aside: PassedOver
-    stopped: str | None
+    error: str | None
 
 
 File = Annotated[str, WithJsonSchema({"type": "string", "format": "binary"})]
@@ -599,7 +599,7 @@ ROLL_BACK = Shape(RollBack, {"position": 5})
 PASS_OVER = Shape(PassOver, {"position": 11})
 SET_ASIDE = Shape(
     SetAside,
-    {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "stopped": None},
+    {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "error": None},
 )
 ROLLED_BACK = Shape(RolledBack, {"model": "weather", "position": 9, "rolled_back_to": 5, "examples": 3})
 

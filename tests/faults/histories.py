@@ -91,18 +91,20 @@ def unsteady(store, rng, share):
 
         return method
 
-    def reading(model, after):
-        left = rng.randrange(20) if met() else None  # events until the store goes away
-        for event in store_read(model, after):
-            if left == 0:
-                raise StoreUnavailable("the store went away")
-            left = None if left is None else left - 1
-            yield event
+    def reader(read):
+        def reading(model, after):
+            left = rng.randrange(20) if met() else None  # events until the store goes away
+            for event in read(model, after):
+                if left == 0:
+                    raise StoreUnavailable("the store went away")
+                left = None if left is None else left - 1
+                yield event
 
-    store_read = store.read
+        return reading
+
     for name in ("append", "end", "find", "put_snapshot", "snapshots", "get_snapshot", "trim", "redact"):
         setattr(store, name, wrapped(name, getattr(store, name)))
-    store.read = reading
+    store.read, store.read_around = reader(store.read), reader(store.read_around)
     return store
 
 

@@ -2,10 +2,15 @@
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
+import httpx
 import numpy as np
 import pytest
+from asking import BASE
+from running import ROOT, RunningServer
 from working import SIZES, examples_of, learning, with_worker, working
 
 from service.asking import Offer
@@ -58,7 +63,7 @@ def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set
         at = worker.obstacle.position
         assert worker.model.digest() == before
         assert worker.published.position == at - 1
-        assert (await worker.describe())["stopped"].startswith(f"event {at} (learned)")
+        assert worker.failure.startswith(f"event {at} (learned)")
         with pytest.raises(Unavailable, match="POST /models/m/skip"):
             await worker.learn(learning(worker.model, examples_of(2, 1)))
         recovered, obstacle = History(store, "m", **SIZES).reached()
@@ -70,7 +75,7 @@ def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set
             "model": "m",
             "position": at + 1,
             "set_aside": {"position": at, "kind": "learned"},
-            "stopped": None,
+            "error": None,
         }
         assert (await worker.describe())["set_aside"] == [{"position": at, "kind": "learned"}]
         answer = await worker.learn(learning(worker.model, [("ok", [1.0, 1.0], "a"), *examples_of(3, 9)]))
@@ -132,7 +137,7 @@ def test_numbers_of_examples_that_were_set_aside_are_never_mixed_up_with_later_o
     async def go_on():
         async with working(store, found=found) as worker:
             answer = await worker.set_aside(None)
-            assert answer["stopped"] is None
+            assert answer["error"] is None
             assert worker.model.learned == 12 * 7 + 3
             assert worker.model.answers.newest == worker.model.learned
             answer = await worker.learn(learning(worker.model, examples_of(12, 7)))
@@ -300,3 +305,38 @@ def test_a_damaged_event_can_be_set_aside_and_what_follows_counts(tmp_path):
 
     asyncio.run(go_on())
     store.close()
+
+
+def test_a_server_serves_a_model_with_a_damaged_event_and_the_command_line_gets_it_going_again(tmp_path):
+    server = RunningServer(tmp_path / "data")
+    examples = [{"id": f"e{k}", "x": [k % 2, k / 9], "y": "np"[k % 2]} for k in range(9)]
+    with server:
+        for name in ("m", "other"):
+            assert httpx.put(f"{server.url}/models/{name}", json=BASE).status_code == 201
+        for example in examples:
+            assert httpx.post(f"{server.url}/models/m/learn", json=example).status_code == 200
+        before = httpx.get(f"{server.url}/models/m").json()
+        server.kill()
+    with closing(sqlite3.connect(tmp_path / "data" / "hinged.db")) as connection:
+        connection.execute("UPDATE events SET checksum = checksum + 1 WHERE position = ?", (before["position"],))
+        connection.commit()
+    with server:
+        found = httpx.get(f"{server.url}/models/m").json()
+        assert (found["state"], found["examples"]) == ("stopped", 8)
+        assert found["error"] == f"event {before['position']} cannot be applied: it fails its checksum"
+        listed = {model["model"]: model["state"] for model in httpx.get(f"{server.url}/models").json()["models"]}
+        assert listed == {"m": "stopped", "other": "serving"}
+        assert httpx.get(f"{server.url}/readyz").json()["models"]["stopped"] == 1
+        assert 'hinged_model_up{model="m"} 0.0' in httpx.get(f"{server.url}/metrics").text
+        predicted = httpx.post(f"{server.url}/models/m/predict", json={"id": "e20", "x": [1, 0.2]})
+        assert predicted.json()["results"][0]["prediction"] == "p"
+        refused = httpx.post(f"{server.url}/models/m/learn", json=examples[-1])
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
+        assert "POST /models/m/skip" in refused.json()["error"]["message"]
+        assert httpx.post(f"{server.url}/models/other/skip").status_code == 409
+        command = [sys.executable, "-m", "hinged", "skip", "m", "--url", server.url]
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert ran.stdout == f"m: event {before['position']} is set aside, position {before['position'] + 1}\n"
+        again = httpx.post(f"{server.url}/models/m/learn", json={"examples": examples}).json()["results"]
+        assert [r["duplicate"] for r in again] == [True] * 8 + [False]
+        assert httpx.get(f"{server.url}/models/m").json()["set_aside"] == [{"position": before["position"], "kind": ""}]

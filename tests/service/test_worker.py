@@ -337,10 +337,10 @@ def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(
     async def scenario(worker):
         await worker.learn(request(A, B))
         position, digest = worker.model.position, worker.model.digest()
-        whole, store.read = store.read, broken_read
+        whole, store.read_around = store.read_around, broken_read
         with pytest.raises(StoreUnavailable):
             await worker.finish(epochs=1)
-        store.read = whole
+        store.read_around = whole
         assert worker.model.position == position
         assert worker.model.digest() == digest
         await worker.learn(request(("c", [2.0, 2.0], "p")))
