@@ -178,7 +178,7 @@ def agreement(cells: Array) -> dict[str, float | None]:
     hits, of_class, of_prediction = np.diagonal(cells), cells.sum(axis=1), cells.sum(axis=0)
     present = of_class > 0
     accuracy = float(hits.sum()) / total
-    chance = float(of_class @ of_prediction) / total**2
+    chance = float((of_class * of_prediction).sum()) / (total * total)
     return {
         "accuracy": accuracy,
         "balanced_accuracy": float((hits[present] / of_class[present]).mean()),

@@ -24,6 +24,7 @@ from pydantic_core import PydanticCustomError
 from service.labels import Label, label_key, score_name
 from service.records import CLIP, FIELDS_MAX
 from solvers.catalogue import make_solver
+from solvers.elementary import exp, log
 from solvers.kernels import NORM_MAX, Kernel, make_kernel
 from solvers.solver import BOUND_MAX, Solver
 
@@ -185,7 +186,8 @@ class Configuration(Part):
             return math.inf
         square_max = CLIP**2 * min(features.columns_max, FIELDS_MAX)  # of a row
         # Half of the limit leaves room for rounding.
-        return float(((NORM_MAX / 2) ** (1.0 / kernel.degree) - kernel.coef0) / square_max)
+        root = float(exp(log(NORM_MAX / 2) / kernel.degree))  # type: ignore[no-untyped-call]
+        return (root - kernel.coef0) / square_max
 
     def weight_of(self, label: Label) -> float:
         """The class's factor of C."""

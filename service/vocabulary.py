@@ -295,7 +295,7 @@ def _standardised(ends: list[int], columns: list[int], raw: list[float], mean: A
 def _standard(values: list[float]) -> tuple[float, float]:
     """Mean and standard deviation, to the last bit in whatever order the values come."""
     mean = math.fsum(values) / len(values)
-    deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / len(values))
+    deviation = math.sqrt(math.fsum((v - mean) * (v - mean) for v in values) / len(values))
     if deviation <= FLAT * max(map(abs, values)):
         return values[0], abs(values[0]) or 1.0
     return mean, deviation

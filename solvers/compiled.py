@@ -7,7 +7,10 @@ Set NUMBA_CACHE_DIR to choose the folder yourself.
 Several processes may fill a folder at once, one entry at a time: numba numbers the variants of a function in an index,
 and two processes that took the same number would leave code for one's types under the other's.
 
-No function is compiled with numba's full fast-math: it would let the compiler drop the checks for NaN.
+No function is compiled with any part of numba's fast-math. Without it LLVM neither reorders arithmetic nor fuses a
+multiplication with an addition, and vector instructions round like scalar ones: so compiled code gives the same bits on
+every processor, as long as it calls no function of the C library but such as round nothing
+(solvers/elementary.py). Sums for which order may be given up have an order of their own: solvers/lanes.py.
 """
 
 from __future__ import annotations
@@ -72,18 +75,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _compiled(function: F, **options: Any) -> F:
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+def compiled(function: F) -> F:
+    """Compile a step: no GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
     if dispatcher is not function:  # as it is with NUMBA_DISABLE_JIT
         dispatcher._cache = _Cache(function)  # noqa: SLF001  cache=True does the same with numba's own
     return cast("F", dispatcher)
-
-
-def compiled(function: F) -> F:
-    """Compile a step: no GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
-    return _compiled(function)
-
-
-def compiled_sum(function: F) -> F:
-    """Compile a sum whose terms may be added in lanes, in an order that depends on their number alone."""
-    return _compiled(function, fastmath={"reassoc", "nsz"})

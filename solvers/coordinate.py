@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.compiled import compiled, compiled_sum
+from solvers.compiled import compiled
 from solvers.direction import NONE, move_gradient
+from solvers.lanes import lane_sums, larger
 
 
 @compiled
@@ -86,16 +87,14 @@ def box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     return move_gradient(g, move_i, move_j, row_i, row_j, up, down)
 
 
-@compiled_sum
+_gaps = lane_sums(lambda alpha, g, lower, upper: (larger((upper - alpha) * g, (lower - alpha) * g),))
+
+
+@compiled
 def box_gap(alpha, g, lower, upper):
     """Duality gap of the points held: sum_s max((upper - alpha) g, (lower - alpha) g). Never negative.
 
     Ertekin et al. 2011, eq. 9, with its sign and labels mended; also right for the boxes of ramp outliers, where it is
     the gap of the linearised problem.
     """
-    total = 0.0
-    for s in range(g.shape[0]):
-        rise = (upper[s] - alpha[s]) * g[s]
-        fall = (lower[s] - alpha[s]) * g[s]
-        total += rise if rise > fall else fall
-    return total
+    return _gaps((alpha, g, lower, upper))[0]

@@ -23,6 +23,7 @@ import numpy as np
 
 from solvers.coefficients import sign_of
 from solvers.compiled import compiled
+from solvers.elementary import ANGLE_MOST, angle_within, cosine_and_sine, log
 from solvers.kernels import LAPLACIAN, RBF, Kernel, inner_columns
 from solvers.machine import dot
 from solvers.online import checked_eta
@@ -50,10 +51,11 @@ def draw_omega(kernel, random, omega):
         for j in range(omega.shape[1]):
             u = uniform(random)
             if kernel.code == LAPLACIAN:
-                omega[f, j] = kernel.gamma * math.tan(math.pi * (u - 0.5))
+                cosine, sine = cosine_and_sine(math.pi * (u - 0.5))
+                omega[f, j] = kernel.gamma * (sine / cosine)
             else:  # Box and Muller
-                radius = math.sqrt(-4.0 * kernel.gamma * math.log(u))
-                omega[f, j] = radius * math.cos(2.0 * math.pi * uniform(random))
+                radius = math.sqrt(-4.0 * kernel.gamma * log(u))
+                omega[f, j] = radius * cosine_and_sine(2.0 * math.pi * uniform(random))[0]
 
 
 @compiled
@@ -62,10 +64,16 @@ def fourier(omega, indices, values, z):
     D = omega.shape[1]
     scale = 1.0 / math.sqrt(D)
     inner_columns(False, indices, values, omega, 0, D, z)
+    cosines, sines = z[:D], z[D:]
+    wild = False
     for j in range(D):
-        phase = z[j] if math.isfinite(z[j]) else 0.0  # products of huge numbers overflow
-        z[j] = math.cos(phase) * scale
-        z[D + j] = math.sin(phase) * scale
+        wild |= not abs(cosines[j]) <= ANGLE_MOST
+    if wild:
+        for j in range(D):  # products of huge numbers overflow
+            cosines[j] = angle_within(np.float64(cosines[j]))
+    for j in range(D):
+        cosine, sine = cosine_and_sine(np.float64(cosines[j]))
+        cosines[j], sines[j] = cosine * scale, sine * scale
 
 
 @compiled

@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers.compiled import compiled, compiled_sum
+from solvers.compiled import compiled
 from solvers.coordinate import box_gap, box_search, violation
 from solvers.direction import NONE
 from solvers.dual import DualExpansion
 from solvers.kernels import Kernel
+from solvers.lanes import lane_sums, nonzero
 from solvers.machine import (
     ASIDE,
     HINGE,
@@ -90,16 +91,20 @@ class Pace(NamedTuple):
     discarded: Array
 
 
-@compiled_sum
+def _primal_parts(alpha, g, sign, lower, upper):
+    """Of one point: h, its square, and whether it counts."""
+    held = nonzero(alpha)
+    h = held * (upper - lower) * sign * g
+    return h, h * h, held
+
+
+_primal_sums = lane_sums(_primal_parts)
+
+
+@compiled
 def gap_target(alpha, g, sign, lower, upper):
     """Standard deviation of the primal (eq. 8): h = C y g over the support vectors; 0 without any."""
-    total, squares, count = 0.0, 0.0, 0.0
-    for s in range(g.shape[0]):
-        held = 1.0 if alpha[s] != 0.0 else 0.0
-        h = held * (upper[s] - lower[s]) * sign[s] * g[s]
-        total += h
-        squares += h * h
-        count += held
+    total, squares, count = _primal_sums((alpha, g, sign, lower, upper))
     return np.sqrt(max(squares - total * total / count, 0.0)) if count > 0.0 else 0.0
 
 

@@ -29,6 +29,7 @@ from numba import types
 from numba.extending import overload
 
 from solvers.compiled import compiled
+from solvers.elementary import exp
 
 LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
 KERNELS = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "laplacian": LAPLACIAN}
@@ -202,7 +203,7 @@ P3, P4, P5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float3
 
 
 def exp_in_place(x: np.ndarray[Any, Any]) -> None:
-    """x = exp(x) for x <= 0; float32 by a polynomial (relative error below 1.2e-7), float64 by the C library."""
+    """x = exp(x) for x <= 0: float32 by a polynomial (relative error below 1.2e-7), float64 by `elementary.exp`."""
     x[:] = np.exp(x)
 
 
@@ -223,11 +224,11 @@ def _exp_in_place(x):
 
         return by_polynomial
 
-    def by_library(x):
+    def elementwise(x):
         for s in range(x.shape[0]):
-            x[s] = math.exp(x[s])
+            x[s] = exp(x[s])
 
-    return by_library
+    return elementwise
 
 
 @compiled

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers.compiled import compiled, compiled_sum
+from solvers.compiled import compiled
 from solvers.direction import NONE, extremes
+from solvers.lanes import lane_sums
 
 Array = np.ndarray[Any, Any]
 
@@ -86,13 +87,13 @@ def empty_machine(columns: int, cap: int) -> Machine:
     )
 
 
-@compiled_sum
+_products = lane_sums(lambda a, b: (a * b,))
+
+
+@compiled
 def dot(alpha, row):
-    """sum_s alpha_s row_s in float64, for alpha (n,) float64 and a kernel row (n,)."""
-    total = 0.0
-    for s in range(alpha.shape[0]):
-        total += alpha[s] * np.float64(row[s])
-    return total
+    """sum_s alpha_s row_s in float64, for alpha (n,) float64 and a kernel row (n,); its order: solvers/lanes.py."""
+    return _products((alpha, row))[0]
 
 
 @compiled

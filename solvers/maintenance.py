@@ -14,6 +14,7 @@ import numpy as np
 from solvers.coefficients import VALUES, enter, leave
 from solvers.compiled import compiled
 from solvers.direction import NONE
+from solvers.elementary import exp, log
 from solvers.factor import project
 from solvers.kernels import point_row
 from solvers.merging import KAPPA_LEAST, find_partner, join, place, products, table_of
@@ -81,7 +82,8 @@ def merge(points, machine, table, i, j, kappa):
     """Replace points i and j by their best single one; returns the weight degradation. There must be room."""
     aa, bb, ab = products(machine.alpha, i, j)
     h, degradation = place(table, aa, bb, ab, kappa, False)
-    p, q = max(kappa, KAPPA_LEAST) ** ((1.0 - h) * (1.0 - h)), max(kappa, KAPPA_LEAST) ** (h * h)
+    log_kappa = log(max(kappa, KAPPA_LEAST))
+    p, q = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
     first = points.used[POOL_USED]
     # The new row is written where it will stand.
     size = join(points, i, j, h, points.indices[first:], points.values[first:])

@@ -25,6 +25,7 @@ import numpy as np
 
 from solvers.compiled import compiled
 from solvers.direction import NONE
+from solvers.elementary import exp, log
 
 Array = np.ndarray[Any, Any]
 
@@ -33,14 +34,14 @@ GRID = 256  # steps of the table in either direction
 KAPPA_LEAST = 1e-30  # points further apart are merged as if they were this near
 GOLDEN = 0.6180339887498949
 GOLDEN_STEPS = 40  # 0.5 * GOLDEN^40 is 2e-9
-BIFURCATION = 2.0 * (1.0 - math.exp(-1.0)) ** 2  # weight degradation of equal coefficients 1 at kappa = exp(-2)
+BIFURCATION = 0.7991528017874561  # 2 (1 - 1 / e)^2: weight degradation of equal coefficients 1 at kappa = exp(-2)
 
 
 @compiled
 def fit(aa, bb, ab, log_kappa, h):
     """|a p + b q|^2 at h, from |a|^2, |b|^2 and a.b."""
-    p = math.exp(log_kappa * (1.0 - h) * (1.0 - h))
-    q = math.exp(log_kappa * h * h)
+    p = exp(log_kappa * (1.0 - h) * (1.0 - h))
+    q = exp(log_kappa * h * h)
     return aa * p * p + 2.0 * ab * p * q + bb * q * q
 
 
@@ -80,7 +81,7 @@ def fill_table(table):
     for i in range(steps + 1):
         m = 0.5 + 0.5 * i / steps
         for j in range(steps + 1):
-            log_kappa = math.log(max(j / steps, KAPPA_LEAST))
+            log_kappa = log(max(j / steps, KAPPA_LEAST))
             # Where both points are at one place any h will do; this is the limit.
             h = 1.0 - m
             if j < steps:
@@ -129,7 +130,7 @@ def place(table, aa, bb, ab, kappa, ranking):
     With a table and several columns, `ranking` takes the h of one column with coefficients |a| and |b|: close enough
     to choose the partner by, and never better than what the partner then gets.
     """
-    log_kappa = math.log(max(kappa, KAPPA_LEAST))
+    log_kappa = log(max(kappa, KAPPA_LEAST))
     if table.shape[0] > 0 and (ranking or ab * ab >= (1.0 - 1e-9) * (aa * bb)):
         a, b = math.sqrt(aa), math.sqrt(bb)
         h = interpolated(table, b / (a + b), kappa)

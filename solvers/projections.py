@@ -22,13 +22,14 @@ import numpy as np
 from solvers.coefficients import LEARNED, STEPS, VALUES, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.kernels import BEGIN, Kernel, kernel_row, point_row
+from solvers.kernels import BEGIN, Kernel, inner_columns, kernel_row, point_row
 from solvers.lasvm import DONE, NEEDS_ROOM
 from solvers.machine import dot
 from solvers.online import OnlineExpansion, Rule, checked_eta, learn_rows
 from solvers.points import SLOTS_MIN, USED, append_point, has_room
 from solvers.rows import Rows
 from solvers.solver import State, StateReader
+from solvers.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
 
@@ -174,6 +175,23 @@ def gram(kernel, points, n, spread, row, out):
             out[i, j] = row[j]
 
 
+@compiled
+def put_into_span(values, V, inverse, alpha):
+    """inverse (n, n) = V' diag(1 / values) V, and alpha (K, cap) of the n points becomes alpha V' V; V (rank, n)."""
+    n, rank = inverse.shape[0], values.shape[0]
+    every, parts, part = np.arange(rank).astype(np.int32), np.empty(rank), np.empty(n)
+    for i in range(n):
+        for p in range(rank):
+            parts[p] = V[p, i] / values[p]
+        inner_columns(False, every, parts, V, 0, n, inverse[i])
+    for c in range(alpha.shape[0]):
+        for p in range(rank):
+            parts[p] = dot(V[p], alpha[c, :n])
+        inner_columns(False, every, parts, V, 0, n, part)
+        for i in range(n):
+            alpha[c, i] = part[i]
+
+
 class SpanExpansion(OnlineExpansion):
     """An expansion that learns by a `Projection`."""
 
@@ -297,17 +315,13 @@ class NOGD(SpanExpansion):
         return done, reason
 
     def _make_features(self) -> None:
-        """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions.
-
-        The last bits are those of the machine's LAPACK: so `inverse` is part of the state.
-        """
+        """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions."""
         n = self.slots
         K = np.empty((n, n))
         gram(self.kernel, self.points, n, self._spread(), np.empty(n, self.dtype), K)
         self.machine.counts[VALUES] += n * n
-        D, V = np.linalg.eigh(K)
-        main = np.argsort(D)[::-1][: self.rank]
-        main = main[D[main] > n * np.finfo(self.dtype).eps * D.max()]
-        V = V[:, main]
-        self.inverse = (V / D[main]) @ V.T
-        self.machine.alpha[:, :n] = self.machine.alpha[:, :n] @ V @ V.T
+        values, vectors = largest_eigenvectors(K, self.rank)
+        main = values > n * np.finfo(self.dtype).eps * values[0]
+        self.inverse = np.empty((n, n))
+        V = np.ascontiguousarray(vectors[:, main].T)
+        put_into_span(values[main], V, self.inverse, self.machine.alpha)

@@ -45,8 +45,20 @@ def distances(scores: Array) -> Array:
         return np.zeros(scores.shape[0])
     if scores.shape[1] == 1:
         return np.asarray(np.abs(scores[:, 0]))
-    best = np.partition(scores, -2, axis=1)[:, -2:]
-    return np.asarray((best[:, 1] - best[:, 0]) / 2)
+    each = np.arange(scores.shape[0])
+    best, second = _two_best(scores)
+    return np.asarray((scores[each, best] - scores[each, second]) / 2)
+
+
+def _two_best(scores: Array) -> tuple[Array, Array]:
+    """(m,) the columns of the largest and of the second largest decision value, of equal ones the first.
+
+    A partial sort takes either of equal ones, and not on every processor the same.
+    """
+    best = scores.argmax(axis=1)
+    others = scores.copy()
+    others[np.arange(scores.shape[0]), best] = -np.inf
+    return best, others.argmax(axis=1)
 
 
 def margins(scores: Array, classes: Array) -> Array:
@@ -71,7 +83,8 @@ def is_wanted(scores: Array, delta: Array) -> Array:
         return np.ones(scores.shape[0], bool)
     if scores.shape[1] == 1:
         return np.asarray(np.abs(scores[:, 0]) < 1 + delta[0] / 2)
-    doubt = delta[np.argpartition(scores, -2, axis=1)[:, -2:]].mean(axis=1)
+    best, second = _two_best(scores)
+    doubt = (delta[best] + delta[second]) / 2
     return np.asarray(distances(scores) < 1 + doubt / 2)
 
 

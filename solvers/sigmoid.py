@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers.compiled import compiled
+from solvers.elementary import exp, log, log1p
 from solvers.solver import CLASSES_MAX, State, StateReader
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +62,7 @@ class Sigmoids(NamedTuple):
 def positive_part(A, B, f):
     """P(y = +1 | f) and P(y = -1 | f), each to full precision."""
     z = A * min(max(f, -SCORE_MAX), SCORE_MAX) + B
-    e = np.exp(-abs(z))
+    e = exp(-abs(z))
     small, large = e / (1.0 + e), 1.0 / (1.0 + e)
     return (small, large) if z >= 0.0 else (large, small)
 
@@ -93,8 +94,8 @@ def loss_and_derivatives(f, classes, positive, high, low, inverse, a, b):
         x = np.float64(f[i]) * inverse
         t = high if classes[i] == positive else low
         z = a * x + b
-        e = np.exp(-abs(z))
-        loss += (t * z if z >= 0.0 else (t - 1.0) * z) + np.log1p(e)
+        e = exp(-abs(z))
+        loss += (t * z if z >= 0.0 else (t - 1.0) * z) + log1p(e)
         p = (e if z >= 0.0 else 1.0) / (1.0 + e)
         d1, d2 = t - p, p * (1.0 - p)
         g_a += x * d1
@@ -121,10 +122,10 @@ def fit_column(f, classes, positive, A, B):
     a, b = A * scale, B
     loss, g_a, g_b, h_aa, h_ab, h_bb = loss_and_derivatives(f, classes, positive, high, low, 1.0 / scale, a, b)
     # The start of algorithm 1, the best constant p, where it is better: the scores may have changed since.
-    constant_b = np.log((n - n_positive + 1.0) / (n_positive + 1.0))
+    constant_b = log((n - n_positive + 1.0) / (n_positive + 1.0))
     p = (n_positive + 1.0) / (n + 2.0)
     targets = n_positive * high + (n - n_positive) * low
-    if not loss <= -targets * np.log(p) - (n - targets) * np.log(1.0 - p):
+    if not loss <= -targets * log(p) - (n - targets) * log(1.0 - p):
         a, b = 0.0, constant_b
         loss, g_a, g_b, h_aa, h_ab, h_bb = loss_and_derivatives(f, classes, positive, high, low, 1.0 / scale, a, b)
     for _ in range(ITERATIONS_MAX):
@@ -238,7 +239,7 @@ class Sigmoid:
         old, new = self._arrays, _empty(columns)
         new.classes[:], new.seen[:] = old.classes, old.seen
         n = min(self.seen, WINDOW)
-        new.fit[:, 1] = np.log(n + 1.0)  # none of n examples is of a new column's class
+        new.fit[:, 1] = log(n + 1.0)  # none of n examples is of a new column's class
         new.scores[:, :n] = ABSENT
         new.since[:], new.due[:] = self.seen, self.seen + 1
         sources = [0, 0] if self.columns == 1 < columns else range(self.columns)

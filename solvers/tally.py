@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers.compiled import compiled
+from solvers.elementary import log
 from solvers.sigmoid import WINDOW
 from solvers.solver import State, StateReader, columns_of
 
@@ -56,7 +57,7 @@ def write_losses(probabilities, classes, out):
     width = probabilities.shape[1]
     for i in range(probabilities.shape[0]):
         p = probabilities[i, classes[i]] if classes[i] < width else 0.0
-        out[i, LOG_LOSS] = -np.log(max(p, PROBABILITY_MIN))
+        out[i, LOG_LOSS] = -log(max(p, PROBABILITY_MIN))
         square = 0.0 if classes[i] < width else 1.0
         for c in range(width):
             miss = probabilities[i, c] - (1.0 if c == classes[i] else 0.0)

@@ -1,0 +1,161 @@
+"""Digests of what every solver computes: the same on every processor (tests/solvers/test_bits.py).
+
+Run as a program it prints them as JSON:
+
+    PYTHONPATH=.:tests/solvers .venv/bin/python tests/solvers/digests.py > tests/solvers/digests.json
+"""
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+
+from service.vocabulary import Vocabulary
+from solvers.catalogue import SOLVERS, make_solver
+from solvers.kernels import make_kernel
+from solvers.rows import rows_from_csr, rows_from_dense
+from solvers.selection import informativeness, is_wanted
+from solvers.sigmoid import Sigmoid
+from solvers.tally import Tally, losses_of
+
+DIM, EXAMPLES, BATCH, CLASSES = 9, 150, 50, 3
+WIDE = 2**21  # features for which a point store keeps no columns
+KERNELS = {
+    "linear": make_kernel("linear"),
+    "polynomial": make_kernel("polynomial", 0.5, 3, 1.0),
+    "rbf": make_kernel("rbf", 0.5),
+    "laplacian": make_kernel("laplacian", 0.3),
+}
+ONLY = {"bsca": ["rbf"], "bsgd": ["rbf"], "fogd": ["rbf", "laplacian"]}  # the kernels that these have
+RAMP = {"ramp_start": 5}
+VARIANTS = [
+    *((name, RAMP if name in ("lasvm-nc", "lasvm-i") else {}) for name in SOLVERS),
+    ("lasvm", {"second_order": True}),
+    ("lasvm", {"dtype": np.float64}),
+    ("bsca", {"maintenance": "project"}),
+    ("bsca", {"merging": "golden"}),
+    ("bsgd", {"maintenance": "remove"}),
+]
+
+
+def examples(kind, n=EXAMPLES, seed=0):
+    """Rows (n, DIM) and classes, by integers and divisions by powers of two alone: the same bits everywhere."""
+    random = np.random.default_rng(seed)
+    X = random.integers(-2048, 2049, (n, DIM)) / 1024.0
+    classes = (X[:, 0] * X[:, 1] > 0).astype(int)
+    classes[X[:, 2] > 1] = 2
+    noise = random.integers(0, 10, n)
+    classes = np.where(noise == 0, random.integers(0, CLASSES, n), classes)
+    if kind == "ones":
+        X = (X > 0.25).astype(float)
+    if kind == "sparse":
+        X[random.integers(0, 3, X.shape) > 0] = 0.0
+    return X, classes
+
+
+def rows_of(X, kernel, dtype, *, wide):
+    if not wide:
+        return rows_from_dense(X, kernel, DIM, dtype)
+    filled = X != 0
+    places = np.arange(DIM) * 1009 % WIDE
+    indptr = np.concatenate(([0], np.cumsum(filled.sum(axis=1))))
+    return rows_from_csr(indptr, np.concatenate([places[row] for row in filled]), X[filled], kernel, WIDE, dtype)
+
+
+def learned(digest, name, parameters, kernel, kind):
+    """Put all into the digest that a solver answers while it learns, finishes and forgets, and its states."""
+    X, classes = examples(kind)
+    wide = kind == "sparse"
+    entry = SOLVERS[name]
+    dim = WIDE if wide else DIM
+    solver = make_solver(name, kernel, dim, **{"C": 4.0, **entry.trial, **parameters, **entry.fixed})
+    for _ in range(CLASSES):
+        solver.add_class()
+    for b in range(0, EXAMPLES, BATCH):
+        rows = rows_of(X[b : b + BATCH], kernel, solver.dtype, wide=wide)
+        put(digest, solver.learn(rows, classes[b : b + BATCH], np.arange(b, b + BATCH)))
+    put_all(digest, solver.state())
+    solver.finish()
+    solver.drop(np.arange(0, EXAMPLES, 7))
+    put(digest, solver.decision(rows_of(X, kernel, solver.dtype, wide=wide)))
+    put_all(digest, solver.state())
+
+
+def put(digest, array):
+    digest.update(np.ascontiguousarray(array).tobytes())
+
+
+def put_all(digest, state):
+    for name, array in sorted(state.items()):
+        digest.update(name.encode())
+        put(digest, array)
+
+
+def of_solver(name, parameters):
+    digest = hashlib.sha256()
+    names = ONLY.get(name, list(KERNELS))
+    for kernel in names if parameters in ({}, RAMP) else ["rbf"]:
+        learned(digest, name, parameters, KERNELS[kernel], "dense")
+    if not parameters and name != "fogd":  # whose directions are as wide as the rows
+        learned(digest, name, parameters, KERNELS["rbf"], "ones")
+        learned(digest, name, parameters, KERNELS[names[-1]], "sparse")
+    return digest.hexdigest()[:16]
+
+
+def of_angles():
+    """FOGD where the angles are beyond all reason."""
+    digest = hashlib.sha256()
+    solver = make_solver("fogd", KERNELS["laplacian"], DIM, frequencies=50, dtype=np.float64)
+    solver.add_class()
+    X, _ = examples("dense")
+    rows = rows_from_dense(X * 2.0**60, KERNELS["laplacian"], DIM, np.float64)
+    solver.learn(rows, np.zeros(len(X), int), np.arange(len(X)))
+    put_all(digest, solver.state())
+    return digest.hexdigest()[:16]
+
+
+def of_probabilities():
+    """Sigmoids, losses, and what is worth a label."""
+    digest = hashlib.sha256()
+    X, classes = examples("dense", 1500)
+    columns, numbers = np.ascontiguousarray(X[:, :CLASSES]), classes.astype(np.int32)
+    sigmoid, tally = Sigmoid(), Tally(CLASSES)
+    sigmoid.widen(1)
+    sigmoid.learn(columns[:20, :1], numbers[:20] % 2)
+    sigmoid.widen(CLASSES)
+    probabilities = sigmoid.learn(columns, numbers)
+    losses = losses_of(probabilities, numbers)
+    tally.add(np.arange(len(X)), columns, columns.argmax(axis=1).astype(np.int32), numbers, losses)
+    put_all(digest, sigmoid.state())
+    put_all(digest, tally.state())
+    put(digest, probabilities)
+    tied = np.rint(columns)
+    put(digest, is_wanted(tied, np.array([0.0, 0.5, 3.0])))
+    put(digest, informativeness("active", tied))
+    return digest.hexdigest()[:16]
+
+
+def of_names():
+    """The columns and gammas of named features."""
+    digest = hashlib.sha256()
+    X, _ = examples("dense", 500)
+    vocabulary = Vocabulary(len(X), 50)
+    vocabulary.observe([dict(zip("abcdefghi", (row / 3.0).tolist(), strict=True)) for row in X])
+    for part in vocabulary.freeze():
+        put(digest, part)
+    put(digest, np.array([vocabulary.gamma(kernel) for kernel in ("rbf", "laplacian", "polynomial")]))
+    return digest.hexdigest()[:16]
+
+
+def digests():
+    found = {}
+    for name, parameters in VARIANTS:
+        title = " ".join([name, *(f"{k}={getattr(v, '__name__', v)}" for k, v in parameters.items())])
+        found[title] = of_solver(name, parameters)
+    return found | {"angles": of_angles(), "probabilities": of_probabilities(), "names": of_names()}
+
+
+if __name__ == "__main__":
+    json.dump(digests(), sys.stdout, indent=1)
+    print()

@@ -1,0 +1,65 @@
+"""The same bits on every processor: digests of every solver, under other compilers' targets and other libraries' paths.
+
+Each kind of processor is imitated in a process of its own: numba compiles for it, and NumPy, its OpenBLAS and the C
+library are told to leave its features out. tests/solvers/digests.json was written once, on some other processor.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from llvmlite.binding import get_host_cpu_features
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def without(*names):
+    """What keeps NumPy and the C library from the features of newer processors, as far as this one has them."""
+    glibc = ",".join(f"-{name}" for name in ("AVX512F", "AVX2", "AVX2_Usable", "FMA", "FMA_Usable", "FMA4"))
+    numpy = " ".join(name for name in __cpu_dispatch__ if name.startswith(names) and __cpu_features__[name])
+    return {
+        **({"NPY_DISABLE_CPU_FEATURES": numpy} if numpy else {}),
+        **({"GLIBC_TUNABLES": f"glibc.cpu.hwcaps={glibc}"} if "X86_V3" in names else {}),
+    }
+
+
+PROCESSORS = {  # what it must have, how numba is told, and what is told to the libraries
+    "generic": ([], "", {"OPENBLAS_CORETYPE": "Nehalem", **without("X86_V3", "X86_V4", "AVX")}),
+    "x86-64-v3": (["avx2", "fma", "bmi2"], "", {"OPENBLAS_CORETYPE": "Haswell", **without("X86_V4", "AVX512")}),
+    "x86-64-v4": (["avx512f", "avx512vl", "avx512bw", "avx512dq"], "+avx512f", {"OPENBLAS_CORETYPE": "SkylakeX"}),
+}
+HOST = get_host_cpu_features()
+HERE_TOO = [name for name, (features, _, _) in PROCESSORS.items() if all(HOST.get(f, False) for f in features)]
+
+
+def digests(changes):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), **changes}
+    done = subprocess.run(
+        [sys.executable, "-P", HERE / "digests.py"], env=env, cwd=ROOT, stdout=subprocess.PIPE, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def check(found):
+    written = json.loads((HERE / "digests.json").read_text())
+    assert found.keys() == written.keys()
+    other = [name for name in found if found[name] != written[name]]
+    assert not other, (
+        f"other bits than in digests.json: {', '.join(other)}. Where the arithmetic of these was changed write it anew "
+        "(tests/solvers/digests.py says how); where not, something hangs on the processor or a library"
+    )
+
+
+@pytest.mark.parametrize("processor", HERE_TOO)
+def test_every_solver_has_the_same_bits_on_another_processor(processor):
+    _, features, libraries = PROCESSORS[processor]
+    check(digests({"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features, **libraries}))
+
+
+def test_every_solver_has_the_same_bits_here():
+    check(digests({}))
