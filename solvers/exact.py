@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers import path, smo
+from solvers import path, smo, turns
 from solvers.direction import NONE
 from solvers.dual import DualExpansion, least_useful
 from solvers.kernels import NORM_MAX, Kernel, checked_kernel, row_norms
@@ -96,23 +96,49 @@ class ExactSVM(DualExpansion):
         live = (machine.class_of[:n] != NONE).astype(np.uint8)
         alpha, g = machine.alpha[c, :n], machine.g[c, :n]
         now_lower, now_upper = machine.lower[c, :n], machine.upper[c, :n]
-        b, change = machine.b[c : c + 1], np.zeros(n) if dq is None else dq
-        margin, code = self.margins[c], path.CROWDED
-        while code == path.CROWDED:
-            events = int(margin.counts[path.EVENTS])
-            code, gone = path.follow(
-                self.kernel, self.points, self.cache, margin, alpha, g, b, now_lower, now_upper, live,
-                change, lower, upper, EVENTS_PER_POINT_MAX * (n + 10),
+        b = machine.b[c : c + 1]
+        margin, near = self.margins[c], path.nothing_near()
+        way = path.new_way(now_lower, now_upper, (lower, upper), dq, live, margin.members.size)
+        events, code = int(margin.counts[path.EVENTS]), path.UNDER_WAY
+        while code in (path.UNDER_WAY, path.CROWDED):
+            code, near = path.follow(
+                self.kernel, self.points, self.cache, margin, near, way, alpha, g, b, now_lower, now_upper,
+                EVENTS_PER_POINT_MAX * (n + 10), self.value_work, turns.WORK_MAX,
             )  # fmt: skip
-            machine.counts[STEPS] += int(margin.counts[path.EVENTS]) - events
             if code == path.CROWDED:
-                margin, change = self._enlarged(c), change * (1.0 - gone)
+                margin = self._enlarged(c)
+                way = way._replace(dalpha=np.zeros(margin.members.size))
+                near = path.enlarged(near, margin.members.size)
+            turns.rest()
+        machine.counts[STEPS] += int(margin.counts[path.EVENTS]) - events
         now_lower[:], now_upper[:] = lower, upper
         if code == path.DONE:
-            path.refine(self.kernel, self.points, self.cache, margin, alpha, g, b, now_lower, now_upper)
+            self._refine(c)
         self._mask(c)
-        if code not in (path.DONE, path.STILL) or self._violation(c) > KKT_MAX:
+        if code not in (path.DONE, path.STILL) or not self._violation(c) <= KKT_MAX:
             self._mend(c)
+
+    def _refine(self, c: int) -> None:
+        """Take away what rounding left of a path. Members that it brought to a bound leave, so that they hold no b."""
+        n, machine, margin = self.slots, self.machine, self.margins[c]
+        alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
+        b = machine.b[c : c + 1]
+        leaving = True
+        while leaving:
+            m = int(margin.counts[M])
+            if m:
+                changes = np.empty(m)
+                path.refine(margin, alpha, g, b, lower, upper, changes)
+                self._subtract_rows(margin.members[:m], changes, g)
+            leaving = path.leave_bounds(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper) > 0
+
+    def _subtract_rows(self, slots: Array, factors: Array, target: Array) -> None:
+        """target (n,) -= sum over p of factors_p times the kernel row of slots_p."""
+        at_once = turns.portion(self.slots * (self.value_work + 1))
+        for p in range(0, slots.size, at_once):
+            part = slice(p, p + at_once)
+            path.subtract_rows(self.kernel, self.points, self.cache, slots[part], factors[part], target)
+            turns.rest()
 
     def _mask(self, c: int) -> None:
         """Masks, extremes and bias of a column from its coefficients."""
@@ -146,8 +172,8 @@ class ExactSVM(DualExpansion):
         """g = y - K alpha, from nothing."""
         n, machine = self.slots, self.machine
         g = machine.sign[c, :n].astype(float)
-        for s in np.flatnonzero(machine.alpha[c, :n]):
-            g -= machine.alpha[c, s] * cached_row(self.kernel, self.points, self.cache, int(s), NONE)
+        slots = np.flatnonzero(machine.alpha[c, :n])
+        self._subtract_rows(slots, machine.alpha[c, slots], g)
         machine.g[c, :n] = g
 
     def _build(self, c: int) -> None:
@@ -160,8 +186,7 @@ class ExactSVM(DualExpansion):
         side = self.margins[c].side
         side[:n] = np.where((alpha > lower) | ((lower == upper) & (g > machine.b[c])), HIGH, LOW)
         self._admit_all(c, np.flatnonzero(up & down))
-        b = machine.b[c : c + 1]
-        path.refine(self.kernel, self.points, self.cache, self.margins[c], alpha, g, b, lower, upper)
+        self._refine(c)
         self._mask(c)
 
     def _admit_all(self, c: int, slots: Array) -> None:
@@ -173,7 +198,9 @@ class ExactSVM(DualExpansion):
             margin = self.margins[c]
             if margin.counts[M] == margin.members.size:
                 margin = self._enlarged(c)
-            path.admit(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper, int(s), 1)
+            while not path.admit(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper, int(s), 1):
+                turns.rest()
+            turns.rest()
 
     def _finish_change(self) -> None:
         """What follows from coefficients that moved in any column."""

@@ -17,6 +17,7 @@ from solvers.machine import LIVE
 from solvers.points import POOL_USED, USED, Points
 from solvers.rows import Rows, rows_from_csr
 from solvers.solver import Contributions, PointScores, Solver, State, StateReader, columns_of
+from solvers.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]
 
@@ -141,6 +142,13 @@ class Expansion(Solver):
     def live(self) -> int:
         """Points held."""
         return int(self.machine.counts[LIVE])
+
+    @property
+    def value_work(self) -> int:
+        """Work of a kernel value (solvers/turns.py): of what its row has of features, as the points have in the mean."""
+        slots, features = self.points.used.tolist()
+        gathered = self.points.columns.shape[0] == 0
+        return VALUE_WORK + (GATHERED_WORK if gathered else 1) * features // max(slots, 1)
 
     def compact(self) -> None:
         """Move the live points together, in order."""
