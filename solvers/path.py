@@ -40,7 +40,8 @@ RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
 COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
 COPIED_MOST = 1 << 22  # entries of a copy: 32 MiB
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
-ON_BOUND = 1e-10  # of the width of its box: a coefficient nearer to a bound is off it by rounding
+ON_BOUND = 1e-10, 1e-13  # of the length of the terms of w: coefficients that are off their bound by less may be so by
+R_ROUNDING = 1e-8  # rounding: they are with the first if that changes no r by more than this, with the second anyway
 TOGETHER = 64  # rows of the margin set that are fetched and subtracted between two looks at the work done
 M, EVENTS = range(2)  # places in Margin.counts
 
@@ -239,7 +240,7 @@ def _catch_up(kernel, points, cache, near, owed, g):
 
 
 @compiled
-def _join(margin, row, i):
+def join(margin, row, i):
     """Add slot i to the margin set; false if it depends on it (nothing changes then). row: k(x_i, .)."""
     m = margin.counts[M]
     R = margin.R
@@ -313,7 +314,7 @@ def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
     Returns whether that is all: not where a member met its bound first and left; then it is to be tried again.
     """
     row = cached_row(kernel, points, cache, i, NONE)
-    if _join(margin, row, i):
+    if join(margin, row, i):
         return True
     m = margin.counts[M]
     v = np.empty(m)
@@ -529,7 +530,7 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
                 at[WENT] += 1
                 b[0] = g[first]
                 size[DEMAND] -= _drive(kernel, points, cache, first, 0.0, way.lines[RATES], way.lines[DRIVE])
-                _join(margin, cached_row(kernel, points, cache, first, NONE), first)
+                join(margin, cached_row(kernel, points, cache, first, NONE), first)
                 size[RADIUS_NOW] = RADIUS
                 at[STAGE] = LOOKING
                 done += 3 * n
@@ -616,11 +617,17 @@ def _drive(kernel, points, cache, s, rate, rates, drive):
 @compiled
 def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
     """Members that are on a bound, or off it by rounding, leave the margin set; returns how many."""
+    length, longest = 0.0, 0.0
+    for s in range(g.shape[0]):
+        if alpha[s] != 0.0 or margin.side[s] == FREE:
+            norm = np.sqrt(points.selves[s])
+            length, longest = length + abs(alpha[s]) * norm, max(longest, norm)
+    rounding = max(min(ON_BOUND[0] * length, R_ROUNDING / max(longest, 1e-300)), ON_BOUND[1] * length)
     gone, p = 0, 0
     while p < margin.counts[M]:
         s = margin.members[p]
-        rounding = ON_BOUND * (upper[s] - lower[s])
-        if min(alpha[s] - lower[s], upper[s] - alpha[s]) > rounding:
+        off = min(alpha[s] - lower[s], upper[s] - alpha[s])
+        if off > 0.0 and not off * np.sqrt(points.selves[s]) <= rounding:
             p += 1
             continue
         side = LOW if alpha[s] - lower[s] <= upper[s] - alpha[s] else HIGH
