@@ -203,11 +203,12 @@ class ExactSVM(DualExpansion):
     def _solve(self, c: int) -> None:
         """SMO until nothing violates beyond rounding, or for as many steps as are allowed."""
         box, most = self._boxes()[c], MEND_STEPS + MEND_STEPS_PER_POINT * self.slots
-        steps, done = 0, MEND_EVERY
-        while done == MEND_EVERY and steps < most and not (steps and self._violation(c) <= self.parameters.tol):
-            done = smo.smo_steps(self.kernel, self.points, self.cache, box, self.parameters.tol, MEND_EVERY)[0]
+        tol, steps, done = self.parameters.tol, 0, MEND_EVERY
+        while done == MEND_EVERY and steps < most and not (steps and self._violation(c) <= tol):
+            done = smo.advance(
+                self.kernel, self.points, self.cache, box, tol, MEND_EVERY, value_work=self.value_work
+            )[0]  # fmt: skip
             steps += done
-            turns.rest()
         self.machine.counts[STEPS] += steps
         self._measure_gradient(c)
 

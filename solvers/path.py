@@ -362,9 +362,9 @@ def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
         if done + width * (cache.counters[VALUES] - begun) > work_max:
             at[NEXT] = s
             return False
-        size[DQ_MOST] = max(size[DQ_MOST], abs(way.lines[DQ, s]))
         if way.live[s] == 0:
             continue
+        size[DQ_MOST] = max(size[DQ_MOST], abs(way.lines[DQ, s]))
         size[SELF_MOST] = max(size[SELF_MOST], points.selves[s])
         if margin.side[s] == FREE:
             if dl[s] != 0.0 or du[s] != 0.0:
@@ -401,7 +401,8 @@ def _aim(points, margin, way):
     scale, db = 0.0, 0.0
     for t in range(dg.shape[0]):
         dg[t] = way.lines[DQ, t] - way.lines[DRIVE, t]
-        scale = max(scale, abs(dg[t]))
+        if way.live[t] != 0:  # what a hole says is of a point that no state holds
+            scale = max(scale, abs(dg[t]))
     if m > 0:
         wanted = np.empty(m + 1)
         wanted[0] = size[DEMAND]
