@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import memory as mem
+from solvers import turns
 from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
@@ -49,10 +50,11 @@ from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader
 
 Array = np.ndarray[Any, Any]
 
-DONE, NEEDS_ROOM, NEEDS_COMPACTION, NEEDS_PLACES, NEEDS_ROW_ROOM = range(5)
+DONE, NEEDS_ROOM, NEEDS_COMPACTION, NEEDS_PLACES, NEEDS_ROW_ROOM, NEEDS_REST = range(6)
 HOLES_MIN = 16
 HOLES_PART = 4  # holes are compacted away when there is one for four points of the budget
 
+VISIT_WORK = 8  # of a visit for each coefficient, beside kernel values
 BUDGET_MAX = 100_000
 PROJECTED_MAX = 5_000  # the factor then takes 200 MB
 ETA = 3.0
@@ -192,23 +194,28 @@ def longest_row(points, memory):
 
 @compiled
 def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, places_max, seen, random, spread,
-    indptr, indices, values, norms, selves, classes, keys, again, begin, visits, scores):  # fmt: skip
+    indptr, indices, values, norms, selves, classes, keys, again, begin, visits, value_work, work_max,
+    scores):  # fmt: skip
     """Visit rows begin.. of a batch, each followed by extra_steps recent ones; returns (rows, visits done, why).
 
     classes (m,) int64, keys (m,) int64; bounds (classes,) is C w_class, or w_class for BSGD. `visits` are done already
     of row `begin`. scores (m, K) receives the decision values right before each row is learned. Stops before a visit
-    for which there is no room, and where there are too many holes.
+    for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of a
+    kernel value.
     """
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
     row = np.empty(points.start.shape[0], points.values.dtype)
     stored = memory.rows
     longest = longest_row(points, memory)
+    begun, work = machine.counts[VALUES], 0
     for r in range(begin, classes.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         longest = max(longest, last - first)
         for v in range(visits if r == begin else 0, 1 + parameters.extra_steps):
             n = points.used[USED]
+            if work + value_work * (machine.counts[VALUES] - begun) > work_max:
+                return r, v, NEEDS_REST
             # One new row, and one merged from two.
             needed = longest + min(2 * longest, parameters.dim)
             if n + 2 > points.start.shape[0] or points.used[POOL_USED] + needed > points.indices.shape[0]:
@@ -238,6 +245,7 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
                 features, entries = stored.indices[a:b], stored.values[a:b]
             kernel_row(kernel, features, entries, norm, points, BEGIN, n, spread, row)
             machine.counts[VALUES] += n
+            work += VISIT_WORK * columns * n + (n * n if upkeep.maintenance == PROJECT else 0)
             for c in range(columns):
                 f[c] = dot(machine.alpha[c, :n], row[:n])
                 if v == 0:
@@ -349,8 +357,9 @@ class BudgetExpansion(CoefficientExpansion):
                 self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, bounds,
                 self.places_max, self.seen, self.random, spread,
                 rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, visits, scores,
+                classes, keys, again, done, visits, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
+            turns.rest()
             if reason == NEEDS_ROOM:
                 longest = max(longest_row(self.points, self.memory), int(np.diff(rows.indptr).max()))
                 self.make_room(longest + min(2 * longest, self.dim))
@@ -382,16 +391,20 @@ class BudgetExpansion(CoefficientExpansion):
             for rank in np.searchsorted(live, slots)[::-1]:
                 factor_delete(self.upkeep.factor, live.size, int(rank))
                 live = np.delete(live, rank)
+                turns.rest()
         super()._take_out(slots)
         if not moved:
             return
         if self.parameters.rate == 0.0 and self.live:
             row = np.empty(self.slots, self.dtype)
             spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
-            make_good(
-                self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, self.bounds,
-                self.random, spread, row, RESETTLE_STEPS * slots.size,
-            )  # fmt: skip
+            steps, at_once = RESETTLE_STEPS * slots.size, turns.portion(self.slots * self.value_work)
+            for done in range(0, steps, at_once):
+                make_good(
+                    self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, self.bounds,
+                    self.random, spread, row, min(at_once, steps - done),
+                )  # fmt: skip
+                turns.rest()
         if self.parameters.window > 0:
             self.machine.smooth[:] = self.machine.alpha
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from solvers import machine as m
-from solvers import smo
+from solvers import smo, turns
 from solvers.compiled import compiled
 from solvers.coordinate import violation
 from solvers.direction import NONE, extremes, move_gradient
@@ -37,6 +37,21 @@ RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
 ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
 ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
+COLUMN, REPEATED, SLOT, FORMER = range(4)  # places in what tells where a row of a batch was left
+
+
+def not_begun() -> Array:
+    """(4,) where a row was left that is not learned yet: its column (NONE: it is not begun), how often REPROCESS has
+    been repeated there, the row's slot, and the steps taken before the column.
+    """
+    return np.array([NONE, 0, NONE, 0])
+
+
+@compiled
+def work_of(points, cache, machine, values, steps, value_work):
+    """Work of what has been done since the kernel values and steps were so many."""
+    n = points.used[USED] + 50
+    return value_work * (cache.counters[VALUES] - values) + smo.STEP_WORK * n * (machine.counts[STEPS] - steps)
 
 
 @compiled
@@ -57,91 +72,79 @@ def least_useful(machine, n):
 
 
 @compiled
-def move_gradients(kernel, points, cache, machine, s, by):
-    """g += by alpha_s K_s in every column, for the kernel row K_s of slot s."""
+def move_gradients(kernel, points, cache, machine, slots, by):
+    """g += by alpha_s K_s in every column, for the kernel rows K_s of these slots, one after the other."""
     n = points.used[USED]
-    row = cached_row(kernel, points, cache, s, NONE)
-    for c in range(machine.alpha.shape[0]):
-        if machine.alpha[c, s] != 0.0:
-            g, step = machine.g[c, :n], by * machine.alpha[c, s]
-            for t in range(n):
-                g[t] += step * np.float64(row[t])
+    for s in slots:
+        row = cached_row(kernel, points, cache, s, NONE)
+        for c in range(machine.alpha.shape[0]):
+            if machine.alpha[c, s] != 0.0:
+                g, step = machine.g[c, :n], by * machine.alpha[c, s]
+                for t in range(n):
+                    g[t] += step * np.float64(row[t])
 
 
 @compiled
-def hand_over(kernel, points, cache, machine, c):
+def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
     """Bring sum(alpha) of column c back to 0 by the points that gain most from it, or lose least.
 
-    Where the points left are all of one sign, 0 is all that there is.
+    left (2,): what is left to take over and the sum of |alpha| before, NaN at the beginning. False where work_max is
+    reached before the end. Where the points left are all of one sign, 0 is all that there is.
     """
     n = points.used[USED]
     alpha, g, up, down = machine.alpha[c, :n], machine.g[c, :n], machine.up[c, :n], machine.down[c, :n]
     lower, upper = machine.lower[c, :n], machine.upper[c, :n]
-    left, size, rising, falling = 0.0, 0.0, False, False
-    for s in range(n):
-        left -= alpha[s]
-        size += abs(alpha[s])
-        rising, falling = rising or upper[s] > 0.0, falling or lower[s] < 0.0
-    if not (rising and falling):
+    if np.isnan(left[0]):
+        left[0], left[1], rising, falling = 0.0, 0.0, False, False
         for s in range(n):
-            if machine.class_of[s] != NONE:
-                note_change(machine, s, alpha[s] == 0.0, True)
-                alpha[s], g[s] = 0.0, float(machine.sign[c, s])
-                up[s], down[s] = upper[s] > 0.0, lower[s] < 0.0
-        return
+            left[0] -= alpha[s]
+            left[1] += abs(alpha[s])
+            rising, falling = rising or upper[s] > 0.0, falling or lower[s] < 0.0
+        if not (rising and falling):
+            for s in range(n):
+                if machine.class_of[s] != NONE:
+                    note_change(machine, s, alpha[s] == 0.0, True)
+                    alpha[s], g[s] = 0.0, float(machine.sign[c, s])
+                    up[s], down[s] = upper[s] > 0.0, lower[s] < 0.0
+            return True
     i, j = extremes(g, up, down)
-    while abs(left) > ROUNDING * size:
-        t = i if left > 0.0 else j
+    begun, done = cache.counters[VALUES], 0
+    while abs(left[0]) > ROUNDING * left[1]:
+        if done + value_work * (cache.counters[VALUES] - begun) > work_max:
+            return False
+        t = i if left[0] > 0.0 else j
         if t == NONE:
-            return
+            return True
         before = alpha[t]
-        bound = upper[t] if left > 0.0 else lower[t]
+        bound = upper[t] if left[0] > 0.0 else lower[t]
         part = bound - before
-        if abs(part) > abs(left):
-            part, alpha[t] = left, before + left
+        if abs(part) > abs(left[0]):
+            part, alpha[t] = left[0], before + left[0]
         else:
             alpha[t] = bound
-        left -= part
+        left[0] -= part
         up[t], down[t] = alpha[t] < upper[t], alpha[t] > lower[t]
         note_change(machine, t, before == 0.0, alpha[t] == 0.0)
         row = cached_row(kernel, points, cache, t, NONE)
         i, j = move_gradient(g, part, 0.0, row, row, up, down)
+        done += 4 * n
+    return True
 
 
 @compiled
-def expel(kernel, points, cache, machine, slots, biased):
-    """Turn slots into holes; returns (K,) how many of them each column held. With a bias others take over the sum.
-
-    Gradients follow from the rows of the points that go or, where fewer stay, from those of the points that stay.
-    """
-    columns, n = machine.alpha.shape[0], points.used[USED]
-    held = np.zeros(columns, np.int64)
-    going = 0
-    for s in slots:
-        going += machine.held[s] > 0
-    anew = 2 * going > machine.counts[LIVE] - machine.counts[IDLE]
-    for s in slots:
+def vacate(kernel, points, cache, machine, slots, anew, held):
+    """Turn slots into holes; held (K,) counts how many of them each column held. Gradients follow unless `anew`."""
+    for p in range(slots.shape[0]):
+        s = slots[p]
         if machine.held[s] > 0 and not anew:
-            move_gradients(kernel, points, cache, machine, s, 1.0)
-        for c in range(columns):
+            move_gradients(kernel, points, cache, machine, slots[p : p + 1], 1.0)
+        for c in range(machine.alpha.shape[0]):
             if machine.alpha[c, s] != 0.0:
                 machine.alpha[c, s] = 0.0
                 note_change(machine, s, False, True)
                 held[c] += 1
         leave(machine, s)
         drop_row(cache, s)
-    if anew:
-        for c in range(columns):
-            for s in range(n):
-                machine.g[c, s] = float(machine.sign[c, s])
-        for s in range(n):
-            if machine.held[s] > 0:
-                move_gradients(kernel, points, cache, machine, s, -1.0)
-    if biased:
-        for c in range(columns):
-            if held[c] > 0:
-                hand_over(kernel, points, cache, machine, c)
-    return held
 
 
 class DualExpansion(Expansion):
@@ -196,8 +199,9 @@ class DualExpansion(Expansion):
         shared = self.columns > 1 and self.live <= ROWS_SHARED_MAX
         for box in self._boxes():
             done = smo.solve(
-                self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased, shrink=not shared
-            )
+                self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased, shrink=not shared,
+                value_work=self.value_work,
+            )  # fmt: skip
             steps, converged = steps + done.steps, converged and done.converged
         self._settle(steps)
         return Finish(steps, converged)
@@ -213,15 +217,38 @@ class DualExpansion(Expansion):
         self._resettle(np.where(held > 0, RESETTLE_STEPS + EACH_STEPS * held, 0))
 
     def _expel(self, slots: Array) -> Array:
-        held: Array = expel(self.kernel, self.points, self.cache, self.machine, slots, self.biased)
+        """Turn slots into holes; returns (K,) how many of them each column held. With a bias others take over the sum.
+
+        Gradients follow from the rows of the points that go or, where fewer stay, from those of the points that stay.
+        """
+        machine, n = self.machine, self.slots
+        given, held = (self.kernel, self.points, self.cache, machine), np.zeros(self.columns, np.int64)
+        going = np.count_nonzero(machine.held[slots])
+        anew = bool(2 * going > machine.counts[LIVE] - machine.counts[IDLE])
+        at_once = turns.portion(n * (self.value_work + self.columns))
+        for p in range(0, slots.size, at_once):
+            vacate(*given, slots[p : p + at_once], anew, held)
+            turns.rest()
+        if anew:
+            machine.g[:, :n] = machine.sign[:, :n]
+            stay = np.flatnonzero(machine.held[:n])
+            for p in range(0, stay.size, at_once):
+                move_gradients(*given, stay[p : p + at_once], -1.0)
+                turns.rest()
+        for c in np.flatnonzero(held) if self.biased else ():
+            left = np.full(2, np.nan)
+            while not hand_over(*given, int(c), left, self.value_work, turns.WORK_MAX):
+                turns.rest()
         return held
 
     def _resettle(self, steps_max: Array) -> None:
         """Make good for points that had to leave, by so many steps (K,) at most in each column."""
-        advance = smo.smo_steps if self.biased else smo.coordinate_steps
         steps = 0
         for box, most in zip(self._boxes(), steps_max.tolist(), strict=True):
-            steps += advance(self.kernel, self.points, self.cache, box, self.parameters.tol, most)[0]
+            steps += smo.advance(
+                self.kernel, self.points, self.cache, box, self.parameters.tol, most, biased=self.biased,
+                value_work=self.value_work,
+            )[0]  # fmt: skip
         self._settle(steps)
 
     def _tidy(self) -> None:
@@ -245,6 +272,7 @@ class DualExpansion(Expansion):
                 set_bias(machine, c)
             else:
                 machine.delta[c] = violation(machine.g[c], machine.best_i[c], machine.best_j[c])
+            turns.rest()
         m.list_idle_anew(machine, n)
         self._settled()
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers import path, smo
+from solvers import path, smo, turns
 from solvers.direction import NONE
 from solvers.dual import DualExpansion, least_useful
 from solvers.kernels import NORM_MAX, Kernel, checked_kernel, row_norms
@@ -29,8 +29,10 @@ from solvers.solver import Finish, State, StateReader, columns_of
 Array = np.ndarray[Any, Any]
 
 KKT_MAX = 1e-9  # a larger violation after a path is mended at once
-EVENTS_PER_POINT_MAX = 20
-MEND_STEPS_MAX = 200_000
+ROUNDING = 1e-15  # of the terms of a gradient: what it is known to
+EVENTS_PER_POINT_MAX = 20  # of a path
+MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # of SMO in a column whose path went astray, at most their sum
+MEND_EVERY = 1000  # of these between two looks at what rounding leaves to do
 
 
 class Parameters(NamedTuple):
@@ -96,23 +98,49 @@ class ExactSVM(DualExpansion):
         live = (machine.class_of[:n] != NONE).astype(np.uint8)
         alpha, g = machine.alpha[c, :n], machine.g[c, :n]
         now_lower, now_upper = machine.lower[c, :n], machine.upper[c, :n]
-        b, change = machine.b[c : c + 1], np.zeros(n) if dq is None else dq
-        margin, code = self.margins[c], path.CROWDED
-        while code == path.CROWDED:
-            events = int(margin.counts[path.EVENTS])
-            code, gone = path.follow(
-                self.kernel, self.points, self.cache, margin, alpha, g, b, now_lower, now_upper, live,
-                change, lower, upper, EVENTS_PER_POINT_MAX * (n + 10),
+        b = machine.b[c : c + 1]
+        margin, near = self.margins[c], path.nothing_near()
+        way = path.new_way(now_lower, now_upper, (lower, upper), dq, live, margin.members.size)
+        events, code = int(margin.counts[path.EVENTS]), path.STUCK if self._is_loose(c) else path.UNDER_WAY
+        while code in (path.UNDER_WAY, path.CROWDED):
+            code, near = path.follow(
+                self.kernel, self.points, self.cache, margin, near, way, alpha, g, b, now_lower, now_upper,
+                EVENTS_PER_POINT_MAX * (n + 10), self.value_work, turns.WORK_MAX,
             )  # fmt: skip
-            machine.counts[STEPS] += int(margin.counts[path.EVENTS]) - events
             if code == path.CROWDED:
-                margin, change = self._enlarged(c), change * (1.0 - gone)
+                margin = self._enlarged(c)
+                way = way._replace(dalpha=np.zeros(margin.members.size))
+                near = path.enlarged(near, margin.members.size)
+            turns.rest()
+        machine.counts[STEPS] += int(margin.counts[path.EVENTS]) - events
         now_lower[:], now_upper[:] = lower, upper
         if code == path.DONE:
-            path.refine(self.kernel, self.points, self.cache, margin, alpha, g, b, now_lower, now_upper)
+            self._refine(c)
         self._mask(c)
-        if code not in (path.DONE, path.STILL) or self._violation(c) > KKT_MAX:
+        if code not in (path.DONE, path.STILL) or not self._violation(c) <= KKT_MAX:
             self._mend(c)
+
+    def _refine(self, c: int) -> None:
+        """Take away what rounding left of a path. Members that it brought to a bound leave, so that they hold no b."""
+        n, machine, margin = self.slots, self.machine, self.margins[c]
+        alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
+        b = machine.b[c : c + 1]
+        leaving = True
+        while leaving:
+            m = int(margin.counts[M])
+            if m:
+                changes = np.empty(m)
+                path.refine(margin, alpha, g, b, lower, upper, changes)
+                self._subtract_rows(margin.members[:m], changes, g)
+            leaving = path.leave_bounds(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper) > 0
+
+    def _subtract_rows(self, slots: Array, factors: Array, target: Array) -> None:
+        """target (n,) -= sum over p of factors_p times the kernel row of slots_p."""
+        at_once = turns.portion(self.slots * (self.value_work + 1))
+        for p in range(0, slots.size, at_once):
+            part = slice(p, p + at_once)
+            path.subtract_rows(self.kernel, self.points, self.cache, slots[part], factors[part], target)
+            turns.rest()
 
     def _mask(self, c: int) -> None:
         """Masks, extremes and bias of a column from its coefficients."""
@@ -122,46 +150,92 @@ class ExactSVM(DualExpansion):
         machine.down[c, :n] = live & (machine.alpha[c, :n] > machine.lower[c, :n])
 
     def _violation(self, c: int) -> float:
+        """The largest violation of a pair, beyond what rounding of their gradients may be."""
         n, machine = self.slots, self.machine
-        g, up, down = machine.g[c, :n], machine.up[c, :n] != 0, machine.down[c, :n] != 0
+        up, down = machine.up[c, :n] != 0, machine.down[c, :n] != 0
         if not (up.any() and down.any()):
             return 0.0
-        return float(g[up].max() - g[down].min())
+        norms = np.sqrt(self.points.selves[:n])
+        rounding = ROUNDING * float(np.abs(machine.alpha[c, :n]) @ norms) * norms
+        g = machine.g[c, :n]
+        return float((g - rounding)[up].max() - (g + rounding)[down].min())
+
+    def _is_loose(self, c: int) -> bool:
+        """Whether a coefficient is free that the margin set does not hold: no path begins there."""
+        n, machine = self.slots, self.machine
+        alpha, side = machine.alpha[c, :n], self.margins[c].side[:n]
+        free = (alpha > machine.lower[c, :n]) & (alpha < machine.upper[c, :n])
+        return bool((free & (side != FREE)).any())
 
     def _mend(self, c: int) -> None:
-        """Solve the column by SMO and build its margin set anew: after a path that rounding led astray."""
-        n, machine = self.slots, self.machine
+        """Make good for a path that rounding led astray: R anew, or else SMO and the margin set from its optimum.
+
+        Where rounding is too much for any margin set, as with kernel values of 1e15, what SMO found stands, and the
+        next change of the column begins with SMO, too.
+        """
+        n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "lower", "upper"))
         np.clip(alpha, lower, upper, out=alpha)
+        left = alpha.sum()
         for s in np.flatnonzero(upper > lower):  # sum(alpha) = 0 again
-            alpha[s] = min(max(alpha[s] - alpha.sum(), lower[s]), upper[s])
+            if left == 0.0:
+                break
+            before, alpha[s] = alpha[s], min(max(alpha[s] - left, lower[s]), upper[s])
+            left -= before - alpha[s]
         self._measure_gradient(c)
         self._mask(c)
-        box = self._boxes()[c]
-        tol = self.parameters.tol
-        machine.counts[STEPS] += smo.smo_steps(self.kernel, self.points, self.cache, box, tol, MEND_STEPS_MAX)[0]
+        if not self._is_loose(c):
+            members = margin.members[: margin.counts[M]].copy()
+            margin.counts[M] = 0
+            if all(self._join(c, int(s)) for s in members):
+                self._refine(c)
+                self._mask(c)
+                if self._violation(c) <= KKT_MAX:
+                    return
+        self._solve(c)
+        found = alpha.copy(), machine.g[c, :n].copy(), self._violation(c)
         self._build(c)
+        if not self._violation(c) <= max(KKT_MAX, found[2]):
+            alpha[:], machine.g[c, :n] = found[:2]
+            self._set_aside(c)
+            self._mask(c)
+
+    def _solve(self, c: int) -> None:
+        """SMO until nothing violates beyond rounding, or for as many steps as are allowed."""
+        box, most = self._boxes()[c], MEND_STEPS + MEND_STEPS_PER_POINT * self.slots
+        tol, steps, done = self.parameters.tol, 0, MEND_EVERY
+        while done == MEND_EVERY and steps < most and not (steps and self._violation(c) <= tol):
+            done = smo.advance(
+                self.kernel, self.points, self.cache, box, tol, MEND_EVERY, value_work=self.value_work
+            )[0]  # fmt: skip
+            steps += done
+        self.machine.counts[STEPS] += steps
+        self._measure_gradient(c)
 
     def _measure_gradient(self, c: int) -> None:
         """g = y - K alpha, from nothing."""
         n, machine = self.slots, self.machine
         g = machine.sign[c, :n].astype(float)
-        for s in np.flatnonzero(machine.alpha[c, :n]):
-            g -= machine.alpha[c, s] * cached_row(self.kernel, self.points, self.cache, int(s), NONE)
+        slots = np.flatnonzero(machine.alpha[c, :n])
+        self._subtract_rows(slots, machine.alpha[c, slots], g)
         machine.g[c, :n] = g
+
+    def _set_aside(self, c: int) -> None:
+        """An empty margin set: b, and the bound that each point stands on, or for a free one would go to."""
+        n, machine = self.slots, self.machine
+        alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
+        ends = np.array([g[alpha < upper].max(initial=-np.inf), g[alpha > lower].min(initial=np.inf)])
+        machine.b[c] = ends[np.isfinite(ends)].mean() if np.isfinite(ends).any() else 0.0
+        side = self.margins[c].side
+        side[:n] = np.where((alpha > lower) | ((lower == upper) & (g > machine.b[c])), HIGH, LOW)
+        self.margins[c].counts[M] = 0
 
     def _build(self, c: int) -> None:
         """The margin set from the coefficients: those strictly between their bounds."""
         n, machine = self.slots, self.machine
-        alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
-        up, down = machine.up[c, :n] != 0, machine.down[c, :n] != 0
-        ends = np.array([g[up].max(initial=-np.inf), g[down].min(initial=np.inf)])
-        machine.b[c] = ends[np.isfinite(ends)].mean() if np.isfinite(ends).any() else 0.0
-        side = self.margins[c].side
-        side[:n] = np.where((alpha > lower) | ((lower == upper) & (g > machine.b[c])), HIGH, LOW)
-        self._admit_all(c, np.flatnonzero(up & down))
-        b = machine.b[c : c + 1]
-        path.refine(self.kernel, self.points, self.cache, self.margins[c], alpha, g, b, lower, upper)
+        self._set_aside(c)
+        self._admit_all(c, np.flatnonzero((machine.up[c, :n] != 0) & (machine.down[c, :n] != 0)))
+        self._refine(c)
         self._mask(c)
 
     def _admit_all(self, c: int, slots: Array) -> None:
@@ -170,10 +244,20 @@ class ExactSVM(DualExpansion):
         alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
         self.margins[c].counts[M] = 0
         for s in slots:
-            margin = self.margins[c]
-            if margin.counts[M] == margin.members.size:
-                margin = self._enlarged(c)
-            path.admit(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper, int(s), 1)
+            margin = self._with_room(c)
+            while not path.admit(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper, int(s), 1):
+                turns.rest()
+            turns.rest()
+
+    def _join(self, c: int, s: int) -> bool:
+        """Take slot s into the margin set; false where it depends on it."""
+        turns.rest()
+        return bool(path.join(self._with_room(c), cached_row(self.kernel, self.points, self.cache, s, NONE), s))
+
+    def _with_room(self, c: int) -> Margin:
+        """The column's margin set with room for one more."""
+        margin = self.margins[c]
+        return margin if margin.counts[M] < margin.members.size else self._enlarged(c)
 
     def _finish_change(self) -> None:
         """What follows from coefficients that moved in any column."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from solvers import points as pts
+from solvers import turns
 from solvers.compiled import compiled
 from solvers.dense import ROWS, decision_value, dense_scores
 from solvers.direction import NONE
@@ -17,8 +19,11 @@ from solvers.machine import LIVE
 from solvers.points import POOL_USED, USED, Points
 from solvers.rows import Rows, rows_from_csr
 from solvers.solver import Contributions, PointScores, Solver, State, StateReader, columns_of
+from solvers.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]
+
+ROWS_LEAST = 16  # dense rows that are worth to be decided together
 
 
 class Arrays(Protocol):
@@ -49,7 +54,7 @@ class Arrays(Protocol):
 def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, scores):
     """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column."""
     m, dim = norms.shape[0], points.columns.shape[0]
-    if dim > 0 and m >= 4 and 2 * indptr[m] >= m * dim and kernel.code != LAPLACIAN:
+    if dim > 0 and m >= 4 and 2 * (indptr[m] - indptr[0]) >= m * dim and kernel.code != LAPLACIAN:
         for r in range(0, m, ROWS):
             e = min(r + ROWS, m)
             dense_scores(
@@ -62,6 +67,16 @@ def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, 
         kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
         for c in range(b.shape[0]):
             scores[r, c] = decision_value(alpha[c], row, b[c])
+
+
+def parts_of(rows: Rows, n: int, columns: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the parts of a batch that one call takes which computes their kernel values with n points."""
+    m = len(rows)
+    features = int(rows.indptr[-1]) // max(m, 1)
+    at_once = turns.portion(n * (VALUE_WORK + features + columns))
+    if at_once < ROWS_LEAST and m >= ROWS_LEAST and 2 * features >= rows.dim:  # dense rows share what points cost
+        at_once = ROWS_LEAST
+    return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +103,12 @@ class ExpansionView:
         """Decision values (m, K) of a batch."""
         scores = np.empty((len(rows), self.b.size))
         spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, rows.values.dtype)
-        decide(
-            self.kernel, self.points, self.n, self.alpha, self.b, spread,
-            rows.indptr, rows.indices, rows.values, rows.norms, scores,
-        )  # fmt: skip
+        for begin, end in parts_of(rows, self.n, self.b.size):
+            decide(
+                self.kernel, self.points, self.n, self.alpha, self.b, spread,
+                rows.indptr[begin : end + 1], rows.indices, rows.values, rows.norms[begin:end], scores[begin:end],
+            )  # fmt: skip
+            turns.rest()
         return scores
 
 
@@ -141,6 +158,13 @@ class Expansion(Solver):
     def live(self) -> int:
         """Points held."""
         return int(self.machine.counts[LIVE])
+
+    @property
+    def value_work(self) -> int:
+        """Work of a kernel value (solvers/turns.py) of a row with as many features as the points have in the mean."""
+        slots, features = int(self.points.used[USED]), int(self.points.used[POOL_USED])
+        gathered = self.points.columns.shape[0] == 0
+        return VALUE_WORK + (GATHERED_WORK if gathered else 1) * features // max(slots, 1)
 
     def compact(self) -> None:
         """Move the live points together, in order."""

@@ -16,11 +16,13 @@ counts (2,) int64                   steps, examples learned
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from solvers import turns
 from solvers.coefficients import sign_of
 from solvers.compiled import compiled
 from solvers.elementary import ANGLE_MOST, angle_within, cosine_and_sine, log
@@ -33,6 +35,7 @@ from solvers.solver import UNBOUNDED, Certificate, Solver, State, StateReader, c
 
 Array = np.ndarray[Any, Any]
 
+COSINE_WORK = 40  # of a feature, for its cosine or sine, and of a direction that is drawn
 STEPS, LEARNED = range(2)
 DRAWS_MAX = 2**26
 """Entries of omega: half a gigabyte in float64."""
@@ -106,6 +109,13 @@ def learn_features(omega, w, counts, eta, weights, seen, indptr, indices, values
                     w[c, j] += step * z[j]
 
 
+def parts_of(rows: Rows, w: Array) -> Iterator[tuple[int, int]]:
+    """Begin and end of the parts of a batch that one call takes which computes their features."""
+    m, (columns, features) = len(rows), w.shape
+    at_once = turns.portion(features * (COSINE_WORK + columns + int(rows.indptr[-1]) / max(m, 1)))
+    return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureView:
     """The directions, and a copy of the weights."""
@@ -122,7 +132,11 @@ class FeatureView:
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, K) of a batch."""
         scores = np.empty((len(rows), self.w.shape[0]))
-        decide_features(self.omega, self.w, rows.indptr, rows.indices, rows.values, scores)
+        for begin, end in parts_of(rows, self.w):
+            decide_features(
+                self.omega, self.w, rows.indptr[begin : end + 1], rows.indices, rows.values, scores[begin:end]
+            )
+            turns.rest()
         return scores
 
 
@@ -148,7 +162,10 @@ class FOGD(Solver):
 
     def _drawn(self, random: Array) -> Array:
         omega = np.empty((self.dim, self.frequencies), self.dtype)
-        draw_omega(self.kernel, random.copy(), omega)
+        random, at_once = random.copy(), turns.portion(self.frequencies * COSINE_WORK)
+        for f in range(0, self.dim, at_once):
+            draw_omega(self.kernel, random, omega[f : f + at_once])
+            turns.rest()
         return omega
 
     def _add_columns(self, classes: int) -> None:
@@ -172,10 +189,12 @@ class FOGD(Solver):
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
-        learn_features(
-            self.omega, self.w, self.counts, self.eta, self.weights, self.seen,
-            rows.indptr, rows.indices, rows.values, classes, again, scores,
-        )  # fmt: skip
+        for begin, end in parts_of(rows, self.w):
+            learn_features(
+                self.omega, self.w, self.counts, self.eta, self.weights, self.seen,
+                rows.indptr[begin : end + 1], rows.indices, rows.values, classes[begin:end], again, scores[begin:end],
+            )  # fmt: skip
+            turns.rest()
         return scores
 
     def drop(self, keys: Array) -> None:

@@ -28,10 +28,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import turns
 from solvers.compiled import compiled
 from solvers.coordinate import box_gap, box_search, violation
 from solvers.direction import NONE
-from solvers.dual import DualExpansion
+from solvers.dual import COLUMN, FORMER, REPEATED, SLOT, DualExpansion, not_begun, work_of
 from solvers.kernels import Kernel
 from solvers.lanes import lane_sums, nonzero
 from solvers.machine import (
@@ -51,13 +52,13 @@ from solvers.machine import (
     slack_of,
 )
 from solvers.points import USED, append_point, has_room, pop_point
-from solvers.rowcache import cached_row, drop_row, forget_slot
+from solvers.rowcache import VALUES, cached_row, drop_row, forget_slot
 from solvers.rows import Rows
 from solvers.solver import UNBOUNDED, Finish, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
 
-DONE, NEEDS_ROOM, NEEDS_CLEANING, NEEDS_REMOVAL = range(4)
+DONE, NEEDS_ROOM, NEEDS_CLEANING, NEEDS_REMOVAL, NEEDS_REST = range(5)
 NO_RAMP, RAMP_LOSS, RAMP_FILTER = range(3)
 LOSSES = {"hinge": NO_RAMP, "ramp": RAMP_LOSS, "filter": RAMP_FILTER}
 REPROCESS_MAX = 10_000  # steps at one example
@@ -177,58 +178,76 @@ def learn_rows(
     keys,
     again,
     begin,
+    at,
+    value_work,
+    work_max,
     scores,
 ):
     """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped). As in solvers/lasvm.py."""
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
     stance = np.zeros(columns, np.int8)
+    values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
     for r in range(begin, classes.shape[0]):
         first, last = indptr[r], indptr[r + 1]
-        if not has_room(points, last - first):
-            return r, NEEDS_ROOM
-        if machine.counts[LIVE] >= parameters.full_at:
-            return r, NEEDS_REMOVAL
         own = classes[r]
         n = points.used[USED]
-        k = find_key(machine, n, keys[r]) if again else NONE
-        if k == NONE:
-            k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
-            row = cached_row(kernel, points, cache, k, NONE)
-            for c in range(columns):
-                f[c] = dot(machine.alpha[c, :n], row[:n])
-                scores[r, c] = f[c]
-            if not again:
-                seen[own] += 1
-                machine.counts[LEARNED] += 1
-            if not take_stance(pace, parameters, own, f, stance):
-                pop_point(points)
-                forget_slot(cache, k)
-                continue
-            enter(machine, k, own, keys[r], bounds[own], f, stance)
-        else:
-            for c in range(columns):
-                scores[r, c] = machine.sign[c, k] - machine.g[c, k]
-        n = points.used[USED]
-        for c in range(columns):
+        if at[COLUMN] == NONE:
+            if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                return r, NEEDS_REST
+            if not has_room(points, last - first):
+                return r, NEEDS_ROOM
+            if machine.counts[LIVE] >= parameters.full_at:
+                return r, NEEDS_REMOVAL
+            swept += (columns + 1) * n
+            k = find_key(machine, n, keys[r]) if again else NONE
+            if k == NONE:
+                k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
+                row = cached_row(kernel, points, cache, k, NONE)
+                for c in range(columns):
+                    f[c] = dot(machine.alpha[c, :n], row[:n])
+                    scores[r, c] = f[c]
+                if not again:
+                    seen[own] += 1
+                    machine.counts[LEARNED] += 1
+                if not take_stance(pace, parameters, own, f, stance):
+                    pop_point(points)
+                    forget_slot(cache, k)
+                    continue
+                enter(machine, k, own, keys[r], bounds[own], f, stance)
+            else:
+                for c in range(columns):
+                    scores[r, c] = machine.sign[c, k] - machine.g[c, k]
+            at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, k
+        k, n = at[SLOT], points.used[USED]
+        while at[COLUMN] < columns:
+            c = at[COLUMN]
             g = machine.g[c, :n]
-            rises = machine.up[c, k] != 0 and g[k] > parameters.tol
-            falls = machine.down[c, k] != 0 and g[k] < -parameters.tol
             enough = max(bounds[own], pace.target[c])
-            former = machine.counts[STEPS]
-            if rises or falls:
-                other = machine.best_j[c] if rises else machine.best_i[c]
-                move(kernel, points, cache, machine, pace, c, k, k if other == NONE else other)
-            for _ in range(REPROCESS_MAX):
+            if at[REPEATED] == 0:
+                at[FORMER] = machine.counts[STEPS]
+                rises = machine.up[c, k] != 0 and g[k] > parameters.tol
+                falls = machine.down[c, k] != 0 and g[k] < -parameters.tol
+                if rises or falls:
+                    other = machine.best_j[c] if rises else machine.best_i[c]
+                    move(kernel, points, cache, machine, pace, c, k, k if other == NONE else other)
+            while at[REPEATED] < REPROCESS_MAX:
                 i, j = machine.best_i[c], machine.best_j[c]
                 machine.delta[c] = violation(g, i, j)
                 if pace.gap[c] <= enough or machine.delta[c] <= parameters.tol:
                     break
                 move(kernel, points, cache, machine, pace, c, j if i == NONE else i, i if j == NONE else j)
-            if machine.counts[STEPS] > former:
+                at[REPEATED] += 1
+                if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                    return r, NEEDS_REST
+            if machine.counts[STEPS] > at[FORMER]:
                 pace.target[c] = gap_target(
                     machine.alpha[c, :n], g, machine.sign[c, :n], machine.lower[c, :n], machine.upper[c, :n]
                 )
+            at[COLUMN], at[REPEATED] = c + 1, 0
+            if at[COLUMN] < columns and (work_of(points, cache, machine, values_before, steps, value_work) > work_max):
+                return r, NEEDS_REST
+        at[COLUMN] = NONE
         if machine.counts[LEARNED] % parameters.clean_every == 0 and machine.counts[IDLE] > parameters.idle_max:
             return r + 1, NEEDS_CLEANING
     return classes.shape[0], DONE
@@ -331,13 +350,14 @@ class GapSVM(DualExpansion):
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
-        done = 0
+        at, done = not_begun(), 0
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.pace, self.parameters, bounds, self.seen,
                 rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, scores,
+                classes, keys, again, done, at, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
+            turns.rest()
             if reason == NEEDS_ROOM:
                 self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
             elif reason == NEEDS_REMOVAL:

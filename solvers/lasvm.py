@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import turns
 from solvers.compiled import compiled
 from solvers.direction import NONE, direction_search, second_order_partner
-from solvers.dual import HOLES_PART, DualExpansion
+from solvers.dual import COLUMN, HOLES_PART, REPEATED, SLOT, DualExpansion, not_begun, work_of
 from solvers.kernels import Kernel
 from solvers.machine import (
     HINGE,
@@ -42,13 +43,13 @@ from solvers.machine import (
 )
 from solvers.points import USED, append_point, has_room, pop_point
 from solvers.random import random_below
-from solvers.rowcache import cached_row, drop_row, forget_slot
+from solvers.rowcache import VALUES, cached_row, drop_row, forget_slot
 from solvers.rows import Rows
 from solvers.solver import Finish
 
 Array = np.ndarray[Any, Any]
 
-DONE, NEEDS_ROOM, NEEDS_COMPACTION, NEEDS_REMOVAL = range(4)
+DONE, NEEDS_ROOM, NEEDS_COMPACTION, NEEDS_REMOVAL, NEEDS_REST = range(5)
 HOLES_MIN = 256
 REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
 
@@ -121,9 +122,9 @@ def process(kernel, points, cache, machine, c, k, tol):
 
 
 @compiled
-def reprocess(kernel, points, cache, machine, c, parameters):
-    """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max."""
-    for _ in range(REPROCESS_MAX):
+def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, value_work, work_max):
+    """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max; false where work_max is reached before."""
+    while at[REPEATED] < REPROCESS_MAX:
         i, j = machine.best_i[c], machine.best_j[c]
         if violating(machine, c, i, j, parameters.tol):
             if parameters.second_order:
@@ -132,9 +133,13 @@ def reprocess(kernel, points, cache, machine, c, parameters):
             set_bias(machine, c)
         else:
             set_bias(machine, c)
-            return
+            return True
         if machine.delta[c] <= parameters.delta_max:
-            return
+            return True
+        at[REPEATED] += 1
+        if work_of(points, cache, machine, values, steps, value_work) > work_max:
+            return False
+    return True
 
 
 @compiled
@@ -186,6 +191,39 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
 
 
 @compiled
+def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, indices, values, norm, self_value,
+    own, key, again, f, stance, scores):  # fmt: skip
+    """Predict an example that is not held, and let it into S; false where only its class has been seen.
+
+    Then it goes into the sample, and that is all.
+    """
+    columns, n = machine.alpha.shape[0], points.used[USED]
+    if not again or seen[own] == 0:  # a class that was dropped may come back in a further epoch
+        seen[own] += 1
+    machine.counts[LEARNED] += not again
+    only_class = True
+    for c in range(seen.shape[0]):
+        only_class = only_class and (seen[c] == 0 or c == own)
+    if only_class:
+        for c in range(columns):
+            scores[c] = machine.b[c]
+            f[c] = 0.0
+        if keep_in_sample(points, machine, cache, seen[own], parameters.seed_max, random):
+            k = append_point(points, indices, values, norm, self_value)
+            enter(machine, k, own, key, bounds[own], f, stance)
+        for c in range(columns):
+            set_bias(machine, c)
+        return False
+    k = append_point(points, indices, values, norm, self_value)
+    row = cached_row(kernel, points, cache, k, NONE)
+    for c in range(columns):
+        f[c] = dot(machine.alpha[c, :n], row[:n])
+        scores[c] = f[c] + machine.b[c]
+    enter(machine, k, own, key, bounds[own], f, stance)
+    return True
+
+
+@compiled
 def learn_rows(
     kernel,
     points,
@@ -204,6 +242,9 @@ def learn_rows(
     keys,
     again,
     begin,
+    at,
+    value_work,
+    work_max,
     scores,
 ):
     """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped).
@@ -211,53 +252,52 @@ def learn_rows(
     classes (m,) int64, keys (m,) int64; `again` says that rows may be in S already (a further epoch).
     bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, K) receives the
     decision values with the state right before each row is learned. Stops before a row for which there is no room
-    (NEEDS_ROOM), and behind a row where there are too many holes (NEEDS_COMPACTION).
+    (NEEDS_ROOM), behind a row where there are too many holes (NEEDS_COMPACTION), and where work_max is reached
+    (NEEDS_REST): there also within a row, as `at` tells (solvers/dual.py). value_work: work of a kernel value.
     """
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
     stance = np.full(columns, HINGE, np.int8)
+    values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
     for r in range(begin, classes.shape[0]):
         first, last = indptr[r], indptr[r + 1]
-        if not has_room(points, last - first):
-            return r, NEEDS_ROOM
-        if machine.counts[LIVE] >= parameters.full_at:
-            return r, NEEDS_REMOVAL
         own = classes[r]
         n = points.used[USED]
-        if again:
-            s = find_key(machine, n, keys[r])
+        if at[COLUMN] == NONE:
+            if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                return r, NEEDS_REST
+            if not has_room(points, last - first):
+                return r, NEEDS_ROOM
+            if machine.counts[LIVE] >= parameters.full_at:
+                return r, NEEDS_REMOVAL
+            swept += (columns + 1) * n + columns * machine.counts[IDLE]
+            s = find_key(machine, n, keys[r]) if again else NONE
             if s != NONE:  # PROCESS step 1: k is in S already; its decision value stands in its gradient
                 for c in range(columns):
                     scores[r, c] = machine.sign[c, s] - machine.g[c, s] + machine.b[c]
-                    reprocess(kernel, points, cache, machine, c, parameters)
-                remove_blatant(points, cache, machine, NONE, parameters.seed_max)
-                continue
-        if not again or seen[own] == 0:  # a class that was dropped may come back in a further epoch
-            seen[own] += 1
-        machine.counts[LEARNED] += not again
-        only_class = True
-        for c in range(seen.shape[0]):
-            only_class = only_class and (seen[c] == 0 or c == own)
-        if only_class:
-            for c in range(columns):
-                scores[r, c] = machine.b[c]
-                f[c] = 0.0
-            if keep_in_sample(points, machine, cache, seen[own], parameters.seed_max, random):
-                k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
-                enter(machine, k, own, keys[r], bounds[own], f, stance)
-            for c in range(columns):
-                set_bias(machine, c)
-        else:
-            k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
-            row = cached_row(kernel, points, cache, k, NONE)
-            for c in range(columns):
-                f[c] = dot(machine.alpha[c, :n], row[:n])
-                scores[r, c] = f[c] + machine.b[c]
-            enter(machine, k, own, keys[r], bounds[own], f, stance)
-            for c in range(columns):
-                process(kernel, points, cache, machine, c, k, parameters.tol)
-                reprocess(kernel, points, cache, machine, c, parameters)
-            remove_blatant(points, cache, machine, k, parameters.seed_max)
+                at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, NONE
+            elif begin_row(
+                kernel, points, cache, machine, parameters, bounds, seen, random, indices[first:last],
+                values[first:last], norms[r], selves[r], own, keys[r], again, f, stance, scores[r],
+            ):  # fmt: skip
+                at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, points.used[USED] - 1
+        held = at[COLUMN] != NONE and at[SLOT] == NONE
+        while at[COLUMN] != NONE and at[COLUMN] < columns:
+            c = at[COLUMN]
+            if at[REPEATED] == 0 and not held:
+                process(kernel, points, cache, machine, c, at[SLOT], parameters.tol)
+            if not reprocess(
+                kernel, points, cache, machine, c, parameters, at, values_before, steps, value_work, work_max
+            ):
+                return r, NEEDS_REST
+            at[COLUMN], at[REPEATED] = c + 1, 0
+            if at[COLUMN] < columns and (work_of(points, cache, machine, values_before, steps, value_work) > work_max):
+                return r, NEEDS_REST
+        if at[COLUMN] != NONE:
+            remove_blatant(points, cache, machine, at[SLOT], parameters.seed_max)
+            at[COLUMN] = NONE
+        if held:
+            continue
         holes = points.used[USED] - machine.counts[LIVE]
         if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:
             return r + 1, NEEDS_COMPACTION
@@ -305,13 +345,15 @@ class LASVM(DualExpansion):
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
+        at = not_begun()
         done, reason = 0, NEEDS_ROOM
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.parameters, bounds, self.seen, self.random,
                 rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, scores,
+                classes, keys, again, done, at, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
+            turns.rest()
             if reason == NEEDS_ROOM:
                 self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
             elif reason == NEEDS_COMPACTION:

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import turns
 from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, leave, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.dual import HOLES_PART
 from solvers.kernels import BEGIN, Kernel, kernel_row, point_row
-from solvers.lasvm import DONE, HOLES_MIN, NEEDS_COMPACTION, NEEDS_ROOM
+from solvers.lasvm import DONE, HOLES_MIN, NEEDS_COMPACTION, NEEDS_REST, NEEDS_ROOM
 from solvers.machine import LIVE, dot, find_key
 from solvers.points import USED, append_point, has_room
 from solvers.random import random_below
@@ -34,6 +35,7 @@ Array = np.ndarray[Any, Any]
 
 SMALLEST, REDUNDANT, RANDOM, RESCALING, FORGETTING, PROJECTING = range(6)
 ETA_MAX = 1e6
+SWEPT = 3  # work of an example for each coefficient
 MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetron may spend on removals
 
 
@@ -224,18 +226,24 @@ def learn_rows(
     again,
     begin,
     spread,
+    value_work,
+    work_max,
     scores,
 ):
     """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/lasvm.py.
 
     weights (classes,), bounds (classes,) is C times them; full_at: points that may be held; scores (m, K) receives what
     the state right before each row predicts. An example that is held already (`again`) adds to its coefficient.
+    Stops before a row with NEEDS_REST where work_max is reached. value_work: work of a kernel value.
     """
     columns = machine.alpha.shape[0]
     row = np.empty(points.start.shape[0], values.dtype)
     mean = np.empty(row.shape[0] if rule.averages else 0)
     f, step = np.zeros(columns), np.zeros(columns)
+    begun, swept = machine.counts[VALUES], 0
     for r in range(begin, classes.shape[0]):
+        if swept + value_work * (machine.counts[VALUES] - begun) > work_max:
+            return r, NEEDS_REST
         first, last = indptr[r], indptr[r + 1]
         if not has_room(points, last - first):
             return r, NEEDS_ROOM
@@ -248,6 +256,7 @@ def learn_rows(
             machine.counts[LEARNED] += 1
         kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
         machine.counts[VALUES] += n
+        swept += SWEPT * columns * n
         taken = 0
         for c in range(columns):
             alpha = machine.alpha[c, :n]
@@ -321,6 +330,7 @@ class OnlineExpansion(CoefficientExpansion):
         done = 0
         while done < len(rows):
             done, reason = self._learn_rows(rows, classes, keys, again, done, scores)
+            turns.rest()
             if reason == NEEDS_ROOM:
                 self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
             elif reason == NEEDS_COMPACTION:
@@ -361,14 +371,18 @@ class RuledExpansion(OnlineExpansion):
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, self.tally, self.rule, self.weights, self.bounds, self.seen,
             self.random, self.full_at, rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-            classes, keys, again, begin, self._spread(), scores,
+            classes, keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         return done, reason
 
     def _take_out(self, slots: Array) -> None:
         if self.rule.removal == REDUNDANT:
-            row = np.empty(self.slots, self.dtype)
-            leave_margins(self.kernel, self.points, self.machine, slots, self._spread(), row)
+            row, at_once = np.empty(self.slots, self.dtype), turns.portion(self.slots * self.value_work)
+            for p in range(0, slots.size, at_once):
+                leave_margins(
+                    self.kernel, self.points, self.machine, slots[p : p + at_once], self._spread(), row
+                )  # fmt: skip
+                turns.rest()
         super()._take_out(slots)
 
     def _add_columns(self, classes: int) -> None:

@@ -13,6 +13,9 @@ coefficients with the set, which changes no decision value, until one of them me
 
 Few points are near enough to the margin to be met on a path, so rates are computed for these alone, from a copy of
 their entries of the margin set's rows. The others' g catches up by one product before any of them can have come near.
+
+A path may be long. So `follow` goes a part of the way at a call, and stops anywhere: what is under way stands in `Way`.
+Neither where it stops nor the room that R has shows in a result.
 """
 
 from __future__ import annotations
@@ -24,12 +27,12 @@ import numpy as np
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.machine import dot
-from solvers.rowcache import cached_row
+from solvers.rowcache import VALUES, cached_row
 
 Array = np.ndarray[Any, Any]
 
 LOW, FREE, HIGH = -1, 0, 1
-DONE, CROWDED, STUCK, STILL = range(4)
+UNDER_WAY, CROWDED, DONE, STUCK, STILL = range(5)
 DEPENDENT = 1e-10  # of the terms that it is made of: less curvature than that beside the margin set is none
 MARGIN_MIN = 32
 BLOCK = 1024
@@ -37,6 +40,9 @@ RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
 COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
 COPIED_MOST = 1 << 22  # entries of a copy: 32 MiB
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
+ON_BOUND = 1e-10, 1e-13  # of the length of the terms of w: coefficients that are off their bound by less may be so by
+R_ROUNDING = 1e-8  # rounding: they are with the first if that changes no r by more than this, with the second anyway
+TOGETHER = 64  # rows of the margin set that are fetched and subtracted between two looks at the work done
 M, EVENTS = range(2)  # places in Margin.counts
 
 
@@ -57,6 +63,42 @@ def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
     return Margin(
         np.full(cap, NONE, np.int64), np.zeros((cap + 1, cap + 1)), np.full(slots, LOW, np.int8), np.zeros(2, np.int64)
     )
+
+
+SETTING_OUT, LOOKING, AIMING, PULLING, STEPPING, ADMITTING, DRIVING, CATCHING_UP, ENDED = range(9)  # stages
+STAGE, THEN, NEXT, CODE, EVENT, WENT = range(6)  # places in Way.at
+TAU, DEMAND, GONE, DB, SCALE, DQ_MOST, SELF_MOST, RADIUS_NOW = range(8)  # places in Way.size
+L0, U0, LOWER, UPPER, DQ, RATES, DRIVE, DG, OWED = range(9)  # lines of Way.lines
+
+
+class Way(NamedTuple):
+    """A path that is under way.
+
+    lines (9, n): the bounds at its beginning and end, the change of q, rates of points on moving bounds, the sum of
+    these times their kernel rows, rates of g, and by how much coefficients have moved that g of far points lacks.
+    dalpha (cap,): rates of the margin set. live (n,) uint8.
+    at (6,) int64: the stage, the one behind it, how far it has come, how the path ended, the point that is the event,
+    events so far. size (8,): how much of the way is gone, what the moving bounds demand,
+    how much r may have changed, rates of b and their size, the largest change of q and k(x, x), the radius of `Near`.
+    """
+
+    lines: Array
+    dalpha: Array
+    live: Array
+    at: Array
+    size: Array
+
+
+def new_way(lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int) -> Way:
+    """A path from these bounds (n,) to those of `goals`, on which q changes by dq; cap: room of the margin set."""
+    lines = np.zeros((9, lower.size))
+    lines[L0], lines[U0] = lower, upper
+    lines[LOWER], lines[UPPER] = goals
+    if dq is not None:
+        lines[DQ] = dq
+    size = np.zeros(8)
+    size[RADIUS_NOW] = RADIUS
+    return Way(lines, np.zeros(cap), live, np.zeros(6, np.int64), size)
 
 
 @compiled
@@ -99,7 +141,7 @@ def _lines_of(kernel, points, cache, slots):
 
 
 @compiled
-def _subtract_rows(kernel, points, cache, slots, factors, target):
+def subtract_rows(kernel, points, cache, slots, factors, target):
     """target (n,) -= sum over p of factors_p times the kernel row of slots_p, added in this order."""
     lines = _lines_of(kernel, points, cache, slots)
     _subtract_lines(cache.lines, lines, factors[: lines.shape[0]], target)
@@ -119,6 +161,21 @@ class Near(NamedTuple):
     slots: Array
     rows: Array
     row_of: Array
+
+
+def nothing_near() -> Near:
+    """What a path knows of near points before it looks."""
+    return Near(np.inf, np.empty(0, np.int64), np.empty((0, 0)), np.empty(0, np.int64))
+
+
+def enlarged(near: Near, cap: int) -> Near:
+    """The same with room for `cap` rows."""
+    held = near.row_of.size
+    if not held:
+        return near
+    rows, row_of = np.empty((cap, near.slots.size)), np.full(cap, NONE, np.int64)
+    rows[:held], row_of[:held] = near.rows, near.row_of
+    return near._replace(rows=rows, row_of=row_of)
 
 
 @compiled
@@ -141,11 +198,10 @@ def _near(margin, g, b, live, radius):
 
 
 @compiled
-def _subtract_near(kernel, points, cache, margin, near, dalpha, dg):
-    """dg (n,) -= K dalpha at the near points."""
-    m, k = dalpha.shape[0], near.slots.shape[0]
-    new = np.flatnonzero(near.row_of[:m] != margin.members[:m])
-    slots = margin.members[new]
+def _fetch_near(kernel, points, cache, margin, near, begin, end):
+    """Copy the entries of the members begin..end that are not held yet."""
+    new = begin + np.flatnonzero(near.row_of[begin:end] != margin.members[begin:end])
+    slots, k = margin.members[new], near.slots.shape[0]
     near.row_of[new] = slots
     rows, lines = cache.lines, _lines_of(kernel, points, cache, slots)
     p = 0
@@ -161,24 +217,30 @@ def _subtract_near(kernel, points, cache, margin, near, dalpha, dg):
         for a in range(k):
             t0[a] = row[near.slots[a]]
         p += 1
+
+
+@compiled
+def _subtract_near(near, dalpha, dg):
+    """dg (n,) -= K dalpha at the near points, whose entries of all members are held."""
+    k = near.slots.shape[0]
     change = np.zeros(k)
-    _subtract_lines(near.rows, np.arange(m), dalpha, change)
+    _subtract_lines(near.rows, np.arange(dalpha.shape[0]), dalpha, change)
     for a in range(k):
         dg[near.slots[a]] += change[a]
 
 
 @compiled
 def _catch_up(kernel, points, cache, near, owed, g):
-    """g of the points that are not near follows the coefficients, which have changed by `owed` (n,) meanwhile."""
-    slots = np.flatnonzero(owed)
+    """g of the points that are not near follows TOGETHER of the coefficients that have changed by `owed` (n,)."""
+    slots = np.flatnonzero(owed)[:TOGETHER]
     known = g[near.slots]
-    _subtract_rows(kernel, points, cache, slots, owed[slots], g)
+    subtract_rows(kernel, points, cache, slots, owed[slots], g)
     g[near.slots] = known
     owed[slots] = 0.0
 
 
 @compiled
-def _join(margin, row, i):
+def join(margin, row, i):
     """Add slot i to the margin set; false if it depends on it (nothing changes then). row: k(x_i, .)."""
     m = margin.counts[M]
     R = margin.R
@@ -247,200 +309,301 @@ def leave_margin(margin, i):
 
 @compiled
 def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
-    """Make slot i free. While it depends on the margin set it trades coefficients with it, rising where toward > 0.
+    """Make slot i free, or where it depends on the margin set trade coefficients with it, rising where toward > 0.
 
-    Returns the slot that stays on, or goes to, its bound last, or NONE if i could join at once.
+    Returns whether that is all: not where a member met its bound first and left; then it is to be tried again.
     """
-    for _ in range(margin.counts[M] + 1):
-        row = cached_row(kernel, points, cache, i, NONE)
-        if _join(margin, row, i):
-            return NONE
-        m = margin.counts[M]
-        v = np.empty(m)
-        for p in range(m):
-            total = margin.R[p + 1, 0]
-            for q in range(m):
-                total += margin.R[p + 1, q + 1] * row[margin.members[q]]
-            v[p] = total
-        room = upper[i] - alpha[i] if toward > 0 else alpha[i] - lower[i]
-        stopped = NONE
-        for p in range(m):
-            s = margin.members[p]
-            rate = -v[p] if toward > 0 else v[p]
-            if abs(rate) > 1e-12:
-                limit = (upper[s] - alpha[s]) / rate if rate > 0 else (lower[s] - alpha[s]) / rate
-                if limit < room:
-                    room, stopped = max(limit, 0.0), p
-        step = room if toward > 0 else -room
-        # Decision values stay; g is moved by what rounding leaves, so that it stays true.
-        add(g, -step, row)
-        for p in range(m):
-            s = margin.members[p]
-            alpha[s] = min(max(alpha[s] - step * v[p], lower[s]), upper[s])
-            other = cached_row(kernel, points, cache, s, i)
-            add(g, step * v[p], other)
-        if stopped == NONE:
-            alpha[i] = upper[i] if toward > 0 else lower[i]
-            margin.side[i] = HIGH if toward > 0 else LOW
-            return i
-        alpha[i] = min(max(alpha[i] + step, lower[i]), upper[i])
-        s = margin.members[stopped]
-        rate = -v[stopped] if toward > 0 else v[stopped]
-        alpha[s] = upper[s] if rate > 0 else lower[s]
-        _part(margin, stopped, HIGH if rate > 0 else LOW)
-    return i
+    row = cached_row(kernel, points, cache, i, NONE)
+    if join(margin, row, i):
+        return True
+    m = margin.counts[M]
+    v = np.empty(m)
+    for p in range(m):
+        total = margin.R[p + 1, 0]
+        for q in range(m):
+            total += margin.R[p + 1, q + 1] * row[margin.members[q]]
+        v[p] = total
+    room = upper[i] - alpha[i] if toward > 0 else alpha[i] - lower[i]
+    stopped = NONE
+    for p in range(m):
+        s = margin.members[p]
+        rate = -v[p] if toward > 0 else v[p]
+        if abs(rate) > 1e-12:
+            limit = (upper[s] - alpha[s]) / rate if rate > 0 else (lower[s] - alpha[s]) / rate
+            if limit < room:
+                room, stopped = max(limit, 0.0), p
+    step = room if toward > 0 else -room
+    # Decision values stay; g is moved by what rounding leaves, so that it stays true.
+    add(g, -step, row)
+    for p in range(m):
+        s = margin.members[p]
+        alpha[s] = min(max(alpha[s] - step * v[p], lower[s]), upper[s])
+        other = cached_row(kernel, points, cache, s, i)
+        add(g, step * v[p], other)
+    if stopped == NONE:
+        alpha[i] = upper[i] if toward > 0 else lower[i]
+        margin.side[i] = HIGH if toward > 0 else LOW
+        return True
+    alpha[i] = min(max(alpha[i] + step, lower[i]), upper[i])
+    s = margin.members[stopped]
+    rate = -v[stopped] if toward > 0 else v[stopped]
+    alpha[s] = upper[s] if rate > 0 else lower[s]
+    _part(margin, stopped, HIGH if rate > 0 else LOW)
+    return False
 
 
 @compiled
-def follow(kernel, points, cache, margin, alpha, g, b, lower, upper, live, dq, goal_lower, goal_upper, events_max):
-    """Follow the optimum while q changes by dq (n,) and the bounds go to their goals (n,).
-
-    b: (1,) view of the bias. live (n,) uint8. Returns DONE, STILL (no bound that holds a point moves, nor does q, so
-    nothing has changed: a new point with room on the other side of its bound), CROWDED (the margin set needs a larger
-    R) or STUCK, and the part of the way that was gone; bounds stand where they are then.
-    """
-    n = g.shape[0]
-    l0, u0 = lower.copy(), upper.copy()
-    dl, du = goal_lower - l0, goal_upper - u0
-    rates, drive = np.zeros(n), np.zeros(n)  # of points on moving bounds; the sum of these times their kernel rows
-    demand = 0.0
-    moves = False
-    dq_most = self_most = 0.0
-    for s in range(n):
-        dq_most = max(dq_most, abs(dq[s]))
-        if live[s] == 0:
+def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
+    """Which points move with their bounds, from slot at[NEXT] on; false where work_max is reached before the end."""
+    dl, du = way.lines[LOWER] - way.lines[L0], way.lines[UPPER] - way.lines[U0]
+    at, size = way.at, way.size
+    begun, done = cache.counters[VALUES], 0
+    for s in range(at[NEXT], g.shape[0]):
+        if done + width * (cache.counters[VALUES] - begun) > work_max:
+            at[NEXT] = s
+            return False
+        if way.live[s] == 0:
             continue
-        self_most = max(self_most, points.selves[s])
+        size[DQ_MOST] = max(size[DQ_MOST], abs(way.lines[DQ, s]))
+        size[SELF_MOST] = max(size[SELF_MOST], points.selves[s])
         if margin.side[s] == FREE:
-            moves = moves or dl[s] != 0.0 or du[s] != 0.0
+            if dl[s] != 0.0 or du[s] != 0.0:
+                at[CODE] = UNDER_WAY
             continue
-        if l0[s] == u0[s]:  # a box that is a point: which bound it stands on is r's choice
+        if way.lines[L0, s] == way.lines[U0, s]:  # a box that is a point: which bound it stands on is r's choice
             margin.side[s] = HIGH if g[s] - b[0] > 0.0 else LOW
         rate = dl[s] if margin.side[s] == LOW else du[s]
         if rate != 0.0:
-            moves = True
-            demand -= _drive(kernel, points, cache, s, rate, rates, drive)
-    if not moves and dq_most == 0.0:
-        return STILL, 1.0
-    dg, owed = np.zeros(n), np.zeros(n)
-    near, gone = _near(margin, g, b, live, RADIUS), 0.0
-    code, tau = STUCK, 0.0
-    for _ in range(events_max):
-        m = margin.counts[M]
-        if m == margin.members.shape[0]:
-            code = CROWDED
-            break
-        db = 0.0
-        if m == 0 and demand != 0.0:
-            # Nobody can take up what the bounds demand: b moves until the first point that may move is free.
-            _catch_up(kernel, points, cache, near, owed, g)
-            first, least = NONE, np.inf
-            for s in range(n):
-                may_move = upper[s] > lower[s] or du[s] > dl[s]
-                if live[s] != 0 and may_move and margin.side[s] == (LOW if demand > 0.0 else HIGH):
-                    r = abs(g[s] - b[0])
-                    if r < least:
-                        first, least = s, r
-            if first == NONE:
-                break
-            margin.counts[EVENTS] += 1
-            b[0] = g[first]
-            demand -= _drive(kernel, points, cache, first, 0.0, rates, drive)
-            _join(margin, cached_row(kernel, points, cache, first, NONE), first)
-            near, gone = _near(margin, g, b, live, RADIUS), 0.0
-            continue
-        scale = 0.0
-        for t in range(n):
-            dg[t] = dq[t] - drive[t]
+            at[CODE] = UNDER_WAY
+            size[DEMAND] -= _drive(kernel, points, cache, s, rate, way.lines[RATES], way.lines[DRIVE])
+            done += g.shape[0]
+    return True
+
+
+@compiled
+def _first_to_move(margin, way, g, b, lower, upper, demand):
+    """The point that is the first to be free when b moves, as nobody can take up what the bounds demand, or NONE."""
+    first, least = NONE, np.inf
+    for s in range(g.shape[0]):
+        grows = way.lines[UPPER, s] - way.lines[U0, s] > way.lines[LOWER, s] - way.lines[L0, s]
+        may_move = upper[s] > lower[s] or grows
+        if way.live[s] != 0 and may_move and margin.side[s] == (LOW if demand > 0.0 else HIGH):
+            r = abs(g[s] - b[0])
+            if r < least:
+                first, least = s, r
+    return first
+
+
+@compiled
+def _aim(points, margin, way):
+    """Rates of b and the margin set; of g without what the margin set does to it, which PULLING takes away."""
+    m, dg, size = margin.counts[M], way.lines[DG], way.size
+    scale, db = 0.0, 0.0
+    for t in range(dg.shape[0]):
+        dg[t] = way.lines[DQ, t] - way.lines[DRIVE, t]
+        if way.live[t] != 0:  # what a hole says is of a point that no state holds
             scale = max(scale, abs(dg[t]))
-        dalpha = np.zeros(m)
-        if m > 0:
-            wanted = np.empty(m + 1)
-            wanted[0] = demand
-            for q in range(m):
-                wanted[q + 1] = dg[margin.members[q]]
-            db = dot(margin.R[0, : m + 1], wanted)
-            for p in range(m):
-                dalpha[p] = dot(margin.R[p + 1, : m + 1], wanted)
-                scale += abs(dalpha[p]) * points.selves[margin.members[p]]
-            if np.isfinite(near.radius):
-                _subtract_near(kernel, points, cache, margin, near, dalpha, dg)
+    if m > 0:
+        wanted = np.empty(m + 1)
+        wanted[0] = size[DEMAND]
+        for q in range(m):
+            wanted[q + 1] = dg[margin.members[q]]
+        db = dot(margin.R[0, : m + 1], wanted)
+        for p in range(m):
+            way.dalpha[p] = dot(margin.R[p + 1, : m + 1], wanted)
+            scale += abs(way.dalpha[p]) * points.selves[margin.members[p]]
+    size[DB], size[SCALE] = db, scale
+
+
+@compiled
+def _next_event(margin, near, way, alpha, g, b, lower, upper):
+    """(step, slot, side): how far it is to the next event, whose it is (NONE at the end of the way), where it goes."""
+    m, dalpha, dg, db = margin.counts[M], way.dalpha, way.lines[DG], way.size[DB]
+    l0, u0 = way.lines[L0], way.lines[U0]
+    noise = RATE_LEAST * (way.size[SCALE] + abs(db))
+    step, event, to_side, fastest = 1.0 - way.size[TAU], NONE, FREE, 0.0
+    for p in range(m):
+        s = margin.members[p]
+        up_rate = dalpha[p] - (way.lines[UPPER, s] - u0[s])
+        down_rate = dalpha[p] - (way.lines[LOWER, s] - l0[s])
+        quiet = 1e-12 * abs(dalpha[p])
+        if up_rate > quiet:
+            t = max(0.0, (upper[s] - alpha[s]) / up_rate)
+            if t < step or (t == step and event != NONE and up_rate > fastest):
+                step, event, to_side, fastest = t, s, HIGH, up_rate
+        if down_rate < -quiet:
+            t = max(0.0, (lower[s] - alpha[s]) / down_rate)
+            if t < step or (t == step and event != NONE and -down_rate > fastest):
+                step, event, to_side, fastest = t, s, LOW, -down_rate
+    for s in near.slots:
+        if margin.side[s] == FREE or (l0[s] == u0[s] and way.lines[LOWER, s] - l0[s] == way.lines[UPPER, s] - u0[s]):
+            continue
+        rate = dg[s] - db
+        if (margin.side[s] == LOW and rate > noise) or (margin.side[s] == HIGH and rate < -noise):
+            t = max(0.0, (b[0] - g[s]) / rate)
+            if t < step:
+                step, event, to_side = t, s, FREE
+    return step, event, to_side
+
+
+@compiled
+def _reach(margin, way, step):
+    """The most by which the r of any point changes in this step.
+
+    w changes at a rate whose square is that of all coefficients times K times itself, and <w, phi(x)> no faster than
+    that times |phi(x)| (Cauchy and Schwarz).
+    """
+    rates, drive, dq, dg = way.lines[RATES], way.lines[DRIVE], way.lines[DQ], way.lines[DG]
+    square = dot(rates, drive)
+    terms = abs(square)
+    for p in range(margin.counts[M]):
+        s = margin.members[p]
+        term = way.dalpha[p] * (drive[s] + dq[s] - dg[s])
+        square += term
+        terms += abs(term)
+    square = max(square, 0.0) + RATE_LEAST * terms
+    return step * (np.sqrt(square * way.size[SELF_MOST]) + abs(way.size[DB]) + way.size[DQ_MOST])
+
+
+@compiled
+def _advance(margin, way, alpha, g, b, lower, upper, step, done):
+    """Go so far along the present rates, or with `done` to the end of the way."""
+    way.size[TAU] += step
+    tau = way.size[TAU]
+    add(g, step, way.lines[DG])
+    b[0] += step * way.size[DB]
+    for p in range(margin.counts[M]):
+        alpha[margin.members[p]] += step * way.dalpha[p]
+    l0, u0, goal_lower, goal_upper = way.lines[L0], way.lines[U0], way.lines[LOWER], way.lines[UPPER]
+    for s in range(g.shape[0]):
+        lower[s] = goal_lower[s] if done else l0[s] + tau * (goal_lower[s] - l0[s])
+        upper[s] = goal_upper[s] if done else u0[s] + tau * (goal_upper[s] - u0[s])
+        if way.live[s] != 0:
+            if margin.side[s] == FREE:
+                alpha[s] = min(max(alpha[s], lower[s]), upper[s])
             else:
-                _subtract_rows(kernel, points, cache, margin.members[:m], dalpha, dg)
-        noise = RATE_LEAST * (scale + abs(db))
-        step, event, to_side, fastest = 1.0 - tau, NONE, FREE, 0.0
-        for p in range(m):
-            s = margin.members[p]
-            up_rate, down_rate = dalpha[p] - du[s], dalpha[p] - dl[s]
-            quiet = 1e-12 * abs(dalpha[p])
-            if up_rate > quiet:
-                t = max(0.0, (upper[s] - alpha[s]) / up_rate)
-                if t < step or (t == step and event != NONE and up_rate > fastest):
-                    step, event, to_side, fastest = t, s, HIGH, up_rate
-            if down_rate < -quiet:
-                t = max(0.0, (lower[s] - alpha[s]) / down_rate)
-                if t < step or (t == step and event != NONE and -down_rate > fastest):
-                    step, event, to_side, fastest = t, s, LOW, -down_rate
-        for s in near.slots:
-            if margin.side[s] == FREE or (l0[s] == u0[s] and dl[s] == du[s]):
+                alpha[s] = lower[s] if margin.side[s] == LOW else upper[s]
+
+
+@compiled
+def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, events_max, width, work_max):
+    """Go on along a path, where it stopped before, for about work_max; returns how it stands, and what is near.
+
+    b: (1,) view of the bias; bounds stand where they are then. width: work of a kernel value. UNDER_WAY: there is more
+    to come. CROWDED: the margin set needs a larger R. DONE; STUCK; or STILL: no bound that holds a point moves, nor
+    does q, so nothing has changed (a new point with room on the other side of its bound).
+    """
+    n, at, size = g.shape[0], way.at, way.size
+    dg, owed = way.lines[DG], way.lines[OWED]
+    begun, done = cache.counters[VALUES], 0
+    while at[STAGE] != ENDED:
+        if done + width * (cache.counters[VALUES] - begun) > work_max:
+            return UNDER_WAY, near
+        m = margin.counts[M]
+        if at[STAGE] == SETTING_OUT:
+            if at[NEXT] == 0:
+                at[CODE] = STILL
+            if not _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
+                return UNDER_WAY, near
+            if at[CODE] == STILL and size[DQ_MOST] == 0.0:
+                return STILL, near
+            at[CODE], at[STAGE] = STUCK, LOOKING
+            done += n
+        elif at[STAGE] == LOOKING:
+            near, size[GONE] = _near(margin, g, b, way.live, size[RADIUS_NOW]), 0.0
+            at[STAGE] = AIMING
+            done += n
+        elif at[STAGE] == AIMING:
+            if at[WENT] >= events_max:
+                at[STAGE], at[THEN] = CATCHING_UP, ENDED
                 continue
-            rate = dg[s] - db
-            if (margin.side[s] == LOW and rate > noise) or (margin.side[s] == HIGH and rate < -noise):
-                t = max(0.0, (b[0] - g[s]) / rate)
-                if t < step:
-                    step, event, to_side = t, s, FREE
-        if np.isfinite(near.radius):
-            # w changes at a rate whose square is that of all coefficients times K times itself, and <w, phi(x)> no
-            # faster than that times |phi(x)| (Cauchy and Schwarz); so no r changes by more than `reach` in this step.
-            square = dot(rates, drive)
-            terms = abs(square)
-            for p in range(m):
-                s = margin.members[p]
-                term = dalpha[p] * (drive[s] + dq[s] - dg[s])
-                square += term
-                terms += abs(term)
-            square = max(square, 0.0) + RATE_LEAST * terms
-            reach = step * (np.sqrt(square * self_most) + abs(db) + dq_most)
-            gone += reach
-            if gone > near.radius:  # a point that is far might be met before: look again with other points near
-                _catch_up(kernel, points, cache, near, owed, g)
-                near, gone = _near(margin, g, b, live, max(RADIUS, 2.0 * reach)), 0.0
+            if m == margin.members.shape[0]:
+                return CROWDED, near
+            if m == 0 and size[DEMAND] != 0.0:
+                if owed.any():
+                    at[STAGE], at[THEN] = CATCHING_UP, AIMING
+                    continue
+                first = _first_to_move(margin, way, g, b, lower, upper, size[DEMAND])
+                if first == NONE:
+                    at[STAGE], at[THEN] = CATCHING_UP, ENDED
+                    continue
+                margin.counts[EVENTS] += 1
+                at[WENT] += 1
+                b[0] = g[first]
+                size[DEMAND] -= _drive(kernel, points, cache, first, 0.0, way.lines[RATES], way.lines[DRIVE])
+                join(margin, cached_row(kernel, points, cache, first, NONE), first)
+                size[RADIUS_NOW] = RADIUS
+                at[STAGE] = LOOKING
+                done += 3 * n
                 continue
-            for p in range(m):
-                owed[margin.members[p]] += step * dalpha[p]
-        margin.counts[EVENTS] += 1
-        tau += step
-        add(g, step, dg)
-        b[0] += step * db
-        for p in range(m):
-            alpha[margin.members[p]] += step * dalpha[p]
-        done = event == NONE
-        for s in range(n):
-            lower[s] = goal_lower[s] if done else l0[s] + tau * dl[s]
-            upper[s] = goal_upper[s] if done else u0[s] + tau * du[s]
-            if live[s] != 0:
-                if margin.side[s] == FREE:
-                    alpha[s] = min(max(alpha[s], lower[s]), upper[s])
-                else:
-                    alpha[s] = lower[s] if margin.side[s] == LOW else upper[s]
-        if done:
-            code, tau = DONE, 1.0
-            break
-        if to_side == FREE:
-            was = margin.side[event]
-            admit(kernel, points, cache, margin, alpha, g, lower, upper, event, 1 if was == LOW else -1)
+            _aim(points, margin, way)
+            at[STAGE], at[NEXT] = PULLING, 0
+            done += m * m + 3 * n
+        elif at[STAGE] == PULLING:
+            p, e = at[NEXT], min(at[NEXT] + TOGETHER, m)
+            at[NEXT] = e
+            if np.isfinite(near.radius):
+                _fetch_near(kernel, points, cache, margin, near, p, e)
+                done += (e - p) * near.slots.shape[0]
+                if e == m and m > 0:
+                    _subtract_near(near, way.dalpha[:m], dg)
+            else:
+                subtract_rows(kernel, points, cache, margin.members[p:e], way.dalpha[p:e], dg)
+                done += (e - p) * n
+            if e == m:
+                at[STAGE] = STEPPING
+        elif at[STAGE] == STEPPING:
+            step, event, to_side = _next_event(margin, near, way, alpha, g, b, lower, upper)
+            done += 8 * n
+            if np.isfinite(near.radius):
+                reach = _reach(margin, way, step)
+                size[GONE] += reach
+                if size[GONE] > near.radius:  # a point that is far might be met before: look again with others near
+                    size[RADIUS_NOW] = max(RADIUS, 2.0 * reach)
+                    at[WENT] += 1
+                    at[STAGE], at[THEN] = CATCHING_UP, LOOKING
+                    continue
+                for p in range(m):
+                    owed[margin.members[p]] += step * way.dalpha[p]
+            margin.counts[EVENTS] += 1
+            at[WENT] += 1
+            _advance(margin, way, alpha, g, b, lower, upper, step, event == NONE)
+            at[EVENT], at[STAGE] = event, AIMING
+            if event == NONE:
+                at[CODE], at[STAGE], at[THEN] = DONE, CATCHING_UP, ENDED
+            elif to_side == FREE:
+                at[NEXT] = margin.side[event]
+                at[STAGE] = ADMITTING
+            else:
+                _part(margin, _place_of(margin, event), to_side)
+                alpha[event] = lower[event] if to_side == LOW else upper[event]
+                line = LOWER if to_side == LOW else UPPER
+                rate = way.lines[line, event] - way.lines[line - LOWER, event]
+                if rate != 0.0:
+                    size[DEMAND] -= _drive(
+                        kernel, points, cache, event, rate, way.lines[RATES], way.lines[DRIVE]
+                    )  # fmt: skip
+                done += m * m
+        elif at[STAGE] == ADMITTING:
+            toward = 1 if at[NEXT] == LOW else -1
+            joined = admit(kernel, points, cache, margin, alpha, g, lower, upper, at[EVENT], toward)
+            done += 2 * m * m + (0 if joined else m * n)
+            if joined:
+                at[STAGE] = DRIVING
+        elif at[STAGE] == DRIVING:
             for s in near.slots:  # members may have gone to their bounds, too
-                rate = 0.0 if margin.side[s] == FREE else (dl[s] if margin.side[s] == LOW else du[s])
-                if rate != rates[s]:
-                    demand -= _drive(kernel, points, cache, s, rate, rates, drive)
-        else:
-            _part(margin, _place_of(margin, event), to_side)
-            alpha[event] = lower[event] if to_side == LOW else upper[event]
-            rate = dl[event] if to_side == LOW else du[event]
-            if rate != 0.0:
-                demand -= _drive(kernel, points, cache, event, rate, rates, drive)
-    _catch_up(kernel, points, cache, near, owed, g)
-    return code, tau
+                line = LOWER if margin.side[s] == LOW else UPPER
+                rate = 0.0 if margin.side[s] == FREE else way.lines[line, s] - way.lines[line - LOWER, s]
+                if rate != way.lines[RATES, s]:
+                    size[DEMAND] -= _drive(kernel, points, cache, s, rate, way.lines[RATES], way.lines[DRIVE])
+                    done += n
+            at[STAGE] = AIMING
+        else:  # CATCHING_UP
+            done += TOGETHER * n
+            _catch_up(kernel, points, cache, near, owed, g)
+            if not owed.any():
+                at[STAGE] = at[THEN]
+    return at[CODE], near
 
 
 @compiled
@@ -453,19 +616,43 @@ def _drive(kernel, points, cache, s, rate, rates, drive):
 
 
 @compiled
-def refine(kernel, points, cache, margin, alpha, g, b, lower, upper):
-    """One Newton step of the margin set towards r = 0 and sum(alpha) = 0: takes away what rounding left."""
+def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
+    """Members that are on a bound, or off it by rounding, leave the margin set; returns how many."""
+    length, longest = 0.0, 0.0
+    for s in range(g.shape[0]):
+        if alpha[s] != 0.0 or margin.side[s] == FREE:
+            norm = np.sqrt(points.selves[s])
+            length, longest = length + abs(alpha[s]) * norm, max(longest, norm)
+    rounding = max(min(ON_BOUND[0] * length, R_ROUNDING / max(longest, 1e-300)), ON_BOUND[1] * length)
+    gone, p = 0, 0
+    while p < margin.counts[M]:
+        s = margin.members[p]
+        off = min(alpha[s] - lower[s], upper[s] - alpha[s])
+        if off > 0.0 and not off * np.sqrt(points.selves[s]) <= rounding:
+            p += 1
+            continue
+        side = LOW if alpha[s] - lower[s] <= upper[s] - alpha[s] else HIGH
+        before, alpha[s] = alpha[s], lower[s] if side == LOW else upper[s]
+        if alpha[s] != before:
+            add(g, before - alpha[s], cached_row(kernel, points, cache, s, NONE))
+        _part(margin, p, side)  # the last member takes its place
+        gone += 1
+    return gone
+
+
+@compiled
+def refine(margin, alpha, g, b, lower, upper, changes):
+    """One Newton step of the margin set towards r = 0 and sum(alpha) = 0: takes away what rounding left.
+
+    changes (m,) becomes how the coefficients change, which g has to follow.
+    """
     m = margin.counts[M]
-    if m == 0:
-        return
     left = np.empty(m + 1)
     left[0] = -alpha.sum()
     for p in range(m):
         left[p + 1] = g[margin.members[p]] - b[0]
-    changes = np.empty(m)
     for p in range(m):
         s = margin.members[p]
         moved = min(max(alpha[s] + dot(margin.R[p + 1, : m + 1], left), lower[s]), upper[s])
         changes[p], alpha[s] = moved - alpha[s], moved
     b[0] += dot(margin.R[0, : m + 1], left)
-    _subtract_rows(kernel, points, cache, margin.members[:m], changes, g)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import turns
 from solvers.compiled import compiled
 from solvers.kernels import ONES_MAX, are_ones
 from solvers.rows import Rows
@@ -32,6 +33,8 @@ COLUMNS_BYTES_MAX = 2**28
 
 PAD = 64
 """Bytes that a column is longer: at a distance of a power of two they would all share a few lines of the caches."""
+
+GATHER_WORK = 8  # of a number that is written far from the one before it
 
 USED, POOL_USED = range(2)
 SLOTS_MIN = 256
@@ -112,8 +115,8 @@ def pop_point(points):
 
 
 @compiled
-def _fill_columns(points, columns):
-    for s in range(points.used[USED]):
+def _fill_slots(points, columns, begin, end):
+    for s in range(begin, end):
         for p in range(points.start[s], points.start[s] + points.length[s]):
             columns[points.indices[p], s] = points.values[p]
 
@@ -124,6 +127,23 @@ def _gather_columns(source, slots, target):
         row, out = source[f], target[f]
         for s in range(slots.shape[0]):
             out[s] = row[slots[s]]
+
+
+def _fill_columns(points: Points, columns: Array) -> None:
+    """Write all points into `columns`, feature-major."""
+    n, nnz = points.used.tolist()
+    at_once = turns.portion(GATHER_WORK * nnz / max(n, 1))
+    for s in range(0, n, at_once):
+        _fill_slots(points, columns, s, min(s + at_once, n))
+        turns.rest()
+
+
+def _gather(source: Array, slots: Array, target: Array) -> None:
+    """target (dim, n) = the columns of source at `slots` (n,)."""
+    at_once = turns.portion(2 * slots.size)
+    for f in range(0, len(source), at_once):
+        _gather_columns(source[f : f + at_once], slots, target[f : f + at_once])
+        turns.rest()
 
 
 def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096, *, only_ones: bool = True) -> Points:
@@ -162,12 +182,12 @@ def compacted(points: Points, slots: Array, dim: int, cap: int, pool: int) -> Po
     new.selves[:n] = points.selves[slots]
     if new.columns.shape[0]:
         if points.columns.shape[0]:
-            _gather_columns(points.columns, slots, new.columns)
+            _gather(points.columns, slots, new.columns)
         else:
             _fill_columns(new, new.columns)
     if new.only_ones[0]:
         if points.only_ones[0]:
-            _gather_columns(points.ones, slots, new.ones)
+            _gather(points.ones, slots, new.ones)
         else:
             _fill_columns(new, new.ones)
     return new
@@ -185,7 +205,7 @@ def subset(points: Points, slots: Array) -> Points:
     ones = np.empty((points.ones.shape[0] if only_ones else 0, n), np.uint8)
     for source, target in ((points.columns, columns), (points.ones, ones)):
         if target.shape[0]:
-            _gather_columns(source, slots, target)
+            _gather(source, slots, target)
     return Points(
         np.array([n, points.used[POOL_USED]]),
         points.start[slots],

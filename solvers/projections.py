@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import turns
 from solvers.coefficients import LEARNED, STEPS, VALUES, enter, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.kernels import BEGIN, Kernel, inner_columns, kernel_row, point_row
-from solvers.lasvm import DONE, NEEDS_ROOM
+from solvers.lasvm import DONE, NEEDS_REST, NEEDS_ROOM
 from solvers.machine import dot
 from solvers.online import OnlineExpansion, Rule, checked_eta, learn_rows
 from solvers.points import SLOTS_MIN, USED, append_point, has_room
@@ -111,16 +112,22 @@ def learn_in_span(
     again,
     begin,
     spread,
+    value_work,
+    work_max,
     scores,
 ):
     """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/lasvm.py.
 
-    An example that is a point already is its own projection, so that it adds to its coefficient.
+    An example that is a point already is its own projection, so that it adds to its coefficient. Stops before a row
+    with NEEDS_REST where work_max is reached. value_work: work of a kernel value.
     """
     columns = machine.alpha.shape[0]
     row = np.empty(points.start.shape[0], values.dtype)
     d, step, loss = np.zeros(inverse.shape[0]), np.zeros(columns), np.zeros(columns)
+    begun, swept = machine.counts[VALUES], 0
     for r in range(begin, classes.shape[0]):
+        if swept + value_work * (machine.counts[VALUES] - begun) > work_max:
+            return r, NEEDS_REST
         first, last = indptr[r], indptr[r + 1]
         own, n = classes[r], points.used[USED]
         if n < projection.budget and (n == inverse.shape[0] or not has_room(points, last - first)):
@@ -141,6 +148,7 @@ def learn_in_span(
             small_margins += loss[c] > 0.0
         if mistakes + small_margins == 0 or selves[r] <= 0.0:
             continue
+        swept += 2 * n * n
         for i in range(n):
             d[i] = dot(inverse[i, :n], k)
         self_value = np.float64(selves[r])
@@ -167,9 +175,9 @@ def learn_in_span(
 
 
 @compiled
-def gram(kernel, points, n, spread, row, out):
-    """out (n, n) = k(x_i, x_j) of the first n points."""
-    for i in range(n):
+def gram(kernel, points, n, spread, row, begin, end, out):
+    """out[begin:end] (n, n) = k(x_i, x_j) of the first n points."""
+    for i in range(begin, end):
         point_row(kernel, points, i, points, 0, n, spread, row)
         for j in range(n):
             out[i, j] = row[j]
@@ -210,7 +218,7 @@ class SpanExpansion(OnlineExpansion):
         done, reason = learn_in_span(
             self.kernel, self.points, self.machine, self.inverse, self.projection, self.weights, self.seen,
             rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-            classes, keys, again, begin, self._spread(), scores,
+            classes, keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         return done, reason
 
@@ -218,6 +226,7 @@ class SpanExpansion(OnlineExpansion):
         if self.inverse.size:
             for p, s in enumerate(slots[::-1]):
                 shorten_inverse(self.inverse, self.slots - p, int(s))
+                turns.rest()
         super()._take_out(slots)
 
     def _inverse_size(self, points: int) -> int:
@@ -308,7 +317,7 @@ class NOGD(SpanExpansion):
             self.kernel, self.points, self.machine, np.zeros((self.columns, 2)),
             Rule(margin=1.0, eta=self.projection.eta), self.weights, self.bounds, self.seen, self.random, self.full_at,
             rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-            classes[:end], keys, again, begin, self._spread(), scores,
+            classes[:end], keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         if self.live == self.full_at:
             self._make_features()
@@ -318,9 +327,13 @@ class NOGD(SpanExpansion):
         """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions."""
         n = self.slots
         K = np.empty((n, n))
-        gram(self.kernel, self.points, n, self._spread(), np.empty(n, self.dtype), K)
+        row, at_once = np.empty(n, self.dtype), turns.portion(n * self.value_work)
+        for begin in range(0, n, at_once):
+            gram(self.kernel, self.points, n, self._spread(), row, begin, min(begin + at_once, n), K)
+            turns.rest()
         self.machine.counts[VALUES] += n * n
         values, vectors = largest_eigenvectors(K, self.rank)
+        turns.rest()
         main = values > n * np.finfo(self.dtype).eps * values[0]
         self.inverse = np.empty((n, n))
         V = np.ascontiguousarray(vectors[:, main].T)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import turns
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.kernels import point_row
@@ -66,12 +67,13 @@ def new_cache(points: Points, dim: int, bytes_max: int, former: RowCache | None 
 
 
 @compiled
-def _carry_lines(source, target, filled, slots):
+def _carry_lines(source, target, filled, slots, begin, end):
     """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; `filled` follows.
 
     The two may be the same memory, in longer lines: the last line goes first, and values move only to the front.
+    Lines begin..end; all behind them have been moved.
     """
-    for i in range(min(source.shape[0], target.shape[0]) - 1, -1, -1):
+    for i in range(end - 1, begin - 1, -1):
         old, new = source[i], target[i]
         n = np.searchsorted(slots, filled[i])
         for k in range(n):
@@ -87,7 +89,10 @@ def carried(cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Ar
     place[slots] = np.arange(slots.size)
     owner = np.where(cache.slot_of[:kept] == NONE, NONE, place[cache.slot_of[:kept]])
     filled = np.where(owner == NONE, 0, cache.filled[:kept])
-    _carry_lines(cache.lines, new.lines, filled, slots)
+    at_once = turns.portion(2 * slots.size)
+    for end in range(kept, 0, -at_once):
+        _carry_lines(cache.lines, new.lines, filled, slots, max(end - at_once, 0), end)
+        turns.rest()
     held = np.flatnonzero(owner != NONE)
     new.line_of[owner[held]] = held
     new.slot_of[:kept], new.filled[:kept] = owner, filled

@@ -14,19 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import turns
 from solvers.compiled import compiled
 from solvers.coordinate import box_search, violation
 from solvers.direction import NONE, direction_search, extremes, second_order_partner
 from solvers.kernels import Kernel, point_row
 from solvers.points import Points, subset
-from solvers.rowcache import RowCache, cached_row, clear, recut
+from solvers.rowcache import VALUES, RowCache, cached_row, clear, recut
 from solvers.solver import Finish
 
 Array = np.ndarray[Any, Any]
 
 SHRINK_EVERY = 1000  # steps between two looks for points to set aside
 SHRINK_BELOW = 0.9  # the active points are copied together only when they have become this much fewer
-STEPS_MAX, STEPS_PER_POINT_MAX = 1_000_000, 100  # the larger bounds a call: a noisy problem may need days
+STEPS_MAX, STEPS_PER_POINT_MAX = 10_000_000, 100  # the larger bounds a column, as in LIBSVM
+STEP_WORK = 8  # work of a step for each point, beside kernel values
 
 
 class Box(NamedTuple):
@@ -41,12 +43,23 @@ class Box(NamedTuple):
 
 
 @compiled
-def smo_steps(kernel, points, cache, box, tol, steps_max):
-    """Second-order SMO steps until g_i - g_j <= tol or steps_max; returns the steps done and the extremes (i, j)."""
+def _turn_over(cache, begun, steps, n, value_work, work_max):
+    """Whether so many steps on n points, and the kernel values computed since `begun`, are work enough for a call."""
+    return steps * (n + 50) * STEP_WORK + value_work * (cache.counters[VALUES] - begun) > work_max
+
+
+@compiled
+def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
+    """Second-order SMO steps until g_i - g_j <= tol, or steps_max, or for about work_max.
+
+    Returns the steps done, the extremes (i, j), and whether it was for the work that it stopped.
+    """
     alpha, g, lower, upper, up, down = box
     i, j = extremes(g, up, down)
-    steps = 0
+    steps, begun = 0, cache.counters[VALUES]
     while steps < steps_max and i != NONE and j != NONE and g[i] - g[j] > tol:
+        if _turn_over(cache, begun, steps, g.shape[0], value_work, work_max):
+            return steps, i, j, True
         row_i = cached_row(kernel, points, cache, i, NONE)
         j = second_order_partner(i, g, row_i, points.selves, down)
         if j == NONE:  # the violation is below the resolution of float32
@@ -54,21 +67,49 @@ def smo_steps(kernel, points, cache, box, tol, steps_max):
         row_j = cached_row(kernel, points, cache, j, i)
         i, j = direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
         steps += 1
-    return steps, i, j
+    return steps, i, j, False
 
 
 @compiled
-def coordinate_steps(kernel, points, cache, box, tol, steps_max):
+def coordinate_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
     """The same without a bias: until no point violates by more than tol."""
     alpha, g, lower, upper, up, down = box
     i, j = extremes(g, up, down)
-    steps = 0
+    steps, begun = 0, cache.counters[VALUES]
     while steps < steps_max and violation(g, i, j) > tol:
+        if _turn_over(cache, begun, steps, g.shape[0], value_work, work_max):
+            return steps, i, j, True
         i, j = (j, j) if i == NONE else (i, i) if j == NONE else (i, j)
         row_i = cached_row(kernel, points, cache, i, NONE)
         row_j = cached_row(kernel, points, cache, j, i)
         i, j = box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
         steps += 1
+    return steps, i, j, False
+
+
+def advance(
+    kernel: Kernel,
+    points: Points,
+    cache: RowCache,
+    box: Box,
+    tol: float,
+    steps_max: int,
+    *,
+    biased: bool = True,
+    value_work: int,
+) -> tuple[int, int, int]:
+    """Steps until nothing violates by more than tol or steps_max, in turns; the steps done and the extremes (i, j).
+
+    value_work: work of a kernel value (solvers/turns.py).
+    """
+    take = smo_steps if biased else coordinate_steps
+    steps, more = 0, True
+    while more:
+        done, i, j, more = take(
+            kernel, points, cache, box, tol, steps_max - steps, value_work, turns.WORK_MAX
+        )  # fmt: skip
+        steps += done
+        turns.rest()
     return steps, i, j
 
 
@@ -92,10 +133,11 @@ def solve(
     *,
     biased: bool = True,
     shrink: bool = True,
+    value_work: int,
 ) -> Finish:
     """Maximise W over the box in place until nothing violates by more than tol, or for as many steps as are allowed.
 
-    With a bias sum(alpha) stays what it is; without one the box is all there is.
+    With a bias sum(alpha) stays what it is; without one the box is all there is. value_work: as in `advance`.
     `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own;
     without `shrink` its rows stay, for the next column over the same points.
     """
@@ -105,10 +147,12 @@ def solve(
     active = np.arange(n)
     part, part_points, part_cache = box, points, cache
     reference = (box.alpha.copy(), box.g.copy())  # where the gradients of points set aside were last true
-    made_good_once = False
+    made_good_once, gap = False, np.inf
     while steps < steps_max:
-        advance = smo_steps if biased else coordinate_steps
-        done, i, j = advance(kernel, part_points, part_cache, part, tol, SHRINK_EVERY)
+        most = min(SHRINK_EVERY, steps_max - steps)
+        done, i, j = advance(
+            kernel, part_points, part_cache, part, tol, most, biased=biased, value_work=value_work
+        )  # fmt: skip
         steps += done
         gap = _violation(part, i, j, biased)
         shrunken = active.size < n
@@ -116,7 +160,7 @@ def solve(
         if shrunken and (gap <= tol or (gap <= 10.0 * tol and not made_good_once)):
             made_good_once = True
             _write_back(box, part, active)
-            _make_good(kernel, points, box, active, reference, dim)
+            _make_good(kernel, points, box, active, reference, dim, value_work)
             reference = (box.alpha.copy(), box.g.copy())
             active = np.arange(n)
             part, part_points, part_cache = box, points, cache
@@ -139,9 +183,9 @@ def solve(
             part_cache = recut(cache, part_points)
     if active.size < n:
         _write_back(box, part, active)
-        _make_good(kernel, points, box, active, reference, dim)
+        _make_good(kernel, points, box, active, reference, dim, value_work)
         clear(cache)
-    return Finish(steps, steps < steps_max)
+    return Finish(steps, bool(gap <= tol))
 
 
 def _violation(part: Box, i: int, j: int, biased: bool) -> float:
@@ -167,7 +211,13 @@ def _write_back(box: Box, part: Box, active: Array) -> None:
 
 
 def _make_good(
-    kernel: Kernel, points: Points, box: Box, active: Array, reference: tuple[Array, Array], dim: int
+    kernel: Kernel,
+    points: Points,
+    box: Box,
+    active: Array,
+    reference: tuple[Array, Array],
+    dim: int,
+    value_work: int,
 ) -> None:
     """Bring the gradients of the points set aside up to date."""
     aside = np.ones(box.alpha.size, bool)
@@ -177,5 +227,9 @@ def _make_good(
     sources = np.flatnonzero(changes)
     g = reference[1][targets]
     spread = np.zeros(dim, points.values.dtype)
-    _subtract_rows(kernel, sources, changes[sources], points, subset(points, targets), g, spread)
+    others, at_once = subset(points, targets), turns.portion(targets.size * value_work)
+    for p in range(0, sources.size, at_once):
+        some = sources[p : p + at_once]
+        _subtract_rows(kernel, some, changes[some], points, others, g, spread)
+        turns.rest()
     box.g[targets] = g

@@ -32,11 +32,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import machine as m
+from solvers import turns
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.dual import HOLES_PART, DualExpansion
+from solvers.dual import HOLES_PART, DualExpansion, work_of
 from solvers.kernels import Kernel
-from solvers.lasvm import DONE, HOLES_MIN, NEEDS_COMPACTION, NEEDS_ROOM
+from solvers.lasvm import DONE, HOLES_MIN, NEEDS_COMPACTION, NEEDS_REST, NEEDS_ROOM
 from solvers.machine import HINGE, IDLE, LEARNED, LIVE, STEPS, Machine, dot, enter, find_key, leave, note_change
 from solvers.points import USED, append_point, has_room, pop_point
 from solvers.random import random_below
@@ -198,71 +199,86 @@ def learn_rows(
     keys,
     again,
     begin,
+    drawn,
+    value_work,
+    work_max,
     scores,
 ):
     """Time steps over rows begin.. of a batch; returns (rows done, why it stopped), as solvers/lasvm.py does.
 
     smooth (columns, cap); classes (m,) int64, keys (m,) int64; `again` says that rows may be held already (a further
     epoch). bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, columns)
-    receives the decision values, by the averaged output, from right before each row is learned.
+    receives the decision values, by the averaged output, from right before each row is learned. drawn (1,): updates
+    made of row `begin` already, NONE where it is not begun; as are those of the row where it stops. value_work,
+    work_max: as there.
     """
     columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
     f = np.zeros(columns)
     stance = np.full(columns, HINGE, np.int8)
     touched = np.empty(smooth.shape[1] + updates + 1, np.int64)
     averaged = averaged_slots(machine, smooth, points.used[USED], touched)
+    values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
     for r in range(begin, classes.shape[0]):
-        first, last = indptr[r], indptr[r + 1]
-        if not has_room(points, last - first):
-            return r, NEEDS_ROOM
-        n = points.used[USED]
-        k = find_key(machine, n, keys[r]) if again else NONE
-        held = k != NONE
-        if not held:
-            k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
-        for c in range(columns):
-            f[c] = 0.0
-            scores[r, c] = 0.0
-        if averaged > 0 or machine.counts[IDLE] < machine.counts[LIVE]:  # else w = 0
-            row = cached_row(kernel, points, cache, k, NONE)
+        if drawn[0] == NONE:
+            if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                return r, NEEDS_REST
+            swept += (2 * columns + 1) * points.used[USED]
+            first, last = indptr[r], indptr[r + 1]
+            if not has_room(points, last - first):
+                return r, NEEDS_ROOM
+            n = points.used[USED]
+            k = find_key(machine, n, keys[r]) if again else NONE
+            held = k != NONE
+            if not held:
+                k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
             for c in range(columns):
-                f[c] = dot(machine.alpha[c, :n], row[:n])
-                scores[r, c] = dot(smooth[c, :n], row[:n])
-        # A new time step: the average of the last one has served.
-        for p in range(averaged):
-            for c in range(columns):
-                smooth[c, touched[p]] = machine.alpha[c, touched[p]]
-        averaged = 0
-        if expansion_only:
-            drop_idle(cache, machine)
-        if not again:
-            seen[classes[r]] += 1
-            machine.counts[LEARNED] += 1
-        if not held:
-            if selves[r] == 0:
+                f[c] = 0.0
+                scores[r, c] = 0.0
+            if averaged > 0 or machine.counts[IDLE] < machine.counts[LIVE]:  # else w = 0
+                row = cached_row(kernel, points, cache, k, NONE)
+                for c in range(columns):
+                    f[c] = dot(machine.alpha[c, :n], row[:n])
+                    scores[r, c] = dot(smooth[c, :n], row[:n])
+            # A new time step: the average of the last one has served.
+            for p in range(averaged):
+                for c in range(columns):
+                    smooth[c, touched[p]] = machine.alpha[c, touched[p]]
+            averaged = 0
+            if expansion_only:
+                drop_idle(cache, machine)
+            if not again:
+                seen[classes[r]] += 1
+                machine.counts[LEARNED] += 1
+            if not held:
+                if selves[r] == 0:
+                    pop_point(points)
+                    forget_slot(cache, k)
+                    continue
+                enter(machine, k, classes[r], keys[r], bounds[classes[r]], f, stance)
+                for c in range(columns):
+                    smooth[c, k] = 0.0
+                    machine.best_i[c] = NONE
+                    machine.best_j[c] = NONE
+                while machine.counts[LIVE] > parameters.points_max:
+                    remove(kernel, points, cache, machine, smooth, least_useful(points, machine, k))
+            if parameters.process and update(kernel, points, cache, machine, smooth, False, k, 1.0):
+                touched[averaged] = k
+                averaged += 1
+            if expansion_only and not held and machine.held[k] == 0:
+                leave(machine, k)
                 pop_point(points)
                 forget_slot(cache, k)
-                continue
-            enter(machine, k, classes[r], keys[r], bounds[classes[r]], f, stance)
-            for c in range(columns):
-                smooth[c, k] = 0.0
-                machine.best_i[c] = NONE
-                machine.best_j[c] = NONE
-            while machine.counts[LIVE] > parameters.points_max:
-                remove(kernel, points, cache, machine, smooth, least_useful(points, machine, k))
-        if parameters.process and update(kernel, points, cache, machine, smooth, False, k, 1.0):
-            touched[averaged] = k
-            averaged += 1
-        if expansion_only and not held and machine.held[k] == 0:
-            leave(machine, k)
-            pop_point(points)
-            forget_slot(cache, k)
-        for u in range(updates if machine.counts[LIVE] > 0 else 0):
-            s = draw(points, machine, random)
+            drawn[0] = 0
+        while drawn[0] < (updates if machine.counts[LIVE] > 0 else 0):
+            s, u = draw(points, machine, random), drawn[0]
+            drawn[0] += 1
             # Of the K iterates of this time step those from u on, K - u of them, hold the step of update u.
             if update(kernel, points, cache, machine, smooth, expansion_only, s, (updates - u) / updates):
                 touched[averaged] = s
                 averaged += 1
+                if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                    return r, NEEDS_REST
+        drawn[0] = NONE
         holes = points.used[USED] - machine.counts[LIVE]
         if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:
             return r + 1, NEEDS_COMPACTION
@@ -270,21 +286,24 @@ def learn_rows(
 
 
 @compiled
-def random_updates(kernel, points, cache, machine, smooth, random, updates):
-    """So many updates of points drawn at random, not averaged: the batch counterpart (section 6)."""
-    for _ in range(updates):
+def random_updates(kernel, points, cache, machine, smooth, random, updates, value_work, work_max):
+    """So many updates of points drawn at random, not averaged: the batch counterpart (section 6).
+
+    Returns how many were made before work_max was reached.
+    """
+    values_before, steps = cache.counters[VALUES], machine.counts[STEPS]
+    for u in range(updates):
+        if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+            return u
         update(kernel, points, cache, machine, smooth, False, draw(points, machine, random), 1.0)
+    return updates
 
 
 @compiled
-def move_to_average(kernel, points, cache, machine, smooth, g):
-    """Make g (columns, cap), a copy of the gradients, that of the averaged coefficients."""
-    n = points.used[USED]
-    for c in range(g.shape[0]):
-        for s in range(n):
-            if machine.class_of[s] != NONE and smooth[c, s] != machine.alpha[c, s]:
-                step = smooth[c, s] - machine.alpha[c, s]
-                subtract_row(g[c, :n], step, cached_row(kernel, points, cache, s, NONE))
+def subtract_steps(kernel, points, cache, slots, steps, g):
+    """g (n,) of a column, where the coefficients of these slots have moved by `steps`."""
+    for p in range(slots.shape[0]):
+        subtract_row(g, steps[p], cached_row(kernel, points, cache, slots[p], NONE))
 
 
 class TrackingSVM(DualExpansion):
@@ -357,13 +376,15 @@ class TrackingSVM(DualExpansion):
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
+        drawn = np.array([NONE])
         done, reason = 0, NEEDS_ROOM
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.smooth, self.parameters, bounds,
                 self.seen, self.random, rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, scores,
+                classes, keys, again, done, drawn, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
+            turns.rest()
             if reason == NEEDS_ROOM:
                 self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
             elif reason == NEEDS_COMPACTION:
@@ -376,8 +397,17 @@ class TrackingSVM(DualExpansion):
         for _ in range(self.K):
             if self._violation(self.machine.alpha, self.machine.g) <= self.parameters.tol:
                 break
-            random_updates(self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, self.live)
+            self.update_randomly(self.live)
         self.smooth[:] = self.machine.alpha
+
+    def update_randomly(self, updates: int) -> None:
+        """So many updates of points drawn at random, which the average does not hold. There must be a point."""
+        while updates:
+            updates -= random_updates(
+                self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, updates, self.value_work,
+                turns.WORK_MAX,
+            )  # fmt: skip
+            turns.rest()
 
     def _take_out(self, slots: Array) -> None:
         self.smooth[:, slots] = 0.0
@@ -425,8 +455,14 @@ class TrackingSVM(DualExpansion):
         The dual and primal objective, their gap, and the largest violation of a coefficient.
         """
         n = self.slots
-        g = self.machine.g.copy()
-        move_to_average(self.kernel, self.points, self.cache, self.machine, self.smooth, g)
+        g, moved = self.machine.g.copy(), self.smooth[:, :n] - self.machine.alpha[:, :n]
+        live, at_once = self.machine.class_of[:n] != NONE, turns.portion(n * self.value_work)
+        for c in range(self.columns):
+            slots = np.flatnonzero(live & (moved[c] != 0.0))
+            for p in range(0, slots.size, at_once):
+                some = slots[p : p + at_once]
+                subtract_steps(self.kernel, self.points, self.cache, some, moved[c, some], g[c, :n])
+                turns.rest()
         average = self.machine._replace(alpha=self.smooth, g=g)
         return certificate_of(
             support_vectors=int((self.smooth[:, :n] != 0).any(axis=0).sum()),

@@ -24,7 +24,7 @@ from solvers.machine import working_set_gap
 from solvers.random import random_below
 from solvers.rowcache import VALUES
 from solvers.rows import rows_from_csr, rows_from_dense
-from solvers.tracking import TrackingSVM, random_updates
+from solvers.tracking import TrackingSVM
 
 KERNEL = make_kernel("rbf", 0.005)
 CACHE_BYTES = 512 * 2**20
@@ -73,7 +73,7 @@ class BatchCounterpart(TrackingSVM):
 
     def ascend(self, updates):
         """So many updates of examples drawn at random."""
-        random_updates(self.kernel, self.points, self.cache, self.machine, self.smooth, self.random, updates)
+        self.update_randomly(updates)
         self.smooth[:] = self.machine.alpha
 
 

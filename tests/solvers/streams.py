@@ -23,7 +23,7 @@ class Stream:
     """A solver and its examples, of +-1 labels or class numbers, learned in batches."""
 
     def __init__(self, X, classes, kernel=None, batch=64, name="lasvm", announced=None, **parameters):
-        self.dtype = parameters.get("dtype", np.float32)
+        self.name, self.dtype = name, parameters.get("dtype", np.float32)
         self.kernel = kernel or make_kernel("rbf", 1.0)
         self.X, self.classes, self.batch = np.asarray(X, float), np.asarray(classes), batch
         self.solver = make_solver(name, self.kernel, self.X.shape[1], **parameters)
