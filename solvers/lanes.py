@@ -9,8 +9,7 @@ have bits of its own. Here their number stands in the code:
 Then the upper half of the lanes is added to the lower one, and if as many terms as are left lanes still come, these are
 added; and so on until one lane is left, and with it no term.
 
-LANES float64 are two vectors of 512 bits, four of 256 or eight of 128, and the compiler only divides them among
-registers. As numba keeps no array in registers, the loop is written in LLVM's instructions, without leave to reorder or
+LANES float64 are four vectors of 256 bits or eight of 128, and the compiler only divides them among registers. As numba keeps no array in registers, the loop is written in LLVM's instructions, without leave to reorder or
 to fuse any of them.
 """
 
@@ -27,6 +26,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 LANES = 16
+VECTOR = 4  # of them in a vector: 256 bits, for at 512 some processors lower their clock
 
 DOUBLE = ir.DoubleType()
 TYPES = (types.float64, types.float32, types.int8)
@@ -92,7 +92,13 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
         n = builder.extract_value(arrays[0].shape, 0)
         size = n.type
 
-        def terms_at(s: Any, lanes: int) -> list[Any]:
+        def terms_at(s: Any, lanes: int) -> list[list[Any]]:
+            """Of each term so many from s on, VECTOR in a vector."""
+            width = min(lanes, VECTOR)
+            vectors = [vector_at(builder.add(s, size(first)), width) for first in range(0, lanes, width)]
+            return [list(term) for term in zip(*vectors, strict=True)]
+
+        def vector_at(s: Any, lanes: int) -> list[Any]:
             taken = []
             for array, kind in zip(arrays, kinds, strict=True):
                 place, stored, width = builder.gep(array.data, [s]), context.get_data_type(kind), DOUBLE
@@ -107,47 +113,58 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
                 taken.append(_Value(builder, number))
             return [term.value for term in terms(*taken)]
 
-        def looped(end: Any, sums: list[Any]) -> list[Any]:
+        def looped(end: Any, sums: list[list[Any]]) -> list[list[Any]]:
             """`sums` plus the terms below end, LANES at a time."""
             entry, loop, done = builder.block, *(builder.append_basic_block(name) for name in ("lanes", "summed"))
             builder.cbranch(builder.icmp_signed("<", size(0), end), loop, done)
             builder.position_at_end(loop)
-            s, before = builder.phi(size), [builder.phi(total.type) for total in sums]
-            after = [builder.fadd(b, term) for b, term in zip(before, terms_at(s, LANES), strict=True)]
+            s, before = builder.phi(size), [[builder.phi(part.type) for part in total] for total in sums]
+            after = added(before, terms_at(s, LANES))
             following = builder.add(s, size(LANES))
-            for phi, first, later in zip([s, *before], [size(0), *sums], [following, *after], strict=True):
-                phi.add_incoming(first, entry)
-                phi.add_incoming(later, loop)
+            s.add_incoming(size(0), entry)
+            s.add_incoming(following, loop)
+            for phis, firsts, laters in zip(before, sums, after, strict=True):
+                for phi, first, later in zip(phis, firsts, laters, strict=True):
+                    phi.add_incoming(first, entry)
+                    phi.add_incoming(later, loop)
             builder.cbranch(builder.icmp_signed("<", following, end), loop, done)
             builder.position_at_end(done)
             return joined(sums, entry, after, loop)
 
-        def once(wanted: Any, s: Any, lanes: int, sums: list[Any]) -> list[Any]:
+        def once(wanted: Any, s: Any, lanes: int, sums: list[list[Any]]) -> list[list[Any]]:
             """`sums` plus so many terms from s on, where they are wanted."""
             entry, more, done = builder.block, *(builder.append_basic_block(name) for name in ("more", "summed"))
             builder.cbranch(wanted, more, done)
             builder.position_at_end(more)
-            after = [builder.fadd(total, term) for total, term in zip(sums, terms_at(s, lanes), strict=True)]
+            after = added(sums, terms_at(s, lanes))
             builder.branch(done)
             builder.position_at_end(done)
             return joined(sums, entry, after, more)
 
-        def joined(before: list[Any], entry: Any, after: list[Any], there: Any) -> list[Any]:
-            phis = [builder.phi(total.type) for total in before]
-            for phi, first, later in zip(phis, before, after, strict=True):
-                phi.add_incoming(first, entry)
-                phi.add_incoming(later, there)
-            return phis
+        def added(sums: list[list[Any]], more: list[list[Any]]) -> list[list[Any]]:
+            return [
+                [builder.fadd(part, term) for part, term in zip(*pair, strict=True)]
+                for pair in zip(sums, more, strict=True)
+            ]
 
-        width = LANES
-        sums = [ir.Constant(ir.VectorType(DOUBLE, width), [0.0] * width)] * len(signature.return_type)
+        def joined(before: list[list[Any]], entry: Any, after: list[list[Any]], there: Any) -> list[list[Any]]:
+            joint = []
+            for firsts, laters in zip(before, after, strict=True):
+                joint.append([builder.phi(first.type) for first in firsts])
+                for phi, first, later in zip(joint[-1], firsts, laters, strict=True):
+                    phi.add_incoming(first, entry)
+                    phi.add_incoming(later, there)
+            return joint
+
+        width, zeros = LANES, ir.Constant(ir.VectorType(DOUBLE, VECTOR), [0.0] * VECTOR)
+        sums = [[zeros] * (LANES // VECTOR) for _ in signature.return_type]
         sums = looped(builder.and_(n, size(-width)), sums)
         while width > 1:
             width //= 2
             sums = [_halves_added(builder, total) for total in sums]
             left = builder.icmp_signed("!=", builder.and_(n, size(width)), size(0))
             sums = once(left, builder.and_(n, size(-2 * width)), width, sums)
-        return context.make_tuple(builder, signature.return_type, sums)
+        return context.make_tuple(builder, signature.return_type, [total for (total,) in sums])
 
     def lane_sum(_: Any, arrays: Any) -> Any:
         for array in arrays:
@@ -159,11 +176,15 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
     return intrinsic(lane_sum)
 
 
-def _halves_added(builder: Any, lanes: Any) -> Any:
-    """One half of the lanes plus the other; the last two are a number then."""
+def _halves_added(builder: Any, parts: list[Any]) -> list[Any]:
+    """The lower half of the lanes plus the upper one; the last two are a number then."""
+    if len(parts) > 1:
+        half = len(parts) // 2
+        return [builder.fadd(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
+    (lanes,) = parts
     width = lanes.type.count // 2
     if width == 1:
-        return builder.fadd(*(builder.extract_element(lanes, ir.IntType(32)(lane)) for lane in range(2)))
+        return [builder.fadd(*(builder.extract_element(lanes, ir.IntType(32)(lane)) for lane in range(2)))]
     low, high = (
         builder.shuffle_vector(
             lanes,
@@ -172,7 +193,7 @@ def _halves_added(builder: Any, lanes: Any) -> Any:
         )
         for first in (0, width)
     )
-    return builder.fadd(low, high)
+    return [builder.fadd(low, high)]
 
 
 def plain_sums(terms: Callable[..., tuple[Any, ...]], arrays: Iterable[Any]) -> tuple[float, ...]:

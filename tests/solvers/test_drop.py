@@ -396,9 +396,16 @@ def test_many_at_once_take_fewer_kernel_values_than_one_by_one():
     assert values[0] < values[1]
 
 
-def accuracies(name, windowed, *, n=1600, window=300, batch=50, **parameters):
-    """Prequential accuracy before the labels turn over half way, in the two windows after, and in the last stretch."""
-    X, y = two_moons(n, noise=0.4)
+def accuracies(name, windowed, **parameters):
+    """Prequential accuracy before the labels turn over half way, in the two windows after, and in the last stretch.
+
+    The mean of three streams: which of a few hundred examples are right hangs on roundings.
+    """
+    return np.mean([stretches(name, windowed, seed, **parameters) for seed in range(3)], axis=0)
+
+
+def stretches(name, windowed, seed, *, n=1600, window=300, batch=50, **parameters):
+    X, y = two_moons(n, noise=0.4, seed=seed)
     y[n // 2 :] *= -1
     classes = (y > 0).astype(int)
     stream = stream_of(name, X, classes, batch=batch, **parameters)
@@ -418,8 +425,8 @@ def accuracies(name, windowed, *, n=1600, window=300, batch=50, **parameters):
 def test_a_window_recovers_from_a_flip_where_the_plain_stream_lags(name, parameters):
     before, plain, _ = accuracies(name, windowed=False, **parameters)
     windowed_before, windowed, at_last = accuracies(name, windowed=True, **parameters)
-    assert windowed_before > before - 0.1  # which of a few hundred are right depends on roundings
-    assert windowed > plain + 0.1
+    assert windowed_before > before - 0.1
+    assert windowed > plain + 0.05  # lasvm, which lags least, stands 0.12 behind, the others more
     assert at_last > before - 0.1
 
 
