@@ -114,25 +114,28 @@ class ExactSVM(DualExpansion):
             turns.rest()
         machine.counts[STEPS] += int(margin.counts[path.EVENTS]) - events
         now_lower[:], now_upper[:] = lower, upper
-        if code == path.DONE:
-            self._refine(c)
+        well = self._refine(c) if code == path.DONE else code == path.STILL
         self._mask(c)
-        if code not in (path.DONE, path.STILL) or not self._violation(c) <= KKT_MAX:
+        if not (well and self._violation(c) <= KKT_MAX):
             self._mend(c)
 
-    def _refine(self, c: int) -> None:
-        """Take away what rounding left of a path. Members that it brought to a bound leave, so that they hold no b."""
+    def _refine(self, c: int) -> bool:
+        """Take away what rounding left of a path. Members that it brought to a bound leave, so that they hold no b.
+
+        Returns whether all numbers are finite.
+        """
         n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
         b = machine.b[c : c + 1]
-        leaving = True
-        while leaving:
+        finite, leaving = True, True
+        while finite and leaving:
             m = int(margin.counts[M])
             if m:
                 changes = np.empty(m)
-                path.refine(margin, alpha, g, b, lower, upper, changes)
+                finite = path.refine(margin, alpha, g, b, lower, upper, changes)
                 self._subtract_rows(margin.members[:m], changes, g)
             leaving = path.leave_bounds(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper) > 0
+        return finite
 
     def _subtract_rows(self, slots: Array, factors: Array, target: Array) -> None:
         """target (n,) -= sum over p of factors_p times the kernel row of slots_p."""
@@ -175,7 +178,7 @@ class ExactSVM(DualExpansion):
         """
         n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "lower", "upper"))
-        np.clip(alpha, lower, upper, out=alpha)
+        np.clip(np.nan_to_num(alpha), lower, upper, out=alpha)
         left = alpha.sum()
         for s in np.flatnonzero(upper > lower):  # sum(alpha) = 0 again
             if left == 0.0:
@@ -187,15 +190,14 @@ class ExactSVM(DualExpansion):
         if not self._is_loose(c):
             members = margin.members[: margin.counts[M]].copy()
             margin.counts[M] = 0
-            if all(self._join(c, int(s)) for s in members):
-                self._refine(c)
+            if all(self._join(c, int(s)) for s in members) and self._refine(c):
                 self._mask(c)
                 if self._violation(c) <= KKT_MAX:
                     return
+                self._measure_gradient(c)
         self._solve(c)
         found = alpha.copy(), machine.g[c, :n].copy(), self._violation(c)
-        self._build(c)
-        if not self._violation(c) <= max(KKT_MAX, found[2]):
+        if not (self._build(c) and self._violation(c) <= max(KKT_MAX, found[2])):
             alpha[:], machine.g[c, :n] = found[:2]
             self._set_aside(c)
             self._mask(c)
@@ -230,13 +232,14 @@ class ExactSVM(DualExpansion):
         side[:n] = np.where((alpha > lower) | ((lower == upper) & (g > machine.b[c])), HIGH, LOW)
         self.margins[c].counts[M] = 0
 
-    def _build(self, c: int) -> None:
-        """The margin set from the coefficients: those strictly between their bounds."""
+    def _build(self, c: int) -> bool:
+        """The margin set from the coefficients: those strictly between their bounds. Whether all numbers are finite."""
         n, machine = self.slots, self.machine
         self._set_aside(c)
         self._admit_all(c, np.flatnonzero((machine.up[c, :n] != 0) & (machine.down[c, :n] != 0)))
-        self._refine(c)
+        finite = self._refine(c)
         self._mask(c)
+        return finite
 
     def _admit_all(self, c: int, slots: Array) -> None:
         """Make the margin set of these slots, with R from nothing."""
@@ -274,7 +277,7 @@ class ExactSVM(DualExpansion):
         """Where all points are of one sign, 0 is all that there is: take away what rounding left of a path to it."""
         n, machine, margin = self.slots, self.machine, self.margins[c]
         rises, falls = machine.upper[c, :n] > 0.0, machine.lower[c, :n] < 0.0
-        if (rises.any() and falls.any()) or not (margin.counts[M] or machine.alpha[c, :n].any()):
+        if rises.any() and falls.any():
             return
         machine.alpha[c, :n], machine.g[c, :n] = 0.0, machine.sign[c, :n]
         margin.side[:n], margin.counts[M] = np.where(falls, HIGH, LOW), 0
@@ -516,7 +519,7 @@ class ExactSVM(DualExpansion):
             m = int(margin.counts[M])
             found |= {
                 f"members.{c}": margin.members[:m].copy(),
-                f"R.{c}": margin.R[: m + 1, : m + 1].copy(),
+                f"R.{c}": margin.R[: m + 1, : m + 1].copy() if m else np.zeros((1, 1)),
                 f"side.{c}": margin.side[:n].copy(),
             }
         return found

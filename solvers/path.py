@@ -40,8 +40,8 @@ RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
 COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
 COPIED_MOST = 1 << 22  # entries of a copy: 32 MiB
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
-ON_BOUND = 1e-10, 1e-13  # of the length of the terms of w: coefficients that are off their bound by less may be so by
-R_ROUNDING = 1e-8  # rounding: they are with the first if that changes no r by more than this, with the second anyway
+ON_BOUND = 1e-10, 1e-13  # of the sum of |alpha|, and of the length of the terms of w: coefficients that are off their
+R_ROUNDING = 1e-8  # bound by less may be so by rounding; by the first if that changes no r by more than this
 TOGETHER = 64  # rows of the margin set that are fetched and subtracted between two looks at the work done
 M, EVENTS = range(2)  # places in Margin.counts
 
@@ -618,17 +618,17 @@ def _drive(kernel, points, cache, s, rate, rates, drive):
 @compiled
 def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
     """Members that are on a bound, or off it by rounding, leave the margin set; returns how many."""
-    length, longest = 0.0, 0.0
+    total, length, longest = 0.0, 0.0, 0.0
     for s in range(g.shape[0]):
         if alpha[s] != 0.0 or margin.side[s] == FREE:
             norm = np.sqrt(points.selves[s])
-            length, longest = length + abs(alpha[s]) * norm, max(longest, norm)
+            total, length, longest = total + abs(alpha[s]), length + abs(alpha[s]) * norm, max(longest, norm)
     rounding = max(min(ON_BOUND[0] * length, R_ROUNDING / max(longest, 1e-300)), ON_BOUND[1] * length)
     gone, p = 0, 0
     while p < margin.counts[M]:
         s = margin.members[p]
         off = min(alpha[s] - lower[s], upper[s] - alpha[s])
-        if off > 0.0 and not off * np.sqrt(points.selves[s]) <= rounding:
+        if off > 0.0 and not (off <= ON_BOUND[0] * total and off * np.sqrt(points.selves[s]) <= rounding):
             p += 1
             continue
         side = LOW if alpha[s] - lower[s] <= upper[s] - alpha[s] else HIGH
@@ -644,15 +644,20 @@ def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
 def refine(margin, alpha, g, b, lower, upper, changes):
     """One Newton step of the margin set towards r = 0 and sum(alpha) = 0: takes away what rounding left.
 
-    changes (m,) becomes how the coefficients change, which g has to follow.
+    changes (m,) becomes how the coefficients change, which g has to follow. Returns whether all numbers are finite.
     """
     m = margin.counts[M]
+    moves = 0.0
     left = np.empty(m + 1)
     left[0] = -alpha.sum()
     for p in range(m):
         left[p + 1] = g[margin.members[p]] - b[0]
     for p in range(m):
         s = margin.members[p]
-        moved = min(max(alpha[s] + dot(margin.R[p + 1, : m + 1], left), lower[s]), upper[s])
+        move = dot(margin.R[p + 1, : m + 1], left)
+        moves += move
+        moved = min(max(alpha[s] + move, lower[s]), upper[s])
         changes[p], alpha[s] = moved - alpha[s], moved
-    b[0] += dot(margin.R[0, : m + 1], left)
+    move = dot(margin.R[0, : m + 1], left)
+    b[0] += move
+    return np.isfinite(moves + move)

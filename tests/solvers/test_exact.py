@@ -1,17 +1,21 @@
 """The exact solver beside a quadratic program solved from nothing, after whatever was done."""
 
+from fractions import Fraction
+
 import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
-from streams import Stream, two_moons
+from sklearn.svm import SVC
+from streams import Stream, same, two_moons
 
 from solvers import path
 from solvers.direction import NONE
-from solvers.exact import ExactSVM
+from solvers.exact import EVENTS_PER_POINT_MAX, MEND_EVERY, MEND_STEPS, MEND_STEPS_PER_POINT, ExactSVM
 from solvers.kernels import make_kernel
+from solvers.rowcache import cached_row
 
 PARAMETERS = {"gamma": 0.5, "degree": 2, "coef0": 1.0}
 
@@ -325,3 +329,146 @@ def test_a_corrected_label_is_learned_as_if_it_had_always_been_so(noisy):
         corrected.solver.relabel(k, int(classes[k]))
     assert np.allclose(corrected.decision(X), exact_stream(X, classes, C=2.0).learn().decision(X), atol=1e-7)
     assert corrected.solver.seen.tolist() == np.bincount(classes).tolist()
+
+
+def free_and_middle(solver, c=0):
+    """Whether a coefficient is strictly free in a column, and the middle of the interval that is left to b."""
+    n, machine = solver.slots, solver.machine
+    live = machine.class_of[:n] != NONE
+    alpha, lower, upper, g = (getattr(machine, name)[c, :n][live] for name in ("alpha", "lower", "upper", "g"))
+    rounding = 1e-9 * (upper - lower)
+    rises, falls = alpha < upper - rounding, alpha > lower + rounding
+    ends = [g[rises].max(initial=-np.inf), g[falls].min(initial=np.inf)]
+    return bool((rises & falls).any()), sum(ends) / 2
+
+
+def balanced(n, seed, copies):
+    """Examples of two classes in turn, among them copies under either label."""
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = random.standard_normal((n, 2)) + np.where(y == 1, 0.8, -0.8)[:, None]
+    return (np.round(X) if copies else X), y
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    n=st.integers(2, 40),
+    kernel=st.sampled_from(["linear", "polynomial", "rbf", "laplacian"]),
+    C=st.sampled_from([1e-3, 1e-2, 0.1, 1.0, 100.0]),
+    copies=st.booleans(),
+    change=st.sampled_from([None, "unlearn", "C", "gamma"]),
+)
+def test_where_no_coefficient_is_free_b_is_in_the_middle_as_in_libsvm(seed, n, kernel, C, copies, change):
+    X, y = balanced(n, seed, copies)
+    stream = exact_stream(X, y, kernel, C=C)
+    K, held = naive.gram(kernel, X, **PARAMETERS), np.arange(n)
+    for k in range(n):
+        stream.learn(k, k + 1)
+        if k:
+            free, middle = free_and_middle(stream.solver)
+            assert free or stream.solver.machine.b[0] == pytest.approx(middle, abs=1e-9)
+    if change == "unlearn":
+        stream.solver.unlearn([n - 1, n // 2] if n > 4 else [])
+        held = stream.solver.keys()
+    elif change == "C":
+        stream.solver.change_C(C / 3)
+    elif change == "gamma" and kernel != "linear":
+        stream.solver.change_kernel(stream.solver.kernel._replace(gamma=0.6))
+        K = naive.gram(kernel, X, **PARAMETERS | {"gamma": 0.6})
+    free, middle = free_and_middle(stream.solver)
+    assert free or stream.solver.machine.b[0] == pytest.approx(middle, abs=1e-9)
+    svc = SVC(C=stream.solver.C, kernel="precomputed", tol=1e-10).fit(K[np.ix_(held, held)], y[held])
+    expected = svc.decision_function(K[:, held])
+    scale = 1.0 + np.abs(expected).max()  # LIBSVM holds kernel values in float32
+    assert np.allclose(stream.decision(X)[:, 0], expected, atol=1e-3 * scale)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-2])
+def test_with_a_small_C_it_is_as_accurate_as_the_batch_machine(C):
+    X, y = balanced(40, 3, copies=False)
+    exact = exact_stream(X, y, C=C).learn()
+    batch = Stream(X, y, make_kernel("rbf", **PARAMETERS), name="smo", dtype=np.float64, C=C, tol=1e-9).learn()
+    assert not free_and_middle(exact.solver)[0]
+    assert np.allclose(exact.decision(X), batch.decision(X), atol=1e-6)
+    assert ((exact.decision(X)[:, 0] > 0) == (y == 1)).mean() > 0.85
+
+
+def test_one_free_vector_says_what_b_is_and_none_leaves_it_its_middle():
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    stream = Stream(X, y, make_kernel("linear"), name="exact", announced=0, batch=3, dtype=np.float64, C=0.1)
+    stream.solver.add_class(1.5)
+    stream.solver.add_class(1.0)
+    stream.learn()
+    free, _ = free_and_middle(stream.solver)  # 0.1 each for the positive ones, 0.15 at most against them
+    assert free
+    stream.solver.change_C(0.1, [2.0, 1.0])  # all three are at their bounds now, w = 0.3
+    free, middle = free_and_middle(stream.solver)
+    assert not free
+    assert stream.solver.margins[0].counts[path.M] == 0
+    assert middle == pytest.approx((1.0 - 0.6 + -1.0) / 2)
+    assert stream.solver.machine.b[0] == pytest.approx(middle, abs=1e-12)
+
+
+def test_the_room_of_the_margin_set_shows_in_no_bit():
+    random = np.random.default_rng(0)
+    X, y = 2 * random.standard_normal((200, 3)), random.integers(0, 2, 200)
+    running = exact_stream(X, y, C=100.0).learn(0, 100)
+    assert running.solver.margins[0].members.size > path.MARGIN_MIN
+    running.solver.unlearn(np.arange(85))
+    loaded = exact_stream(X, y, C=100.0)
+    loaded.solver.load(running.solver.state())
+    assert loaded.solver.margins[0].members.size < running.solver.margins[0].members.size
+    for stream in (running, loaded):
+        stream.learn(100, 200)
+        stream.solver.change_C(10.0)
+        stream.solver.change_C(1000.0)
+    same(loaded.solver.state(), running.solver.state())
+
+
+def test_what_a_hole_says_shows_in_no_bit():
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((40, 3)), random.integers(0, 2, 40)
+    X[3] *= 1e6
+    running = exact_stream(X, y, "polynomial", C=10.0).learn()
+    running.solver.unlearn([3])
+    assert running.solver.slots > running.solver.live
+    loaded = exact_stream(X, y, "polynomial", C=10.0)
+    loaded.solver.load(running.solver.state())
+    for C in (1.0, 100.0):
+        for stream in (running, loaded):
+            stream.solver.change_C(C)
+    same(loaded.solver.state(), running.solver.state())
+
+
+def true_violation(solver, c=0):
+    """The largest violation of a pair in exact arithmetic over the kernel values, by what C and those values allow."""
+    n, machine = solver.slots, solver.machine
+    K = [cached_row(solver.kernel, solver.points, solver.cache, s, NONE).copy() for s in range(n)]
+    alpha = [Fraction(float(a)) for a in machine.alpha[c, :n]]
+    held = np.flatnonzero(machine.alpha[c, :n])
+    g = np.array(
+        [float(int(machine.sign[c, s]) - sum(alpha[r] * Fraction(float(K[r][s])) for r in held)) for s in range(n)]
+    )
+    terms = np.array([sum(abs(machine.alpha[c, r] * K[r][s]) for r in held) for s in range(n)])
+    up, down = machine.up[c, :n] != 0, machine.down[c, :n] != 0
+    return g[up].max(initial=-np.inf) - g[down].min(initial=np.inf), terms.max(initial=0.0)
+
+
+@pytest.mark.parametrize("spread", [0.6, 1.0, 3.0])
+@pytest.mark.parametrize("grid", [False, True])
+def test_kernel_values_of_any_size_cost_it_a_bounded_number_of_steps(spread, grid):
+    random = np.random.default_rng(0)
+    X = spread * random.standard_normal((120, 2))
+    X = np.round(X) if grid else X
+    stream = Stream(
+        X, random.integers(0, 2, 120), make_kernel("polynomial", 1.0, 16, 1.0), name="exact", batch=1, dtype=np.float64
+    )
+    for k in range(120):
+        before = stream.solver.certificate()["steps"]
+        stream.learn(k, k + 1)
+        most = EVENTS_PER_POINT_MAX * (k + 11) + MEND_STEPS + MEND_STEPS_PER_POINT * (k + 1) + MEND_EVERY
+        assert stream.solver.certificate()["steps"] - before <= most
+    violation, terms = true_violation(stream.solver)
+    assert violation <= 1e-8 + 1e-11 * terms
+    assert all(np.isfinite(value).all() for value in stream.solver.state().values())
