@@ -4,7 +4,7 @@ import socket
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from running import RunningServer
+from running import PATIENCE_S, RunningServer
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def elsewhere(tmp_path_factory):
 def raw(url, text):
     """The status of the answer to these very bytes."""
     parts = httpx.URL(url)
-    with socket.create_connection((parts.host, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.host, parts.port), timeout=PATIENCE_S) as connection:
         connection.sendall(text.replace("\n", "\r\n").encode())
         return int(re.match(rb"HTTP/1.1 (\d+)", connection.recv(4096))[1])
 
