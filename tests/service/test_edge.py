@@ -6,6 +6,11 @@ import pytest
 from asking import BASE, Asking, example, refusal
 from running import PATIENCE_S, RunningServer
 
+from service.app import create_app
+from service.serving import make_server
+from service.settings import Settings
+from service.streams import Streams
+
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
@@ -147,3 +152,10 @@ def test_a_method_that_the_route_has_not_is_refused_with_those_it_has(ask, metho
 def test_the_server_is_alive_and_ready(ask):
     assert ask("GET", "/healthz").json() == {"status": "ok"}
     assert ask("GET", "/readyz").json() == {"status": "ready"}
+
+
+def test_connections_are_kept_longer_than_clients_keep_them(tmp_path):
+    """Who hangs up first while the other sends the next request resets it."""
+    settings = Settings(data_dir=tmp_path)
+    server = make_server(create_app(settings), Streams(1), settings)
+    assert server.config.timeout_keep_alive > 10 * httpx.Limits().keepalive_expiry
