@@ -41,6 +41,10 @@ TOGETHER_BYTES_MAX = 2**16
 LINGER_S = 2.0
 """How long the rest of a request is thrown away that was answered before it had come."""
 
+KEEP_ALIVE_S = 75
+"""How long a connection may do nothing between two requests. Longer than clients and proxies keep theirs (httpx 5 s,
+others 60 s): who hangs up first while the other sends the next request resets it."""
+
 FRAGMENTS_MAX = 1000
 """Of a frame that comes in more fragments, those before are put together: empty ones fill no memory."""
 
@@ -382,6 +386,7 @@ def make_server(app: Any, streams: Streams, settings: Settings) -> Server:
         port=settings.port,
         access_log=False,  # query strings may hold examples; service/logs.py has requests without them
         log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
         ws=PatientWebSocket,
         ws_max_size=FRAME_SLACK * settings.frame_bytes_max,
         ws_ping_interval=settings.heartbeat_s,

@@ -3,6 +3,7 @@
 import itertools
 
 import httpx
+from running import PATIENCE_S
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 BASE = {"kernel": KERNEL, "C": 10, "features": {"type": "dense", "dim": 2}}
@@ -15,7 +16,7 @@ class Asking:
 
     def __init__(self, url):
         self.url = url
-        self._http = httpx.Client(base_url=url, timeout=120)
+        self._http = httpx.Client(base_url=url, timeout=PATIENCE_S)
 
     def __enter__(self):
         return self

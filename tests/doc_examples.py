@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from running import ROOT, RunningServer
+from running import PATIENCE_S, ROOT, RunningServer
 
 URL = "http://127.0.0.1:8000"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n(?:\n```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
@@ -68,7 +68,13 @@ class Walk:
     def _shell(self, text):
         line = re.sub(r"\bcurl ", "curl -sS -w '\\\\n' ", text)
         ended = subprocess.run(
-            ["sh", "-ec", line], capture_output=True, text=True, timeout=60, cwd=self.folder, env=self._env, check=False
+            ["sh", "-ec", line],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=self.folder,
+            env=self._env,
+            check=False,
         )
         assert ended.returncode == 0, f"{text}{ended.stdout}{ended.stderr}"
         return ended.stdout

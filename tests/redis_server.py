@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from running import PATIENCE_S
 
 PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
@@ -82,7 +83,7 @@ class RedisServer:
             self.wait_until_ready()
         return self
 
-    def wait_until_ready(self, seconds=30):
+    def wait_until_ready(self, seconds=PATIENCE_S):
         end = time.monotonic() + seconds
         with self.client() as client:
             while time.monotonic() < end:
@@ -99,7 +100,7 @@ class RedisServer:
         return self.log.read_text(errors="replace")[-2000:]
 
     def client(self):
-        return redis.Redis.from_url(self.url, socket_timeout=5, decode_responses=True)
+        return redis.Redis.from_url(self.url, socket_timeout=PATIENCE_S, decode_responses=True)
 
     def kill(self):
         """kill -9."""
@@ -109,7 +110,7 @@ class RedisServer:
     def stop(self):
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
-            end = time.monotonic() + 30
+            end = time.monotonic() + PATIENCE_S
             while self.process.poll() is None:  # while it begins a new log it refuses to end
                 assert time.monotonic() < end, self.last_words()
                 self.process.terminate()
@@ -164,7 +165,7 @@ class RedisCluster:
                 client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
                 client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * 5462, min(number * 5462 + 5461, 16_383))
                 client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE_S
         while not all(self._agrees(node) for node in self.nodes):
             if time.monotonic() > end:
                 self.__exit__()

@@ -11,6 +11,8 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).parent.parent
+PATIENCE_S = 300
+"""How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
 
 
 def free_port():
@@ -27,7 +29,7 @@ def ended(pid):
         return True
 
 
-def wait_for_children(pid, count, seconds=60):
+def wait_for_children(pid, count, seconds=PATIENCE_S):
     """The processes that this one started, once there are so many."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -38,6 +40,14 @@ def wait_for_children(pid, count, seconds=60):
             return children
         time.sleep(0.05)
     raise RuntimeError(f"process {pid} has not started {count} others after {seconds} s")
+
+
+def eventually(true):
+    """Wait until something is true."""
+    end = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 class RunningServer:
@@ -69,13 +79,13 @@ class RunningServer:
             self.wait_until_ready()
         return self
 
-    def wait_until_ready(self, seconds=300):
+    def wait_until_ready(self, seconds=PATIENCE_S):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended with {self.process.returncode}: {self.log.read_text()[-2000:]}")
             try:
-                if httpx.get(f"{self.url}/readyz", timeout=1).status_code == 200:
+                if httpx.get(f"{self.url}/readyz", timeout=PATIENCE_S).status_code == 200:
                     return
             except httpx.TransportError:
                 pass
@@ -86,7 +96,7 @@ class RunningServer:
         """What the process says that is expected to end by itself: its exit code and its words."""
         ended = subprocess.run(
             [sys.executable, "-m", "hinged", "serve"], cwd=ROOT, env=self.env, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         return ended.returncode, ended.stdout + ended.stderr
 
@@ -98,7 +108,7 @@ class RunningServer:
     def terminate(self):
         """SIGTERM; returns the exit code once it has drained."""
         self.process.terminate()
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE_S)
 
     def __enter__(self):
         return self.start()

@@ -5,6 +5,7 @@ import itertools
 import json
 
 import httpx
+from running import PATIENCE_S
 from websockets.sync.client import connect
 
 
@@ -23,7 +24,7 @@ class Socket:
     def raw(self, data):
         self.connection.send(data)
 
-    def hear(self, timeout=60):
+    def hear(self, timeout=PATIENCE_S):
         return json.loads(self.connection.recv(timeout=timeout))
 
     def ask(self, op, **body):
@@ -81,7 +82,7 @@ class Lines:
 
 
 @contextlib.contextmanager
-def followed(url, path, timeout=60, **request):
+def followed(url, path, timeout=PATIENCE_S, **request):
     """An event stream of a server; AssertionError where it is refused."""
     with httpx.Client(timeout=timeout) as http, http.stream("GET", url + path, **request) as response:
         if response.status_code != 200:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from running import PATIENCE_S
+
 ROOT = Path(__file__).parent.parent
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
@@ -49,7 +51,7 @@ class Terminal:
     def send(self, keys):
         os.write(self._ours, keys.encode())
 
-    def expect(self, words, seconds=30):
+    def expect(self, words, seconds=PATIENCE_S):
         """What was written up to and with these words."""
         end = time.monotonic() + seconds
         while (found := self.text.find(words, self._seen)) < 0:
@@ -60,7 +62,7 @@ class Terminal:
         begin, self._seen = self._seen, found + len(words)
         return self.text[begin : self._seen]
 
-    def wait(self, seconds=30):
+    def wait(self, seconds=PATIENCE_S):
         """The exit code, once all has been read."""
         end = time.monotonic() + seconds
         while self._read(end - time.monotonic()):

@@ -16,23 +16,31 @@ class Link:
         self.open = threading.Event()
         self.open.set()
         self.swallows = False
+        self.leaves = False
+        self.loses = False
         self._ended = threading.Semaphore(1)
-        for source, sink in ((self.client, self.server), (self.server, self.client)):
-            threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+        ways = ((self.client, self.server), (self.server, self.client))
+        self.pumps = [threading.Thread(target=self._pump, args=way, daemon=True) for way in ways]
+        for pump in self.pumps:
+            pump.start()
 
     def _pump(self, source, sink):
         with suppress(OSError):
             while data := source.recv(2**16):
                 time.sleep(self.proxy.delay_s)
                 if source is self.client:
+                    if self.leaves and not self.open.is_set():
+                        self.client.shutdown(socket.SHUT_RDWR)
                     self.open.wait()
+                elif self.loses:
+                    break
                 elif self.swallows:
                     continue
                 sink.sendall(data)
-        # What was held is delivered although its sender is gone.
-        for end in (source, sink):
+        # What was held is delivered although its sender is gone, and the server gets to answer it.
+        for end, how in ((self.client, socket.SHUT_RDWR), (self.server, socket.SHUT_WR)):
             with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                end.shutdown(how)
         if not self._ended.acquire(blocking=False):  # the second of the two
             source.close()
             sink.close()
@@ -69,15 +77,29 @@ class Proxy:
         for link in self.links:
             link.open.clear()
 
+    def keep(self):
+        """Keep back what clients send next on the connections that there are, and hang up on them when it has come."""
+        for link in self.links:
+            link.leaves = True
+        self.hold()
+
     def deliver(self):
-        """Pass on what was kept back."""
+        """Pass on what was kept back. When this returns, the server has dealt with all whose sender was gone."""
         for link in self.links:
             link.open.set()
+        for link in self.links:
+            for pump in link.pumps if link.leaves else ():
+                pump.join()
 
     def swallow(self):
         """Drop what the server answers on the connections that there are."""
         for link in self.links:
             link.swallows = True
+
+    def lose(self):
+        """Drop what the server answers next on the connections that there are, and hang up on both."""
+        for link in self.links:
+            link.loses = True
 
     def cut(self):
         """Cut the connections that there are."""

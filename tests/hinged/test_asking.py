@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from running import ROOT, RunningServer
+from running import PATIENCE_S, ROOT, RunningServer
 from terminal import Terminal
 
 from hinged import Client
@@ -42,7 +42,7 @@ def run(server):
     def run(*arguments, stdin="", role="reader", code=0):
         done = subprocess.run(
             [sys.executable, "-m", "hinged", *map(str, arguments)], input=stdin, capture_output=True, text=True,
-            timeout=60, env={**os.environ, **environment(server, role)}, check=False,
+            timeout=PATIENCE_S, env={**os.environ, **environment(server, role)}, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return done

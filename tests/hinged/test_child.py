@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from running import PATIENCE_S
 
 from hinged.child import ServerProcess, free_port
 
@@ -20,7 +21,7 @@ def drain(number, frame):
 signal.signal(signal.SIGINT, drain)
 signal.signal(signal.SIGTERM, drain)
 print("up", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 PARENT = """
@@ -33,7 +34,7 @@ try:
         while not server._lines:
             time.sleep(0.01)
         print(server._process.pid, flush=True)
-        time.sleep(60)
+        time.sleep(600)
 except KeyboardInterrupt:
     print(server._process.returncode, server.last_output(), sep="\\n", flush=True)
 """
@@ -48,7 +49,7 @@ def test_a_signal_is_passed_on_once_and_the_server_is_reaped(number, passed_on):
         pid = int(parent.stdout.readline())
         # As a terminal does: to the whole group, of which the server is no part.
         os.killpg(parent.pid, getattr(signal, number))
-        output = parent.communicate(timeout=20)[0]
+        output = parent.communicate(timeout=PATIENCE_S)[0]
     assert parent.returncode == 0
     assert output.splitlines() == ["0", "up", f"drained after {passed_on}"]
     with pytest.raises(ProcessLookupError):

@@ -47,7 +47,7 @@ def kind(request):
 
 @pytest.fixture
 def client(server, kind):
-    with kind(server.url, timeout_s=5.0) as opened:
+    with kind(server.url, timeout_s=60.0) as opened:
         yield opened
 
 
@@ -384,12 +384,14 @@ def test_an_async_client_asks_many_things_at_once_and_waits_without_blocking(ser
 
     async def ask():
         async with AsyncClient(server.url) as client:
-            return await asyncio.gather(*(client.model("m") for _ in range(8)))
+            return await asyncio.gather(*(client.model(name) for name in names))
 
+    names = [f"m{k}" for k in range(8)]
     started = time.monotonic()
     assert asyncio.run(ask()) == [{}] * 8
-    assert 1.0 <= time.monotonic() - started < 4.0
-    assert len(server.requests) == 16
+    assert time.monotonic() - started >= 1.0
+    paths = [path for _, path, _ in server.requests]
+    assert sorted(paths[:8]) == sorted(paths[8:]) == [f"/models/{name}" for name in names]  # all before any again
 
 
 def test_importing_the_client_needs_no_numpy_and_no_server():

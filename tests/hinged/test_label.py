@@ -2,10 +2,10 @@
 
 import itertools
 import sys
-import time
+from datetime import datetime, timedelta
 
 import pytest
-from running import RunningServer
+from running import RunningServer, eventually
 from terminal import Terminal
 
 from hinged import Client, HingedError
@@ -153,10 +153,7 @@ def test_declared_classes_are_all_there_are(client, label):
 def test_an_interrupted_session_gives_its_leases_back(client, model, label, end):
     terminal = label("--prefetch", "3")
     terminal.expect("q quit")
-    deadline = time.monotonic() + 10
-    while len(leased(client, model)) < 4:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: len(leased(client, model)) >= 4)
     terminal.send(end)
     assert terminal.wait() == 0
     assert leased(client, model) == set()
@@ -164,14 +161,16 @@ def test_an_interrupted_session_gives_its_leases_back(client, model, label, end)
 
 
 def test_leases_are_kept_while_a_person_thinks(client, model, label):
-    terminal = label("--lease", "1.5", "--prefetch", "1")
+    terminal = label("--lease", "4", "--prefetch", "1")
     terminal.expect("q quit")
-    deadline = time.monotonic() + 10
-    while len(leased(client, model)) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: len(leased(client, model)) >= 2)
     mine = leased(client, model)
-    time.sleep(3.5)
+
+    def last_until():
+        return min(datetime.fromisoformat(lease["expires_at"]) for lease in client.queries(model)["leased"])
+
+    without_it = last_until()
+    eventually(lambda: last_until() > without_it + timedelta(seconds=4))  # so it was renewed when it would have ended
     assert leased(client, model) == mine
     terminal.send("1")
     terminal.expect("1 labelled")
@@ -180,10 +179,7 @@ def test_leases_are_kept_while_a_person_thinks(client, model, label):
 def test_two_annotators_are_asked_different_things(client, model, label):
     terminal = label()
     terminal.expect("q quit")
-    deadline = time.monotonic() + 10
-    while len(leased(client, model)) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: len(leased(client, model)) >= 3)
     mine = leased(client, model)
     others = {query["id"] for query in client.query(model, annotator="bob", n=11)["queries"]}
     assert len(others) == 8

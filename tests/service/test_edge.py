@@ -4,7 +4,12 @@ import socket
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from running import RunningServer
+from running import PATIENCE_S, RunningServer
+
+from service.app import create_app
+from service.serving import make_server
+from service.settings import Settings
+from service.streams import Streams
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +27,7 @@ def elsewhere(tmp_path_factory):
 def raw(url, text):
     """The status of the answer to these very bytes."""
     parts = httpx.URL(url)
-    with socket.create_connection((parts.host, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.host, parts.port), timeout=PATIENCE_S) as connection:
         connection.sendall(text.replace("\n", "\r\n").encode())
         return int(re.match(rb"HTTP/1.1 (\d+)", connection.recv(4096))[1])
 
@@ -147,3 +152,10 @@ def test_a_method_that_the_route_has_not_is_refused_with_those_it_has(ask, metho
 def test_the_server_is_alive_and_ready(ask):
     assert ask("GET", "/healthz").json() == {"status": "ok"}
     assert ask("GET", "/readyz").json()["status"] == "ready"
+
+
+def test_connections_are_kept_longer_than_clients_keep_them(tmp_path):
+    """Who hangs up first while the other sends the next request resets it."""
+    settings = Settings(data_dir=tmp_path)
+    server = make_server(create_app(settings), Streams(1), settings)
+    assert server.config.timeout_keep_alive > 10 * httpx.Limits().keepalive_expiry

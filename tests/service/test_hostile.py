@@ -14,7 +14,7 @@ import pytest
 from asking import BASE, Asking
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from running import RunningServer
+from running import PATIENCE_S, RunningServer
 
 from service.keys import create_key
 
@@ -71,7 +71,7 @@ class Line:
     """A connection on which answers are read as they come."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.got = b""
 

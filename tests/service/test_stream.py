@@ -8,7 +8,7 @@ import pytest
 from asking import BASE, Asking, example
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from running import RunningServer
+from running import PATIENCE_S, RunningServer, eventually
 from streaming import granted, opened, refused
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -179,7 +179,7 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
             assert not sent.wait(3)  # the lines are full, and nobody grows
             answers = [granted(socket.hear())["results"][0]["id"] for _ in range(count)]
             assert answers == ["i" * 200 + str(k) for k in range(count)]
-            assert sent.wait(10)
+            assert sent.wait(PATIENCE_S)
 
 
 def test_where_the_models_queue_is_full_of_its_own_frames_a_socket_waits(tmp_path):
@@ -197,9 +197,7 @@ def test_what_a_client_sent_before_it_left_is_learned(ask, model):
     with opened(ask.url, f"{model.path}/stream") as socket:
         for k in range(100):
             socket.say("learn", **example([k, 0], "ab"[k % 2], f"e{k}"))
-    deadline = time.monotonic() + 20
-    while model.figures()["examples"] < 100 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: model.figures()["examples"] >= 100)
     assert model.figures()["examples"] == 100
 
 
@@ -305,7 +303,7 @@ def test_a_server_that_stops_answers_what_it_read_and_says_so(tmp_path):
             stop.set()
             sender.join()
             assert (caught.value.rcvd.code, caught.value.rcvd.reason) == (1012, "the server stops")
-        assert server.process.wait(30) is not None
+        assert server.process.wait(PATIENCE_S) is not None
         server.start()
         assert acknowledged == [f"e{k}" for k in range(len(acknowledged))]
         assert model.figures()["examples"] >= len(acknowledged)
@@ -322,7 +320,8 @@ def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
         ):
             subscribed.ask("subscribe")
             assert closed(idle) == (4408, "no frame for 0.5 s")
-            time.sleep(1)
+            with opened(server.url, f"{model.path}/stream") as later:  # so long the other is silent by then
+                assert closed(later)[0] == 4408
             granted(subscribed.ask("predict", x=[0, 1]))
 
 
@@ -348,9 +347,15 @@ def test_so_many_streams_may_be_open(tmp_path):
                 pass
             assert caught.value.response.status_code == 429
             granted(second.ask("predict", x=[0, 1]))
-        time.sleep(0.2)
-        with opened(server.url, path) as third:
-            granted(third.ask("predict", x=[0, 1]))
+
+        def one_more():  # once the server has seen that the others are gone
+            try:
+                with opened(server.url, path) as third:
+                    return granted(third.ask("predict", x=[0, 1]))
+            except InvalidStatus:
+                return None
+
+        eventually(one_more)
 
 
 # -- who may

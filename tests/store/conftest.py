@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from proxy import Proxy
 from redis_server import PASSWORD, RedisCluster, RedisServer
+from running import PATIENCE_S
 
 from service.store.base import Event
 from service.store.redis import RedisStore
@@ -92,8 +93,8 @@ def proxy(redis_server):
 
 @pytest.fixture
 def through(proxy):
-    """A store that reaches its server through the proxy, and does not wait long."""
-    with closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=0.4)) as store:
+    """A store that reaches its server through the proxy. It waits for as long as that takes, unless it is cut off."""
+    with closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=PATIENCE_S)) as store:
         store.create("m", CREATED)
         yield store
 
@@ -107,8 +108,8 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def on_redis(redis_server):
     return Backend(
-        open=lambda: RedisStore(redis_server.url),
-        opening=f"from service.store.redis import RedisStore\nstore = RedisStore({redis_server.url!r})",
+        open=lambda: RedisStore(redis_server.url, timeout_s=PATIENCE_S),
+        opening=f"from service.store.redis import RedisStore\nstore = RedisStore({redis_server.url!r}, timeout_s=60.0)",
         spoil=redis_server.spoil,
         folder=redis_server.folder,
     )

@@ -4,9 +4,12 @@ import random
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from redis_server import RedisServer, newer_executable
+from running import ended, eventually, wait_for_children
 
 from service.errors import StoreUnavailable
 from service.store import redis as module
@@ -178,11 +181,11 @@ def test_what_is_trimmed_during_a_redaction_goes_with_the_next_purge(store, back
 @pytest.mark.parametrize("script", [scripts.BEGIN_REBUILDING, scripts.COPY, scripts.FINISH_REBUILDING])
 def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, script):
     through.append("m", 1, [OPEN, SECRET, OPEN])
-    interrupted(through, monkeypatch, script, proxy.hold)
+    interrupted(through, monkeypatch, script, proxy.keep)
     with pytest.raises(OutcomeUnknown):
         redact(through)
     assert payloads(through) == [b"{}", b"open", b"secret-payload", b"open"]
-    interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, lambda: (proxy.deliver(), time.sleep(0.2)))
+    interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.deliver)
     try:
         redact(through)
     except StoreUnavailable:  # what came late was a beginning, which takes its turn; or it is done by now
@@ -195,7 +198,7 @@ def test_a_step_that_arrives_late_changes_nothing(proxy, through, monkeypatch, s
 def test_a_redaction_whose_last_answer_was_lost_is_done_and_may_be_done_again(proxy, through, monkeypatch):
     through.append("m", 1, [OPEN, SECRET, OPEN])
     redact(through)  # Redis knows the scripts now
-    interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.swallow)
+    interrupted(through, monkeypatch, scripts.FINISH_REBUILDING, proxy.lose)
     with pytest.raises(OutcomeUnknown):
         redact(through)
     redact(through)
@@ -396,28 +399,42 @@ def test_a_purge_in_which_redis_died_is_not_done(slow):
 
 
 def test_a_purge_during_which_redis_was_started_again_is_not_done_though_that_reports_no_failure(slow, monkeypatch):
-    monkeypatch.setattr(rewriting, "POLL_S", 1.0)
+    looked, again = threading.Event(), threading.Event()
+
+    def until_told(_):
+        looked.set()
+        again.wait()
+
+    monkeypatch.setattr(rewriting, "time", SimpleNamespace(monotonic=time.monotonic, sleep=until_told))
     server, store = slow
     redact(store)
     with purging(server, store) as outcome:
-        time.sleep(0.1)  # it has looked, and looks again in a second
+        looked.wait()
+        (writer,) = wait_for_children(server.process.pid, 1)
         server.kill()
+        eventually(lambda: ended(writer))  # it keeps the dead server's connections open
         server.start()
         with server.client() as client:
             assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
+        again.set()
     assert outcome == [f"Redis at 127.0.0.1:{server.port} was started again before it had written its files anew"]
 
 
 def test_a_file_that_a_killed_redis_left_is_told_of_until_somebody_says_that_it_is_gone(slow, files):
     server, store = slow
-    with purging(server, store):
-        time.sleep(0.2)
-        server.kill()
-    end = time.monotonic() + 10  # the process that writes outlives it
-    while b"secret-payload" not in b"".join(path.read_bytes() for path in server.folder.glob("temp-*")):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    server.start()
+
+    def left():
+        return b"".join(path.read_bytes() for path in server.folder.glob("temp-*"))
+
+    while b"secret-payload" not in left():
+        for path in server.folder.glob("temp-*"):
+            path.unlink()
+        with purging(server, store):
+            (writer,) = wait_for_children(server.process.pid, 1)
+            time.sleep(0.2)  # unless it has done much, the process that writes does not outlive it: then once more
+            server.kill()
+            eventually(partial(ended, writer))
+        server.start()
     redact(store)
     for _ in range(2):
         (told,) = store.purge()

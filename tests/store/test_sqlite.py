@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import eventually
 from scene import failing_library
 
 from service.errors import StoreUnavailable
@@ -37,14 +37,6 @@ def sql(folder, statement):
     """Run a statement on the file of a closed store."""
     with closing(sqlite3.connect(folder / "hinged.db", isolation_level=None)) as connection:
         return connection.execute(statement).fetchall()
-
-
-def eventually(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.005)
-    pytest.fail("it did not happen")
 
 
 def test_missing_folders_are_made(tmp_path):
