@@ -20,8 +20,8 @@ pass to pass, and BSGD's swings too; the first two can be switched off:
 - A step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long at the t-th example. Where
   kernel values are all alike, one example's whole step moves f everywhere, and only long after does C bound it.
 - What predicts is `smooth`, a running average of beta over about `averaging` examples, which is merged and projected
-  along with beta. Its weights are those of Shamir and Zhang, ICML 2013, section 4, with eta = 3, until the window is
-  full, and exponential from then on.
+  along with beta; what it loses in a merge goes to the nearest points (solvers/remainder.py). Its weights are those of
+  Shamir and Zhang, ICML 2013, section 4, with eta = 3, until the window is full, and exponential from then on.
 - An example at the very place of a point of its class adds to its coefficient instead of coming in a second time: what
   algorithm 2 needs for points visited again, and what a merge would do without any degradation.
 """
@@ -40,7 +40,7 @@ from solvers.direction import NONE
 from solvers.factor import RIDGES, factor_append, factor_delete
 from solvers.kernels import BEGIN, RBF, Kernel, kernel_row, point_row
 from solvers.machine import LIVE, dot
-from solvers.maintenance import MAINTAINED, MAINTENANCE, PROJECT, VISITED, empty_upkeep, make_way, merged_key
+from solvers.maintenance import MAINTAINED, MAINTENANCE, MERGE, PROJECT, VISITED, empty_upkeep, make_way, merged_key
 from solvers.memory import keep_row, place_of, take_place
 from solvers.merging import MERGING
 from solvers.points import POOL_USED, USED, append_point, has_room
@@ -83,7 +83,10 @@ class Parameters(NamedTuple):
 @compiled
 def twin_of(points, machine, own, self_value, row, n):
     """The point of class `own` at the same place as the example whose kernel row (n,) this is, or NONE."""
+    near = False
     for s in range(n):
+        near |= row[s] >= self_value  # hardly ever: without a branch, so that vector instructions find out
+    for s in range(n if near else 0):
         if row[s] >= self_value and machine.class_of[s] == own and points.selves[s] == self_value:
             return s
     return NONE
@@ -128,7 +131,7 @@ def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, 
         at = take_place(memory, key) if at == NONE else at
         for c in range(columns):
             memory.alpha[c, at] += f[c]
-    s = twin_of(points, machine, own, self_value, row, n)
+    s, known = twin_of(points, machine, own, self_value, row, n), NONE
     if s == NONE:
         if upkeep.maintenance == PROJECT:
             factor_append(
@@ -136,12 +139,14 @@ def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, 
             )
         s = append_point(points, indices, values, norm, self_value)
         enter(machine, s, own, key)
+        known, row[s] = s, self_value
     elif machine.key[s] != key:
         machine.key[s] = merged_key(machine.key[s], key)
     for c in range(columns):
         machine.alpha[c, s] += f[c]
     while machine.counts[LIVE] > parameters.budget:
-        make_way(kernel, points, machine, upkeep, spread, row)
+        make_way(kernel, points, machine, upkeep, known, spread, row)
+        known = NONE
 
 
 @compiled
@@ -336,6 +341,11 @@ class BudgetExpansion(CoefficientExpansion):
     def _predicting(self) -> Array:
         return self.machine.smooth if self.parameters.window > 0 else self.machine.alpha
 
+    def _spread(self) -> Array:
+        """Zeros to spread a row over, as long as one where that is needed."""
+        needed = self.points.columns.shape[0] == 0 or self.upkeep.maintenance == MERGE
+        return np.zeros(self.dim if needed else 1, self.dtype)
+
     def make_room(self, nnz: int) -> None:
         """Grow the arrays so that two rows of nnz non-zeros in all fit. Slots stay what they are."""
         cap, pool = self.points.start.size, self.points.indices.size
@@ -349,7 +359,7 @@ class BudgetExpansion(CoefficientExpansion):
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
-        spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, rows.values.dtype)
+        spread = self._spread()
         bounds = self.weights if self.parameters.rate > 0 else self.bounds
         done, visits, reason = 0, 0, DONE
         while done < len(rows):
@@ -363,8 +373,7 @@ class BudgetExpansion(CoefficientExpansion):
             if reason == NEEDS_ROOM:
                 longest = max(longest_row(self.points, self.memory), int(np.diff(rows.indptr).max()))
                 self.make_room(longest + min(2 * longest, self.dim))
-                if self.points.columns.shape[0] == 0:
-                    spread = np.zeros(self.dim, rows.values.dtype)
+                spread = self._spread()
             elif reason == NEEDS_COMPACTION:
                 self.compact()
             elif reason == NEEDS_PLACES:
@@ -397,12 +406,11 @@ class BudgetExpansion(CoefficientExpansion):
             return
         if self.parameters.rate == 0.0 and self.live:
             row = np.empty(self.slots, self.dtype)
-            spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
             steps, at_once = RESETTLE_STEPS * slots.size, turns.portion(self.slots * self.value_work)
             for done in range(0, steps, at_once):
                 make_good(
                     self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, self.bounds,
-                    self.random, spread, row, min(at_once, steps - done),
+                    self.random, self._spread(), row, min(at_once, steps - done),
                 )  # fmt: skip
                 turns.rest()
         if self.parameters.window > 0:

@@ -25,6 +25,7 @@ from solvers.solver import Certificate, State, StateReader, certificate_of
 Array = np.ndarray[Any, Any]
 
 STEPS, LEARNED, VALUES = range(1, 4)  # places in counts behind LIVE
+EQUAL = 2e-9  # squares of coefficients that differ by less differ by rounding alone: coefficients within 1e-9
 
 
 class Coefficients(NamedTuple):
@@ -54,6 +55,26 @@ def empty_coefficients(columns: int, cap: int) -> Coefficients:
 def sign_of(example_class, c, columns):
     """y of an example in column c: +1 or -1."""
     return 1.0 if example_class == (1 if columns == 1 else c) else -1.0
+
+
+@compiled
+def first_least(values, n, scale):
+    """The first of values (n,) that is the least but for rounding, NONE where none is finite.
+
+    Of equals the oldest is chosen, not the one that rounding makes smaller. scale: size of what the values are
+    differences of, 0 for values that are none.
+    """
+    at, least = NONE, np.inf
+    for s in range(n):
+        if values[s] < least:
+            at, least = s, values[s]
+    most, older = least + EQUAL * max(abs(least), scale), False
+    for s in range(at):
+        older |= values[s] <= most  # hardly ever: without a branch, so that vector instructions find out
+    for s in range(at if older else 0):
+        if values[s] <= most:
+            return s
+    return at
 
 
 @compiled

@@ -24,6 +24,7 @@ HALF_ROOT_BITS = np.int64(0x3FE6A09E667F3BCD)  # of the square root of 1/2
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # HIGH ends in zeros: k HIGH is exact
+NEAR_ZERO = 0.34  # half of ln(2), to which exp's polynomial reaches
 EXP_LEAST = -708.0  # below it exp leaves float64's normal range
 
 E2, E3, E4, E5 = 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0
@@ -64,6 +65,19 @@ def exp(x):
     power = np.float64(1.0 + (r + r2 * q))
     scaled = np.int64(power.view(np.int64) + (shifted.view(np.int64) << MANTISSA)).view(np.float64)
     return scaled if x > EXP_LEAST else 0.0
+
+
+@compiled
+def expm1(x):
+    """exp(x) - 1 for x <= 700, within 4 ulp: near 0 by the polynomial, without the 1 that would swallow it."""
+    if abs(x) > NEAR_ZERO:
+        return exp(x) - 1.0
+    r2 = x * x
+    r4 = r2 * r2
+    low = (E2 + E3 * x) + (E4 + E5 * x) * r2
+    middle = (E6 + E7 * x) + (E8 + E9 * x) * r2
+    high = (E10 + E11 * x) + (E12 + E13 * x) * r2
+    return x + r2 * ((low + middle * r4) + high * (r4 * r4))
 
 
 @compiled

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers.coefficients import VALUES, enter, leave
+from solvers.coefficients import VALUES, enter, first_least, leave
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.elementary import exp, log
@@ -19,6 +19,7 @@ from solvers.factor import project
 from solvers.kernels import point_row
 from solvers.merging import KAPPA_LEAST, find_partner, join, place, products, table_of
 from solvers.points import POOL_USED, USED, append_point
+from solvers.remainder import NEAREST, hand_on, is_averaged, nearest_points
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +32,7 @@ class Upkeep(NamedTuple):
     """What budget maintenance keeps besides the points, and how it goes about it.
 
     maintenance  MERGE, PROJECT or REMOVE
-    table        (GRID + 1, GRID + 1) float64, or (0, 0)   h of a merge (solvers/merging.py)
+    table        (GRID + 1, GRID + 1, 2) float64, or (0, 0, 2)  of a merge (solvers/merging.py)
     factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (solvers/factor.py)
     degradation  (1,) float64                              weight degradation, summed over all maintenance
     counts       (2,) int64                                examples visited (t of the papers), points made way
@@ -49,7 +50,7 @@ def empty_upkeep(budget: int, maintenance: str, merging: str) -> Upkeep:
     side = budget + 1 if maintenance == "project" else 0
     return Upkeep(
         MAINTENANCE.index(maintenance),
-        table_of(merging) if maintenance == "merge" else np.zeros((0, 0)),
+        table_of(merging) if maintenance == "merge" else np.zeros((0, 0, 2)),
         np.zeros((side, side)),
         np.zeros(1),
         np.zeros(2, np.int64),
@@ -58,17 +59,22 @@ def empty_upkeep(budget: int, maintenance: str, merging: str) -> Upkeep:
 
 @compiled
 def smallest(points, machine, n, passed):
-    """The slot of 0..n, not `passed`, with the least |alpha|^2 k(x, x) over the columns, and that; or NONE."""
-    best, least = NONE, np.inf
+    """The slot of 0..n, none of those `passed`, with the least |alpha|^2 k(x, x) over the columns, and that; or NONE.
+
+    Of equals the oldest: in BSGD all points that were never merged are equal but for rounding.
+    """
+    sizes = np.empty(n)
     for s in range(n):
-        if machine.class_of[s] != NONE and not passed[s]:
-            size = 0.0
-            for c in range(machine.alpha.shape[0]):
-                size += machine.alpha[c, s] * machine.alpha[c, s]
-            size *= points.selves[s]
-            if size < least:
-                best, least = s, size
-    return best, least
+        sizes[s] = machine.alpha[0, s] * machine.alpha[0, s]
+    for c in range(1, machine.alpha.shape[0]):
+        for s in range(n):
+            sizes[s] += machine.alpha[c, s] * machine.alpha[c, s]
+    for s in range(n):
+        sizes[s] = np.inf if machine.class_of[s] == NONE else sizes[s] * points.selves[s]
+    for s in passed:
+        sizes[s] = np.inf
+    i = first_least(sizes, n, 0.0)
+    return i, sizes[i] if i != NONE else np.inf
 
 
 @compiled
@@ -78,10 +84,14 @@ def merged_key(i, j):
 
 
 @compiled
-def merge(points, machine, table, i, j, kappa):
-    """Replace points i and j by their best single one; returns the weight degradation. There must be room."""
+def merge(kernel, points, machine, table, i, j, near, row, spread):
+    """Replace points i and j by their best single one; returns the weight degradation. There must be room.
+
+    row (n,) holds k(x_i, .), near (m,) the nearest points.
+    """
+    kappa = float(row[j])
     aa, bb, ab = products(machine.alpha, i, j)
-    h, degradation = place(table, aa, bb, ab, kappa, False)
+    h, degradation = place(table, aa, bb, ab, kappa)
     log_kappa = log(max(kappa, KAPPA_LEAST))
     p, q = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
     first = points.used[POOL_USED]
@@ -96,31 +106,47 @@ def merge(points, machine, table, i, j, kappa):
     for c in range(machine.alpha.shape[0]):
         machine.alpha[c, z] = machine.alpha[c, i] * p + machine.alpha[c, j] * q
         machine.smooth[c, z] = machine.smooth[c, i] * p + machine.smooth[c, j] * q
+    if is_averaged(machine.smooth, i, j):
+        hand_on(kernel, points, machine, i, j, z, near, row, spread)
     leave(machine, i)
     leave(machine, j)
     return degradation
 
 
 @compiled
-def make_way(kernel, points, machine, upkeep, spread, row):
-    """Budget maintenance (algorithm 1): one point less, at the cost of some weight degradation."""
+def make_way(kernel, points, machine, upkeep, known, spread, row):
+    """Budget maintenance (algorithm 1): one point less, at the cost of some weight degradation.
+
+    row (cap,) is scratch, and holds the kernel row of slot `known` to begin with, if that is not NONE.
+    """
     n = points.used[USED]
-    passed = np.zeros(n, np.bool_)
+    near, passed = np.empty(NEAREST + 1, np.int64), np.empty(0, np.int64)
     i, degradation = smallest(points, machine, n, passed)
     upkeep.counts[MAINTAINED] += 1
     if upkeep.maintenance == PROJECT:
         degradation = project(upkeep.factor, machine, i, n)
-    elif upkeep.maintenance == MERGE and degradation > 0.0:
-        candidate = i
+    elif upkeep.maintenance == MERGE:
+        candidate = i if degradation > 0.0 else NONE
         while candidate != NONE:
-            point_row(kernel, points, candidate, points, 0, n, spread, row)
-            machine.counts[VALUES] += n
-            partner = find_partner(upkeep.table, machine.alpha, machine.class_of, candidate, row, n)
+            if candidate != known:
+                point_row(kernel, points, candidate, points, 0, n, spread, row)
+                machine.counts[VALUES] += n
+                known = candidate
+            m = nearest_points(machine.class_of, row, n, candidate, near)
+            partner = find_partner(upkeep.table, machine.alpha, machine.class_of, candidate, row, n, near[:m])
             if partner != NONE:
-                upkeep.degradation[0] += merge(points, machine, upkeep.table, candidate, partner, float(row[partner]))
+                upkeep.degradation[0] += merge(
+                    kernel, points, machine, upkeep.table, candidate, partner, near[:m], row, spread
+                )
                 return
             # The only point of its side stays, if another one finds a partner.
-            passed[candidate] = True
+            passed = np.append(passed, candidate)
             candidate = smallest(points, machine, n, passed)[0]
+        if is_averaged(machine.smooth, i, NONE):  # what has nothing more to say to learning may still predict
+            if i != known:
+                point_row(kernel, points, i, points, 0, n, spread, row)
+                machine.counts[VALUES] += n
+            m = nearest_points(machine.class_of, row, n, i, near)
+            hand_on(kernel, points, machine, i, NONE, NONE, near[:m], row, spread)
     upkeep.degradation[0] += degradation
     leave(machine, i)

@@ -12,7 +12,8 @@ kappa = k(x_min, x). The weight degradation, summed over the columns, is
 
 so h maximises |a p + b q|^2. (Algorithm 1 prints the two powers of kappa interchanged.) In one column that depends on
 kappa and m = b / (a + b) alone; with |a| <= |b| the maximum lies in h <= 1/2 and is the only one there, while for
-kappa < exp(-2) there may be a lower one above.
+kappa < exp(-2) there may be a lower one above. The table holds h, to merge by, and the weight degradation in units of
+|a|^2 (1 - kappa)^2, to choose the partner by: in these units it is of one size everywhere.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ import numpy as np
 
 from solvers.compiled import compiled
 from solvers.direction import NONE
-from solvers.elementary import exp, log
+from solvers.elementary import exp, expm1, log
 
 Array = np.ndarray[Any, Any]
 
 MERGING = ("table", "golden")
+PLACE, DEGRADATION = range(2)  # what the table holds
 GRID = 256  # steps of the table in either direction
 KAPPA_LEAST = 1e-30  # points further apart are merged as if they were this near
+BLOCK = 32  # points that are passed over at once
+LEAST_SHARE = 1e-4  # of |a| in |a| + |b|: where m = 1 stands in the table for what m tends to
+NEAREST_KAPPA = 0.999  # the same of kappa = 1
 GOLDEN = 0.6180339887498949
 GOLDEN_STEPS = 40  # 0.5 * GOLDEN^40 is 2e-9
 BIFURCATION = 0.7991528017874561  # 2 (1 - 1 / e)^2: weight degradation of equal coefficients 1 at kappa = exp(-2)
@@ -75,39 +80,52 @@ def best_place(aa, bb, ab, log_kappa):
 
 
 @compiled
+def lost(a, b, log_kappa, h):
+    """The weight degradation in one column, 0 < a <= b, without the cancellation of nearly equal squares."""
+    p, q = 2.0 * log_kappa * (1.0 - h) * (1.0 - h), 2.0 * log_kappa * h * h
+    both = -2.0 * log_kappa * h * (1.0 - h)
+    return -a * a * expm1(p) - b * b * expm1(q) - 2.0 * a * b * exp(log_kappa) * expm1(both)
+
+
+@compiled
 def fill_table(table):
-    """table[i, j] = h for m = 1/2 + i / 2 GRID and kappa = j / GRID."""
+    """table[i, j] = (h, degradation / |a|^2 (1 - kappa)^2) for m = 1/2 + i / 2 GRID and kappa = j / GRID."""
     steps = table.shape[0] - 1
     for i in range(steps + 1):
         m = 0.5 + 0.5 * i / steps
+        a = max(1.0 - m, LEAST_SHARE)
         for j in range(steps + 1):
-            log_kappa = log(max(j / steps, KAPPA_LEAST))
+            kappa = min(j / steps, NEAREST_KAPPA)
+            log_kappa = log(max(kappa, KAPPA_LEAST))
+            h = golden_section(a * a, (1.0 - a) * (1.0 - a), a * (1.0 - a), log_kappa, 0.0, 0.5)
+            table[i, j, DEGRADATION] = lost(a, 1.0 - a, log_kappa, h) / (a * (1.0 - kappa)) ** 2
             # Where both points are at one place any h will do; this is the limit.
-            h = 1.0 - m
-            if j < steps:
-                h = golden_section((1.0 - m) ** 2, m * m, m * (1.0 - m), log_kappa, 0.0, 0.5)
-            table[i, j] = h
+            if j == steps:
+                h = 1.0 - m
+            elif i == steps:
+                h = 0.0
+            table[i, j, PLACE] = h
 
 
 @cache
 def table_of(merging: str) -> Array:
     """The table for merging "table"; an empty one for "golden"."""
     if merging == "golden":
-        return np.zeros((0, 0))
-    table = np.empty((GRID + 1, GRID + 1))
+        return np.zeros((0, 0, 2))
+    table = np.empty((GRID + 1, GRID + 1, 2))
     fill_table(table)
     return table
 
 
 @compiled
-def interpolated(table, m, kappa):
-    """h by bilinear interpolation, for 1/2 <= m <= 1 and 0 <= kappa <= 1."""
+def interpolated(table, what, m, kappa):
+    """PLACE or DEGRADATION by bilinear interpolation, for 1/2 <= m <= 1 and 0 <= kappa <= 1."""
     steps = table.shape[0] - 1
     u, v = (2.0 * m - 1.0) * steps, kappa * steps
     i, j = min(int(u), steps - 1), min(int(v), steps - 1)
     u, v = u - i, v - j
-    lower = table[i, j] + v * (table[i, j + 1] - table[i, j])
-    upper = table[i + 1, j] + v * (table[i + 1, j + 1] - table[i + 1, j])
+    lower = table[i, j, what] + v * (table[i, j + 1, what] - table[i, j, what])
+    upper = table[i + 1, j, what] + v * (table[i + 1, j + 1, what] - table[i + 1, j, what])
     return lower + u * (upper - lower)
 
 
@@ -124,51 +142,74 @@ def products(alpha, i, j):
 
 
 @compiled
-def place(table, aa, bb, ab, kappa, ranking):
-    """(h, weight degradation) of a merge with |a| <= |b|.
+def are_parallel(aa, bb, ab):
+    """Whether the coefficients of two points differ by a factor alone, as they always do in one column."""
+    return ab * ab >= (1.0 - 1e-9) * (aa * bb)
 
-    With a table and several columns, `ranking` takes the h of one column with coefficients |a| and |b|: close enough
-    to choose the partner by, and never better than what the partner then gets.
-    """
+
+@compiled
+def place(table, aa, bb, ab, kappa):
+    """(h, weight degradation) of a merge with |a| <= |b|."""
     log_kappa = log(max(kappa, KAPPA_LEAST))
-    if table.shape[0] > 0 and (ranking or ab * ab >= (1.0 - 1e-9) * (aa * bb)):
+    if table.shape[0] > 0 and are_parallel(aa, bb, ab):
         a, b = math.sqrt(aa), math.sqrt(bb)
-        h = interpolated(table, b / (a + b), kappa)
+        h = interpolated(table, PLACE, b / (a + b), kappa)
     else:
         h = best_place(aa, bb, ab, log_kappa)
     return h, max(aa + bb + 2.0 * ab * kappa - fit(aa, bb, ab, log_kappa, h), 0.0)
 
 
 @compiled
-def may_merge(alpha, class_of, i, j):
-    """Whether two points pull to the same side: one sign in one column, one class in several."""
-    if j == i or class_of[j] == NONE:
-        return False
-    if alpha.shape[0] == 1:
-        return alpha[0, i] * alpha[0, j] > 0.0
-    return class_of[i] == class_of[j] and products(alpha, i, j)[2] > 0.0
+def rank(table, aa, bb, ab, kappa):
+    """The weight degradation of a merge with |a| <= |b|, near enough to choose the partner by.
+
+    With a table and several columns it is that at the h of one column with coefficients |a| and |b|: never better than
+    what the partner then gets.
+    """
+    if table.shape[0] == 0:
+        return place(table, aa, bb, ab, kappa)[1]
+    a, b = math.sqrt(aa), math.sqrt(bb)
+    m = b / (a + b)
+    if are_parallel(aa, bb, ab):
+        return interpolated(table, DEGRADATION, m, kappa) * aa * (1.0 - kappa) * (1.0 - kappa)
+    h = interpolated(table, PLACE, m, kappa)
+    return max(aa + bb + 2.0 * ab * kappa - fit(aa, bb, ab, log(max(kappa, KAPPA_LEAST)), h), 0.0)
 
 
 @compiled
-def find_partner(table, alpha, class_of, i, row, n):
-    """The partner of point i whose merge degrades least, or NONE; row (n,) holds k(x_i, .).
+def may_merge(alpha, class_of, i, j):
+    """Whether two points are of one class and pull to the same side."""
+    return j != i and class_of[i] == class_of[j] and products(alpha, i, j)[2] > 0.0
+
+
+@compiled
+def find_partner(table, alpha, class_of, i, row, n, near):
+    """The partner of point i whose merge degrades least, or NONE; row (n,) holds k(x_i, .), near (m,) points near it.
 
     At a given kappa a merge degrades least if both coefficients are equal and parallel, by 2 |a|^2 (1 - sqrt(kappa))^2
     while kappa >= exp(-2). So from the best merge so far follows how near a better partner must be.
     """
-    nearest, near = NONE, row.dtype.type(-1.0)
-    for j in range(n):
-        if row[j] > near and may_merge(alpha, class_of, i, j):
-            nearest, near = j, row[j]
-    best, least, enough = NONE, np.inf, 0.0
-    # The nearest one first: few others are near enough then.
-    for k in range(-1, n if nearest != NONE else -1):
-        j = nearest if k < 0 else k
-        if row[j] >= enough and k != nearest and may_merge(alpha, class_of, i, j):
-            aa, bb, ab = products(alpha, i, j)
-            degradation = place(table, aa, bb, ab, float(row[j]), True)[1]
-            if degradation < least:
-                best, least, enough = j, degradation, near_enough(aa, degradation)
+    kind = row.dtype.type
+    first, best, least, enough = NONE, NONE, np.inf, kind(0.0)
+    # A near one first: few others are near enough then.
+    for t in range(near.shape[0]):
+        if first == NONE and may_merge(alpha, class_of, i, near[t]):
+            first = near[t]
+    if first != NONE:
+        aa, bb, ab = products(alpha, i, first)
+        best, least = first, rank(table, aa, bb, ab, float(row[first]))
+        enough = kind(near_enough(aa, least))
+    for begin in range(0, n, BLOCK):
+        end, found = min(begin + BLOCK, n), False
+        block = row[begin:end]
+        for k in range(end - begin):
+            found |= block[k] >= enough  # mostly not: without a branch, so that vector instructions find out
+        for j in range(begin, end if found else begin):
+            if row[j] >= enough and j != first and may_merge(alpha, class_of, i, j):
+                aa, bb, ab = products(alpha, i, j)
+                degradation = rank(table, aa, bb, ab, float(row[j]))
+                if degradation < least:
+                    best, least, enough = j, degradation, kind(near_enough(aa, degradation))
     return best
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import turns
-from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, leave, sign_of
+from solvers.coefficients import LEARNED, STEPS, VALUES, CoefficientExpansion, enter, first_least, leave, sign_of
 from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.dual import HOLES_PART
@@ -101,12 +101,12 @@ def forget(machine, tally, s, n, row, self_value):
 
 @compiled
 def weakest(points, machine, newest, removal, row):
-    """The point, but the newest, that loses least: the first with the smallest sum over the columns.
+    """The point, but the newest, that loses least: the oldest of those with the smallest sum over the columns.
 
     SMALLEST: |alpha k(x, .)|^2. PROJECTING (BPA-S): the same behind its projection on the newest, whose kernel row is
     `row`. FORGETTING: the oldest.
     """
-    least, chosen = np.inf, NONE
+    losses = np.full(newest, np.inf)
     for i in range(newest):
         if machine.class_of[i] == NONE:
             continue
@@ -118,16 +118,17 @@ def weakest(points, machine, newest, removal, row):
         rest = np.float64(points.selves[i])
         if removal == PROJECTING:
             rest -= np.float64(row[i]) * np.float64(row[i]) / np.float64(points.selves[newest])
-        loss *= rest
-        if loss < least:
-            least, chosen = loss, i
-    return chosen
+        losses[i] = loss * rest
+    return first_least(losses, newest, 0.0)
 
 
 @compiled
 def most_redundant(points, machine, n):
-    """argmax y_i (f(x_i) - alpha_i k(x_i, x_i)): by its margin without itself, in the worst column that holds it."""
-    best, chosen = -np.inf, NONE
+    """argmax y_i (f(x_i) - alpha_i k(x_i, x_i)): by its margin without itself, in the worst column that holds it.
+
+    Of equals the oldest: f is a sum of what came and went, in which copies of one example differ by rounding.
+    """
+    lacking, scale = np.full(n, np.inf), 0.0
     for i in range(n):
         if machine.class_of[i] == NONE:
             continue
@@ -135,11 +136,12 @@ def most_redundant(points, machine, n):
         for c in range(machine.alpha.shape[0]):
             alpha = machine.alpha[c, i]
             if alpha != 0.0:
-                rest = machine.smooth[c, i] - alpha * points.selves[i]
+                own = alpha * points.selves[i]
+                rest = machine.smooth[c, i] - own
                 margin = min(margin, rest if alpha > 0.0 else -rest)
-        if margin > best:
-            best, chosen = margin, i
-    return chosen
+                scale = max(scale, abs(own))
+        lacking[i] = -margin
+    return first_least(lacking, n, scale)
 
 
 @compiled

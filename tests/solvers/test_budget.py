@@ -11,10 +11,13 @@ from streams import two_moons
 
 from solvers import merging
 from solvers.budget import BSCA, BSGD
+from solvers.coefficients import EQUAL, first_least
 from solvers.direction import NONE
 from solvers.factor import RIDGES
 from solvers.kernels import KERNELS, make_kernel
+from solvers.maintenance import VISITED
 from solvers.points import rows_of
+from solvers.remainder import NEAREST, RIDGE
 from solvers.rows import rows_from_dense
 from solvers.solver import POINTS_MAX
 
@@ -140,7 +143,7 @@ def test_a_merge_degrades_no_more_than_the_best_of_a_fine_grid(a, b, kappa):
         a, b = b, a
     _, most = brute_force(a @ a, b @ b, a @ b, kappa)
     size = a @ a + b @ b + 2.0 * kappa * (a @ b)
-    h, lost = merging.place(merging.table_of("golden"), a @ a, b @ b, a @ b, kappa, False)
+    h, lost = merging.place(merging.table_of("golden"), a @ a, b @ b, a @ b, kappa)
     assert 0.0 <= h <= 1.0
     assert lost <= size - most + 1e-9 * size
     assert lost == pytest.approx(size - most, abs=1e-6 * size)
@@ -149,9 +152,19 @@ def test_a_merge_degrades_no_more_than_the_best_of_a_fine_grid(a, b, kappa):
 @settings(max_examples=200, deadline=None)
 @given(a=st.floats(0.001, 1.0), kappa=st.floats(0.0, 1.0))
 def test_the_table_merges_as_well_as_golden_section(a, kappa):
-    by_table = merging.place(merging.table_of("table"), a * a, 1.0, a, kappa, False)[1]
-    by_search = merging.place(merging.table_of("golden"), a * a, 1.0, a, kappa, False)[1]
+    by_table = merging.place(merging.table_of("table"), a * a, 1.0, a, kappa)[1]
+    by_search = merging.place(merging.table_of("golden"), a * a, 1.0, a, kappa)[1]
     assert by_search - 1e-12 <= by_table <= by_search + 2e-4 * a * a
+
+
+@settings(max_examples=200, deadline=None)
+@given(a=st.floats(0.001, 1.0), kappa=st.floats(0.0, 1.0))
+def test_partners_are_ranked_by_the_degradation_that_a_merge_brings(a, kappa):
+    exact = merging.lost(
+        a, 1.0, math.log(max(kappa, 1e-30)), merging.best_place(a * a, 1.0, a, math.log(max(kappa, 1e-30)))
+    )
+    for table, within in ((merging.table_of("table"), 5e-3), (merging.table_of("golden"), 0.0)):
+        assert merging.rank(table, a * a, 1.0, a, kappa) == pytest.approx(exact, rel=within, abs=1e-9 * a)
 
 
 def test_far_points_are_merged_at_the_higher_one_of_two_maxima():
@@ -160,7 +173,7 @@ def test_far_points_are_merged_at_the_higher_one_of_two_maxima():
     for table in (merging.table_of("golden"), merging.table_of("table")):
         for m in (0.5, 0.501, 0.55, 0.7):
             a, b = 1.0 - m, m
-            h, lost = merging.place(table, a * a, b * b, a * b, kappa, False)
+            h, lost = merging.place(table, a * a, b * b, a * b, kappa)
             assert h <= 0.5
             best, most = brute_force(a * a, b * b, a * b, kappa)
             assert min(abs(h - best), abs(h - (1.0 - best)) if m == 0.5 else 1.0) < 0.01
@@ -178,8 +191,9 @@ def test_leaving_out_partners_that_are_too_far_never_misses_the_best(columns):
         row = random.uniform(0.0, 1.0, n) ** random.choice([0.1, 1.0, 4.0])
         i = int((alpha**2).sum(axis=0).argmin())
         row[i] = 1.0
-        lost = {j: merging.place(table, *merging.products(alpha, i, j), row[j], True)[1] for j in range(n) if j != i}
-        found = merging.find_partner(table, alpha, np.zeros(n, np.int32), i, row, n)
+        lost = {j: merging.rank(table, *merging.products(alpha, i, j), row[j]) for j in range(n) if j != i}
+        near = random.permutation(np.delete(np.arange(n), i))[:3]  # any will do
+        found = merging.find_partner(table, alpha, np.zeros(n, np.int32), i, row, n, near)
         assert lost[found] <= min(lost.values()) + 1e-4 * (alpha[:, i] ** 2).sum()
 
 
@@ -238,6 +252,140 @@ def test_points_without_any_likeness_are_merged_into_the_larger_one(merging_by, 
     order = alpha[0].argsort()
     np.testing.assert_allclose(alpha[0, order], [3.0, 5.0], rtol=1e-5)
     np.testing.assert_allclose(points[order], [[100.0, 0.0], [0.0, 0.0]], atol=1e-2)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_and_the_nearest(classes):
+    random = np.random.default_rng(classes)
+    X, own = random.standard_normal((200, 2)), random.integers(0, classes, 200)
+    stream = Budgeted(X, own, budget=15, C=3.0, averaging=20)
+    checked = 0
+    for k in range(len(X)):
+        live = stream.solver.machine.class_of[: stream.solver.slots] != NONE
+        Z, smooth = stream.points()[0], stream.solver.machine.smooth[:, : stream.solver.slots][:, live].copy()
+        merges = stream.solver.merges
+        stream.learn(k, k + 1)
+        if stream.solver.merges == merges:
+            continue
+        checked += 1
+        machine, slots = stream.solver.machine, stream.solver.slots
+        live = machine.class_of[:slots] != NONE
+        rho = max(4.0 / (k + 4.0), 1.0 / 20)
+        after = stream.points()[0]
+        # Before the running average took the new coefficients in.
+        found = (machine.smooth[:, :slots][:, live] - rho * machine.alpha[:, :slots][:, live]) / (1.0 - rho)
+        Z, smooth = np.r_[Z, X[k : k + 1]], np.c_[smooth, np.zeros(len(smooth))]
+        gone = [s for s in range(len(Z)) if not (after == Z[s]).all(axis=1).any()]
+        stays = [s for s in range(len(Z)) if s not in gone]
+        K = naive.gram("rbf", np.r_[Z, after])
+        wanted = []
+        for i, j in (gone, gone[::-1]):  # which of the two was the smallest does not show
+            near = sorted(stays, key=lambda s, i=i: -K[i, s])[:NEAREST]
+            basis = [*(stays.index(s) for s in near), len(after) - 1]  # a merged point takes the newest slot
+            p, q = (K[t, len(Z) + len(after) - 1] for t in (i, j))
+            expected = np.c_[smooth[:, stays], p * smooth[:, i] + q * smooth[:, j]]
+            inner = K[len(Z) :, : len(Z)] @ smooth.T - K[len(Z) :, len(Z) :] @ expected.T
+            G = K[len(Z) :, len(Z) :][np.ix_(basis, basis)] + RIDGE * np.eye(len(basis))
+            expected[:, basis] += np.linalg.solve(G, inner[basis]).T
+            wanted.append(expected)
+        assert any(np.allclose(found, expected, rtol=1e-7, atol=1e-8) for expected in wanted)
+    assert checked > 50
+
+
+@pytest.mark.parametrize(("solver", "budget"), [(BSCA, 30), (BSCA, 100), (BSGD, 30)])
+def test_what_predicts_is_near_the_average_that_it_stands_for(solver, budget):
+    X, y = two_moons(3000, noise=0.2, seed=1)
+    y = np.where(np.random.default_rng(2).uniform(size=len(X)) < 0.1, -y, y)
+    grid = two_moons(300, noise=0.2, seed=3)[0]
+    parameters = {"budget": budget, "dtype": np.float32}
+    stream = Budgeted(X, (y > 0).astype(int), solver, **parameters)
+    sharp = Budgeted(X, (y > 0).astype(int), solver, averaging=None, **parameters)
+    average = np.zeros(len(grid))
+    for k in range(len(X)):
+        stream.learn(k, k + 1)
+        sharp.learn(k, k + 1)
+        average += max(4.0 / (k + 4.0), 1.0 / 1000.0) * (sharp.decision(grid)[:, 0] - average)
+    predicted = stream.decision(grid)[:, 0]
+    assert stream.solver.merges > 200
+    assert np.sqrt(np.mean((predicted - average) ** 2)) < 0.25 * average.std()
+    assert ((predicted > 0) == (average > 0)).mean() > 0.96
+
+
+def test_a_point_that_says_nothing_to_learning_leaves_its_part_of_the_average_behind():
+    X = np.r_[np.linspace(0.0, 2.0, 9)[:, None] * [1.0, 0.5], [[50.0, 50.0]]]
+    stream = Budgeted(X, [1] * 9 + [0], budget=9, averaging=10**9)
+    stream.learn(0, 9)
+    machine = stream.solver.machine
+    machine.alpha[0, 4], machine.smooth[0, :9] = 0.0, 1.0
+    stream.solver.upkeep.counts[VISITED] = 10**9  # the average moves no more by itself
+    before = stream.decision(X[:9])[:, 0]
+    stream.learn(9, 10)
+    assert stream.keys() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    np.testing.assert_allclose(stream.decision(X[:9])[:, 0], before, rtol=0.02)
+
+
+def test_points_of_two_classes_are_never_merged():
+    X, y = two_moons(120, noise=0.5, seed=7)
+    stream = Budgeted(X, (y > 0).astype(int), budget=15, C=0.7, **PLAIN)
+    merges, negative = 0, 0
+    for epoch, k in itertools.product(range(4), range(len(X))):
+        Z, old, class_of = stream.points()
+        before = stream.solver.merges
+        stream.learn(k, k + 1, again=epoch > 0)
+        after, _, class_after = stream.points()
+        Z, class_of = np.r_[Z, X[k : k + 1]], np.append(class_of, stream.classes[k])
+        negative += (old[0] * np.where(class_of[:-1] == 1, 1, -1) < 0).any()
+        gone = [s for s in range(len(Z)) if not (after == Z[s]).all(axis=1).any()]
+        if stream.solver.merges > before and len(gone) == 2:
+            merges += 1
+            assert class_of[gone[0]] == class_of[gone[1]] == class_after[-1]
+    assert merges > 50
+    assert negative > 50  # a step back on an example that was merged: its sign is the other class's
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    exact=st.lists(st.integers(1, 6) | st.just(math.inf), min_size=1, max_size=30),
+    seed=st.integers(0, 1000),
+    scale=st.sampled_from([1e-12, 1.0, 1e9]),
+    below=st.sampled_from([0.0, 3.0, 7.0]),
+)
+def test_the_least_of_values_is_not_decided_by_rounding(exact, seed, scale, below):
+    random = np.random.default_rng(seed)
+    rounding = 1.0 + random.uniform(-0.4, 0.4, len(exact)) * EQUAL
+    values = (np.array(exact) * rounding - below) * scale
+    found = first_least(values, len(exact), 7.0 * scale if below else 0.0)
+    assert found == (NONE if min(exact) == math.inf else exact.index(min(exact)))
+
+
+def test_values_that_fall_by_less_than_rounding_each_are_not_all_equal():
+    values = 1.0 - 0.4 * EQUAL * np.arange(10)
+    assert first_least(values, 10, 0.0) == 7
+
+
+@pytest.mark.parametrize("maintenance", ["merge", "project", "remove"])
+@pytest.mark.parametrize("solver", [BSCA, BSGD])
+def test_rounding_does_not_choose_the_point_that_goes(solver, maintenance):
+    X, own = np.random.default_rng(4).standard_normal((60, 2)), np.arange(60) % 2
+    parameters = {"maintenance": maintenance, "C": 1e-3 if solver is BSCA else 1.0, "averaging": None}
+    streams = [Budgeted(X, own, solver, budget=8, **parameters) for _ in range(4)]
+    noise = np.random.default_rng(5)
+    for k in range(60):
+        for number, stream in enumerate(streams):
+            slots = stream.solver.slots
+            stream.solver.machine.alpha[0, :slots] *= 1.0 + number * 1e-13 * noise.standard_normal(slots)
+            stream.learn(k, k + 1)
+            assert stream.keys() == streams[0].keys()
+    assert streams[0].solver.merges > 10
+
+
+def test_of_points_that_were_never_merged_bsgd_removes_the_oldest():
+    X = 30.0 * np.arange(40)[:, None] * [1.0, 1.0]  # all at the margin: every example enters
+    stream = Budgeted(X, np.arange(40) % 2, BSGD, budget=10, maintenance="remove", dtype=np.float32)
+    for k in range(40):
+        stream.learn(k, k + 1)
+        # The newest coefficient is as large as all that have shrunk to it.
+        assert stream.keys() == list(range(max(0, k - 9), k + 1))
 
 
 @settings(max_examples=40, deadline=None)

@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from solvers.elementary import ANGLE_MOST, angle_within, cosine_and_sine, exp, log, log1p
+from solvers.elementary import ANGLE_MOST, angle_within, cosine_and_sine, exp, expm1, log, log1p
 
 TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918461563281257")
 
@@ -46,6 +46,15 @@ def test_exp_is_within_one_unit_in_the_last_place():
     assert exp(0.0) == 1.0
     assert exp(-708.1) == exp(-1e300) == exp(-math.inf) == 0.0
     assert exp(-707.9) > 0
+
+
+def test_expm1_is_within_four_units_in_the_last_place_also_near_0():
+    random = np.random.default_rng(5)
+    for x in np.concatenate((-log_uniform(1e-300, 700, 1000), log_uniform(1e-300, 40, 500), random.uniform(-0.4, 0.4, 500))):
+        with localcontext(prec=50):
+            true = Decimal(float(x)).exp() - 1 if abs(x) > 1e-30 else Decimal(float(x))
+        assert ulps(expm1(x), true) < 4, x
+    assert expm1(0.0) == 0.0
 
 
 def test_exp_never_rises_where_x_falls():
