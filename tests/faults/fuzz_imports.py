@@ -34,8 +34,8 @@ from pathlib import Path
 
 import numpy as np
 
-from service.changes import Correct, Forget
 from service.asking import Ask, Offer
+from service.changes import Correct, Forget
 from service.configuration import parse_configuration
 from service.errors import Invalid, ServiceError
 from service.events import Created, Finished, Imported, Predicted, decode_event
@@ -179,7 +179,7 @@ class Stream:
 @cache
 def scene(number):
     """The configuration and the snapshot of a model; there are as many as one likes."""
-    choices = random.Random(f"scene {number}")  # noqa: S311
+    choices = random.Random(f"scene {number}")
     solver = list(SOLVERS)[number % len(SOLVERS)]
     configuration = configuration_of(solver, choices)
     warm_up(configuration.solver, configuration.dtype)
@@ -213,9 +213,9 @@ FLOATS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e-45, 1.
           1e38, -1e38, 1e77, 1e100, 1e119, 1e120, 1e149, 1e200, 1e307, 1.7e308, -1.7e308]  # fmt: skip
 INTEGERS = [0, 1, -1, -2, 2, 7, 31, 32, 64, 100, 255, 999, 1000, 1024, -100, 2**31 - 1, 2**31, 2**32, 2**52, 2**53 - 1,
             2**53, 2**60, 2**61, 2**62 - 1, 2**62, 2**63 - 1, -(2**62), -(2**63)]  # fmt: skip
-ODD = [None, True, False, 0, 1, -1, 7, 2**31, 2**52, 2**53 - 1, 2**53, 2**63 - 1, 2**65, -(2**65), 0.5, -1.0, 1e-320, 1e15,
-       1e308, float("nan"), float("inf"), "", "a", "\x00", "\ud800", "@1", "x" * 300, [], [None], [1, 2], ["a", [0]],
-       [[0, "a"]], {}, {"a": 1}, {"dim": 2**40}, [{}], [[], []]]  # fmt: skip
+ODD = [None, True, False, 0, 1, -1, 7, 2**31, 2**52, 2**53 - 1, 2**53, 2**63 - 1, 2**65, -(2**65), 0.5, -1.0, 1e-320,
+       1e15, 1e308, float("nan"), float("inf"), "", "a", "\x00", "\ud800", "@1", "x" * 300, [], [None], [1, 2],
+       ["a", [0]], [[0, "a"]], {}, {"a": 1}, {"dim": 2**40}, [{}], [[], []]]  # fmt: skip
 
 
 def narrowed(value, dtype):
@@ -240,9 +240,9 @@ def a_neighbour(choices, array):
     by = choices.choice([-1, 1, -2, 2, 32, -32])
     with np.errstate(all="ignore"):
         if array.dtype.kind == "f":
-            kinds = [np.nextafter(values.flat[at], array.dtype.type(by * np.inf)), values.flat[at] + array.dtype.type(by),
-                     -values.flat[at], values.flat[at] * array.dtype.type(1 + by / 100)]  # fmt: skip
-            values.flat[at] = choices.choice(kinds)
+            value, kind = values.flat[at], array.dtype.type
+            beside = np.nextafter(value, kind(by * np.inf))
+            values.flat[at] = choices.choice([beside, value + kind(by), -value, value * kind(1 + by / 100)])
         else:
             values.flat[at] = narrowed(int(values.flat[at]) + by, array.dtype)
     return values
@@ -277,7 +277,7 @@ def entries(choices, array):
 
 def another_shape(choices, array):
     return choices.choice([
-        lambda: array.reshape(-1), lambda: array[None], lambda: array[..., None], lambda: array.T.copy(),
+        lambda: array.reshape(-1), lambda: array[None], lambda: array[..., None], array.T.copy,
         lambda: np.resize(array, [choices.randrange(8) for _ in range(choices.randrange(4))]),
         lambda: np.zeros((0, *array.shape[1:]), array.dtype),
     ])()  # fmt: skip
@@ -303,7 +303,7 @@ OF_AN_ARRAY = (an_extreme, an_extreme, an_extreme, a_neighbour, a_neighbour, sca
                another_shape, another_type, other_bits, constant)  # fmt: skip
 
 
-def damage_array(choices, facts, arrays, donor):
+def damage_array(choices, _, arrays, donor):
     names = sorted(name for name, array in arrays.items() if array.size and array.ndim)
     # A state of the metrics has many arrays, and a solver's few decide more.
     name = choices.choice([n for n in names if choices.random() < 0.5 and "solver" in n] or names)
@@ -346,7 +346,7 @@ def inside(facts, path):
     return facts
 
 
-def damage_facts(choices, facts, arrays, donor):
+def damage_facts(choices, facts, _, donor):
     path = choices.choice(list(places(facts)))
     holder, key = inside(facts, path[:-1]), path[-1]
     value = holder[key]
@@ -357,7 +357,7 @@ def damage_facts(choices, facts, arrays, donor):
         value.insert(choices.randrange(len(value)), copy.deepcopy(choices.choice(value)))
     elif how == 2 and isinstance(value, list) and value:
         value.pop(choices.randrange(len(value)))
-    elif how == 3 and type(value) in (int, float) and value == value:
+    elif how == 3 and type(value) in (int, float):
         holder[key] = choices.choice([value + 1, value - 1, -value, value * 2, value * 10**9])
     elif how == 4:
         with contextlib.suppress(KeyError, IndexError, TypeError):
@@ -379,7 +379,7 @@ def damage_together(choices, facts, arrays, donor):
             full = prefix + name
             if full in arrays and arrays[full].size:
                 values = arrays[full].copy()
-                values.flat[0 if values.size else 0] = narrowed(int(values.flat[0]) + by, values.dtype)
+                values.flat[0] = narrowed(int(values.flat[0]) + by, values.dtype)
                 arrays[full] = values
 
     def multiply(names, by):
@@ -466,9 +466,9 @@ def damage_together(choices, facts, arrays, donor):
             del arrays[name]
         arrays.update({prefix + name.removeprefix("learner."): array for name, array in theirs.items()})
 
-    how = choice = choices.choice([learned, counted, tallied, solved, dropped, costs, coefficients, keys, configuration,
-                                   configuration, labels, of_a_donor])  # fmt: skip
-    choice()
+    how = choices.choice([learned, counted, tallied, solved, dropped, costs, coefficients, keys, configuration,
+                          configuration, labels, of_a_donor])  # fmt: skip
+    how()
     return f"{prefix}{how.__name__} by {big}"
 
 
@@ -477,7 +477,7 @@ DAMAGES = (damage_array, damage_array, damage_array, damage_array, damage_facts,
 
 def damaged(number):
     """The changed snapshot of a case, and what was changed."""
-    choices = random.Random(f"case {number}")  # noqa: S311
+    choices = random.Random(f"case {number}")
     scenes = choices.choice([len(SOLVERS), 4 * len(SOLVERS), 40 * len(SOLVERS)])
     at, other = number % len(SOLVERS), choices.randrange(scenes)
     at += len(SOLVERS) * choices.randrange(scenes // len(SOLVERS))
@@ -533,9 +533,10 @@ def live(model, choices):
 
 def case(number, registry):
     """refused, or accepted. What must not be is raised."""
-    snapshot, told, choices = damaged(number)
-    faulty = {"case": number, "told": told}
+    faulty = {"case": number}
     try:
+        snapshot, told, choices = damaged(number)
+        faulty["told"] = told
         try:
             model = registry._import("m", BytesIO(pack_export("m", 1, snapshot)))
         except Invalid as error:
@@ -570,7 +571,8 @@ def run_cases(numbers, say, folder):
     store = SQLiteStore(Path(folder) / "data")
     registry = asyncio.run(_registry(store))
     for number in numbers:
-        damaged(number)  # models and donors are made, and compiled, before the time of the case begins
+        with contextlib.suppress(Exception):  # the case tells it
+            damaged(number)  # models and donors are made, and compiled, before its time begins
         say.send(("begin", number))
         try:
             say.send(("end", case(number, registry)))
@@ -584,7 +586,7 @@ def fuzz(seconds, first, *, verbose=False):
     context = multiprocessing.get_context("spawn")
     counts, found = {"refused": 0, "accepted": 0}, []
     end, number = time.monotonic() + seconds, first
-    reasons = {}
+    reasons: dict[str, int] = {}
     while time.monotonic() < end:
         folder = tempfile.mkdtemp()
         told, say = context.Pipe(duplex=False)
@@ -619,9 +621,8 @@ def fuzz(seconds, first, *, verbose=False):
                         print(what, flush=True)
             else:
                 break
-            if under_way is not None:
-                print(json.dumps(found[-1]), flush=True)
-                number = under_way + 1
+            print(json.dumps(found[-1] | {"case": number}), flush=True)
+            number += 1
         finally:
             process.kill()
             process.join()
