@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from river.drift import ADWIN
@@ -103,3 +106,9 @@ def test_of_the_state_of_the_librarys_detector_the_counts_alone_are_taken():
 def test_a_state_without_the_detector_is_refused():
     with pytest.raises(ValueError, match="buckets"):
         Drift().load({"counts": WHOLE["counts"]})
+
+
+def test_the_server_needs_no_river():
+    program = "import sys; sys.modules['river'] = None; import service.app, hinged.cli; print('there')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "there\n"

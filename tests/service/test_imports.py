@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import RunningServer
 
+from service import learner
 from service.asking import Ask, Offer
 from service.configuration import parse_configuration
 from service.errors import Invalid
@@ -411,6 +412,29 @@ def test_a_window_far_behind_the_stream_leaves_without_a_list_of_what_was_never_
         model.apply(model.position + 1, event)
     assert model.learner.ages.dropped == 2**52
     assert model.solver.keys().min() > 2**52
+
+
+@pytest.mark.parametrize("window", [{"seconds": 10}, {"examples": 12}])
+@pytest.mark.parametrize("solver", ["lasvm", "tracking-2", "bsca", "exact", "bogd"])
+def test_what_leaves_a_window_is_the_same_whether_it_is_listed_or_looked_up(monkeypatch, solver, window):
+    parts = {"solver": solver, "kernel": RBF, "features": DENSE, "window": window}
+    if solver == "bsca":
+        parts |= {"budget": 6, "extra_steps": 2, "reservoir": 5, "remembered": 30}
+    configuration = parse_configuration(json.dumps(parts), Settings())
+    xs = np.random.default_rng(0).standard_normal((80, 3)).tolist()
+    found = []
+    for most in (learner.DROPPED_MAX, 0):
+        monkeypatch.setattr(learner, "DROPPED_MAX", most)
+        model = Model("m", configuration, **SIZES)
+        model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+        for k in range(0, 80, 8):
+            inputs, labels = to_inputs(xs[k : k + 8], configuration), ["n", "p"] * 4
+            request = LearnRequest([None] * 8, labels, inputs, digests(inputs, labels))
+            for event in make_plan(model, [request], lambda _: {}, 8, NOW + 500 * k).events:
+                model.apply(model.position + 1, event)
+        assert model.learner.ages.dropped > 20
+        found.append(model.digest())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("kernel", [{"type": "linear"}, {"type": "polynomial", "gamma": "auto", "degree": 16}])
