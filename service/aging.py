@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from service.parts import Window
-from solvers.solver import StateReader
+from solvers.solver import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 
-NONE = np.zeros(0, np.int64)
+Left: TypeAlias = range
+"""Numbers of examples that leave."""
+
+NONE: Left = range(0)
 STEPS = 100  # a window of examples moves on by at most this part of it at once
 GRAINS = 1_000  # moments that a window of seconds tells apart
-MOST = np.iinfo(np.int64).max
+MS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
 
 
 class Ages:
@@ -34,7 +38,7 @@ class Ages:
         border = (int(keys[begin]) // self._stride + 1) * self._stride
         return begin + int(np.searchsorted(keys[begin:], border))
 
-    def add(self, last: int, at_ms: int) -> Array:
+    def add(self, last: int, at_ms: int) -> Left:
         """Examples up to number `last` have been learned: those that are too many now."""
         if self._ms is not None:
             if self._grains and at_ms - self._grains[-1][1] < self._ms // GRAINS:
@@ -45,7 +49,7 @@ class Ages:
             return NONE
         return self._leave(last - self._examples)
 
-    def older_than(self, now_ms: int) -> Array:
+    def older_than(self, now_ms: int) -> Left:
         """Those that are too old at this time."""
         if self._ms is None:
             return NONE
@@ -54,12 +58,12 @@ class Ages:
             through = self._grains.pop(0)[0]
         return self._leave(through)
 
-    def _leave(self, through: int) -> Array:
+    def _leave(self, through: int) -> Left:
         if through <= self.dropped:
             return NONE
-        keys = np.arange(self.dropped + 1, through + 1)
+        left = range(self.dropped + 1, through + 1)
         self.dropped = through
-        return keys
+        return left
 
     def state(self) -> dict[str, Array]:
         """All of it as arrays."""
@@ -68,5 +72,21 @@ class Ages:
     def load(self, state: dict[str, Array]) -> None:
         """Take over a state of `state`."""
         read = StateReader(state)
-        self.dropped = int(read.take("dropped", np.int64, (1,), 0, MOST)[0])
-        self._grains = [tuple(row) for row in read.take("grains", np.int64, (None, 3), 0, MOST).tolist()]
+        dropped = int(read.take("dropped", np.int64, (1,), 0, COUNT_MAX)[0])
+        grains = read.take("grains", np.int64, (None, 3), 0, COUNT_MAX)
+        if (grains.size and self._ms is None) or (dropped and self._ms is None and self._examples is None):
+            raise ValueError("without a window no example leaves it")
+        if (np.diff(grains[:, 0], prepend=dropped) <= 0).any() or (grains[:, 1:] > MS_MAX).any():
+            raise ValueError("grains must be of examples that are still there, in order, and of a time before 10,000")
+        self.dropped = dropped
+        self._grains = [tuple(row) for row in grains.tolist()]
+
+    @property
+    def newest(self) -> int:
+        """Number of an example that has been learned, the newest that is known here."""
+        return self._grains[-1][0] if self._grains else self.dropped
+
+    @property
+    def newest_ms(self) -> int:
+        """Time of an example that has been learned, the latest that is known here."""
+        return max((row[2] for row in self._grains), default=0)

@@ -196,11 +196,15 @@ class Answers:
         newest, n, read = int(facts["newest"]), len(facts["ids"]), StateReader(arrays)
         if n > newest:
             raise BadFrame(f"{n} first answers of {newest} examples")
+        clients = [own for own in facts["ids"] if own is not None]
+        if len(set(clients)) < len(clients):
+            raise BadFrame("an id is there twice")
         contents = read.take("contents", np.uint8, (n, 16))
         labels = read.take("labels", np.int32, (n,), FORGOTTEN, CLASSES_MAX - 1)
         predictions = read.take("predictions", np.int32, (n,), -1, CLASSES_MAX - 1)
         scores = read.take("scores", np.float64, (n,))
         ids: list[str | None] = facts["ids"][-self.kept :]
+        self._ids, self._by_id = [], {}
         self._from = newest - len(ids) + 1
         self.newest = 0
         self._grow(min(self.kept, max(len(ids), 1)))

@@ -1,8 +1,7 @@
-"""Whether a model's errors have changed: ADWIN over the 0/1 errors of its predictions, River's.
+"""Whether a model's errors have changed: ADWIN (service/adwin.py) over the 0/1 errors of its predictions.
 
-A. Bifet and R. Gavalda, Learning from Time-Changing Data with Adaptive Windowing, SDM 2007. ADWIN keeps a window as
-long as the mean is the same all over it, and cuts it where two parts differ. A cut behind which there are more errors
-is a drift; fewer errors are what learning is for.
+ADWIN keeps a window as long as the mean is the same all over it, and cuts it where two parts differ. A cut behind which
+there are more errors is a drift; fewer errors are what learning is for. After either the detector begins anew.
 """
 
 from __future__ import annotations
@@ -11,21 +10,12 @@ from typing import Any
 
 import numpy as np
 
-# River's ADWIN is this compiled class. Its Python face, river.drift, would load SciPy: a second and 70 MB.
-from river.__version__ import __version__
-from river._river_rust.drift import AdaptiveWindowing
-
-from solvers.solver import StateReader
+from service.adwin import CLOCK, Adwin
+from solvers.solver import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 
 DETECTOR = "adwin"
-VERSION = np.frombuffer(__version__.encode(), np.uint8)
-
-
-def new_detector() -> AdaptiveWindowing:
-    """ADWIN as River has it by default."""
-    return AdaptiveWindowing(delta=0.002, clock=32, max_buckets=5, min_window_length=5, grace_period=10)
 
 
 class Drift:
@@ -34,52 +24,55 @@ class Drift:
     def __init__(self) -> None:
         self.count = 0
         self.last_at = 0  # number of the example, from 1 on; 0 for none
-        self._begin()
+        self._adwin = Adwin()
 
-    def _begin(self) -> None:
-        self._adwin = new_detector()
-        self._seen = self._errors = 0  # since it began
+    @property
+    def seen(self) -> int:
+        """Examples since the detector began."""
+        return self._adwin.width
+
+    @property
+    def errors(self) -> int:
+        """The wrong ones of them."""
+        return self._adwin.total
 
     def add(self, errors: list[bool], numbers: list[int]) -> None:
         """Take errors in order, each with the number of its example."""
-        for error, number in zip(errors, numbers, strict=True):
-            self._seen += 1
-            self._errors += error
-            if self._adwin.update(error):
-                # What is left is the part behind the cut.
-                if self._adwin.get_total() / self._adwin.get_width() > self._errors / self._seen:
-                    self.count += 1
-                    self.last_at = number
-                self._begin()
+        if len(errors) != len(numbers):
+            raise ValueError(f"numbers must be one for each of {len(errors)} errors, got {len(numbers)}")
+        begin = 0
+        while begin < len(errors):
+            end = min(len(errors), begin + CLOCK - self.seen % CLOCK)
+            self._adwin.extend(errors[begin:end])
+            begin = end
+            if self.seen % CLOCK == 0:
+                rate = self.errors / self.seen
+                if self._adwin.cut():
+                    # What is left is the part behind the cut.
+                    if self.errors / self.seen > rate:
+                        self.count += 1
+                        self.last_at = numbers[end - 1]
+                    self._adwin = Adwin()
 
     def state(self) -> dict[str, Array]:
-        """The detector as arrays."""
+        """The detector as arrays: drifts, where the last was, examples and errors since; the detector's buckets."""
         return {
-            "counts": np.array([self.count, self.last_at, self._seen, self._errors]),
-            "adwin": np.frombuffer(self._adwin.__getstate__(), np.uint8),
-            "version": VERSION,
+            "counts": np.array([self.count, self.last_at, self.seen, self.errors]),
+            "buckets": np.array(self._adwin.buckets, np.int64),
         }
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over a state of `state`. ValueError where it is none.
+        """Take over a state of `state`. ValueError where it is none; nothing changes then.
 
-        Of another version of River only the counts are taken: the detector begins anew.
+        Of a state from before the detector was one of this project only the counts are taken: it begins anew.
         """
         read = StateReader(state)
-        counts = read.take("counts", np.int64, (4,), 0, np.iinfo(np.int64).max)
-        self.count, self.last_at, seen, errors = (int(v) for v in counts)
-        self._begin()
-        if np.array_equal(read.take("version", np.uint8, (None,)), VERSION):
-            _set_state(self._adwin, read.take("adwin", np.uint8, (None,)).tobytes())
-            self._seen, self._errors = seen, errors
-            if (self._adwin.get_width(), self._adwin.get_total()) != (seen, errors):
-                raise ValueError(f"adwin does not hold {seen} examples with {errors} errors")
-
-
-def _set_state(adwin: AdaptiveWindowing, state: bytes) -> None:
-    try:
-        adwin.__setstate__(state)
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # what Rust raises is no Exception, and has no public name
-            raise
-        raise ValueError(f"adwin cannot be read: {error}") from None
+        count, last_at, seen, errors = read.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
+        if not count * CLOCK <= last_at or (last_at > 0) != (count > 0):
+            raise ValueError(f"counts tell of {count} drifts, the last at {last_at}")
+        adwin = Adwin()
+        if "buckets" in state or "version" not in state:
+            adwin.load(seen, read.take("buckets", np.int64, (None,), 0, COUNT_MAX).tolist())
+            if adwin.total != errors:
+                raise ValueError(f"buckets hold {adwin.total} errors, counts tell of {errors}")
+        self.count, self.last_at, self._adwin = count, last_at, adwin

@@ -67,4 +67,6 @@ class Jobs:
 
     def load(self, facts: list[dict[str, Any]]) -> None:
         """Take over a state of `state`."""
+        if len({fact["at"] for fact in facts}) < len(facts):
+            raise ValueError("a job is there twice")
         self._by_position = {fact["at"]: Job(**fact) for fact in facts}

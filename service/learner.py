@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from service.aging import Ages
+from service.aging import Ages, Left
 from service.configuration import read_configuration
 from service.events import Learned
 from service.inputs import Inputs, Records
@@ -19,14 +19,16 @@ from service.labels import Label, Labels
 from service.metrics import UNKNOWN, Prequential
 from service.parts import Configuration, NamedFeatures
 from service.records import Record
-from service.vocabulary import Vocabulary
+from service.vocabulary import Spread, Vocabulary
 from solvers.exact import ExactSVM
 from solvers.rows import Rows, rows_from_csr
-from solvers.solver import UNBOUNDED, Finish, PointsFull, Solver, StateReader
+from solvers.solver import COUNT_MAX, UNBOUNDED, Finish, PointsFull, Solver, StateReader
 
 Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
 """Decision values (m, K) of a part of a batch, from right before each example was learned; predicted classes (m,)."""
+
+DROPPED_MAX = 2**16  # numbers that are listed at once
 
 Epoch = Callable[[], Iterator[Learned]]
 """All learned batches of the log before an event, in order: what a further epoch learns again."""
@@ -196,9 +198,17 @@ class Learner:
 
     # -- unlearning -----------------------------------------------------------------------------------------------
 
-    def _drop(self, keys: Array) -> None:
-        if keys.size and not (self.vocabulary is not None and self.vocabulary.warming):
-            self.solver.drop(keys)
+    def _drop(self, left: Left) -> None:
+        if left and not (self.vocabulary is not None and self.vocabulary.warming):
+            self._drop_from(left)
+
+    def _drop_from(self, left: Left) -> None:
+        """Drop the examples of these numbers; where they are many, only those of which anything is known."""
+        if len(left) <= DROPPED_MAX:
+            self.solver.drop(np.arange(left.start, left.stop))
+            return
+        known = np.unique(self.solver.known())
+        self.solver.drop(known[(known >= left.start) & (known < left.stop)])
 
     def forget(self, keys: Sequence[int]) -> None:
         """Take these examples' points out: exactly as if they had never been where it is `exact`."""
@@ -290,7 +300,7 @@ class Learner:
         if not vocabulary.warming:
             self.warm_classes, self.warm_keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
         if self.ages.dropped:
-            self.solver.drop(np.arange(1, self.ages.dropped + 1))
+            self._drop_from(range(1, self.ages.dropped + 1))
 
     def _new_solver(self) -> Solver:
         solver = self.configuration.build_solver(self.cache_bytes, self.gamma)
@@ -339,19 +349,38 @@ class Learner:
         for label in facts["labels"]:
             learner.labels.add(label)
         learner.learned, learner.gamma, learner.stopped = facts["learned"], facts["gamma"], facts["stopped"]
-        if not learner.gamma <= learner.configuration.gamma_max:
-            raise ValueError(f"gamma must be at most {learner.configuration.gamma_max:g}, got {learner.gamma}")
-        learner.solver = learner.configuration.build_solver(cache_bytes, learner.gamma)
-        learner.solver.load(part("solver."))
+        if learner.vocabulary is not None:
+            learner.vocabulary.load(facts["vocabulary"], part("vocabulary."))
+        if learner.gamma not in learner._gammas():
+            raise ValueError(f"gamma is none that the warm-up comes to, got {learner.gamma}")
+        solver = learner.solver = learner.configuration.build_solver(cache_bytes, learner.gamma)
+        C, kernel = solver.C, solver.kernel
+        solver.load(part("solver."))
+        if (solver.C, solver.kernel) != (C, kernel):
+            raise ValueError(f"the solver has C = {solver.C} and {solver.kernel}, its configuration {C} and {kernel}")
+        if solver.weights.tolist() != [learner.configuration.weight_of(label) for label in learner.labels.labels]:
+            raise ValueError("the solver has other weights of the classes than its configuration")
         learner.metrics.load(part("metrics."))
         learner.ages.load(part("ages."))
         for what, classes in (("classes", learner.solver.classes), ("classes of metrics", learner.metrics.classes)):
             if classes != len(learner.labels):
                 raise ValueError(f"the snapshot has {len(learner.labels)} labels for {classes} {what}")
-        if learner.vocabulary is not None:
-            learner.vocabulary.load(facts["vocabulary"], part("vocabulary."))
         read = StateReader(arrays)
         observed = len(learner.vocabulary.observed) if learner.vocabulary is not None else 0
         learner.warm_classes = read.take("warm_classes", np.int32, (observed,), 0, len(learner.labels) - 1)
-        learner.warm_keys = read.take("warm_keys", np.int64, (observed,), 0, np.iinfo(np.int64).max)
+        learner.warm_keys = read.take("warm_keys", np.int64, (observed,), 1, COUNT_MAX)
+        if (np.diff(learner.warm_keys) <= 0).any():
+            raise ValueError("warm_keys must ascend")
         return learner
+
+    def _gammas(self) -> set[float]:
+        """What `gamma` may be: that of the warm-up, or 1 where there was none yet."""
+        if self.vocabulary is None:
+            return {1.0}
+        shown = min(self.vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
+        return {shown, 1.0} if self.vocabulary.spread == Spread(0.0, 0.0, 0.0) else {shown}
+
+    def numbers(self) -> Array:
+        """Numbers of all examples of which it holds anything, or that have left its window."""
+        left = [self.ages.newest] if self.ages.newest else []
+        return np.concatenate((self.solver.known(), self.warm_keys, np.array(left, np.int64)))

@@ -15,7 +15,7 @@ import numpy as np
 from service.drift import DETECTOR, Drift
 from service.labels import Label
 from solvers.sigmoid import WINDOW, Calibration, Sigmoid
-from solvers.solver import CLASSES_MAX, StateReader, columns_of
+from solvers.solver import CLASSES_MAX, COUNT_MAX, StateReader, columns_of
 from solvers.tally import BRIER, LOG_LOSS, Tally, losses_of
 
 Array = np.ndarray[Any, Any]
@@ -151,7 +151,7 @@ class Prequential:
         def part(name: str) -> dict[str, Array]:
             return {key.removeprefix(f"{name}."): a for key, a in state.items() if key.startswith(f"{name}.")}
 
-        counts = StateReader(state).take("counts", np.int64, (2,), 0, np.iinfo(np.int64).max)
+        counts = StateReader(state).take("counts", np.int64, (2,), 0, COUNT_MAX)
         self.classes, self.added = (int(v) for v in counts)
         if self.classes > CLASSES_MAX:
             raise ValueError(f"at most {CLASSES_MAX} classes, got {self.classes}")
@@ -163,6 +163,22 @@ class Prequential:
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:
                 self._tally(name).load(part(name), self.classes)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse parts that count otherwise than others."""
+        everything, parts = self._tallies[ALL], [self._tallies[name] for name in SOURCES if name in self._tallies]
+        if not self._sigmoid.seen == everything.seen <= self.added:
+            raise ValueError(f"{everything.seen} predictions of {self.added} examples, {self._sigmoid.seen} in the fit")
+        if not np.array_equal(everything.cells, sum((tally.cells for tally in parts), np.zeros_like(everything.cells))):
+            raise ValueError("the predictions of the sources must be all predictions")
+        drift, streamed = self.drift, self._tallies.get(SOURCES[STREAMED], Tally(self.classes))
+        wrong = streamed.seen - int(np.trace(streamed.cells))
+        if drift.last_at + drift.seen > self.added or drift.seen > streamed.seen or drift.errors > wrong:
+            raise ValueError(
+                f"the detector has seen {drift.errors} errors of {drift.seen} since example {drift.last_at}, "
+                f"of {wrong} of {streamed.seen} until {self.added}"
+            )
 
 
 def _check(name: str, values: Array, least: int, most: int) -> None:

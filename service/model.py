@@ -522,6 +522,8 @@ class Model:
             if key != "learner":
                 own.load(facts[key], part(f"{key}."))
         model.old_ids, model.corrections = dict(facts["old_ids"]), dict(facts["corrections"])
+        if len(model.old_ids) < len(facts["old_ids"]) or len(model.corrections) < len(facts["corrections"]):
+            raise ValueError("an example is there twice")
         model.position, model.learned, model.at_ms = facts["position"], facts["learned"], facts["at_ms"]
         model.undone = [(to, at) for to, at in facts["undone"]]
         model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
@@ -541,6 +543,23 @@ class Model:
                 raise ValueError(f"{name} must be numbers of {classes} classes")
         if self.answers.newest != self.learned:
             raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
+        if self.learner.stopped is not None:
+            raise ValueError("the model's own learner has stopped")
+        for learner in (self.learner, *self.shadows.values()):
+            numbers = learner.numbers()
+            if numbers.size and not 1 <= numbers.min() <= numbers.max() <= self.learned:
+                raise ValueError(f"a learner holds examples other than the {self.learned} learned")
+            if learner.metrics.added > self.learned or learner.ages.newest_ms > self.at_ms:
+                raise ValueError("a learner has counted more than was learned")
+        for name, numbered in (
+            ("corrections", self.corrections),
+            ("old_ids", self.old_ids),
+            ("traces", self.traces.numbers),
+        ):
+            if not all(1 <= number <= self.learned for number in numbered):
+                raise ValueError(f"{name} must be of the {self.learned} examples learned")
+        if not self.pool.disagreed <= self.pool.answered <= self.learned:
+            raise ValueError(f"{self.pool.answered} candidates answered, {self.pool.disagreed} with different labels")
         if not all(0 <= label < classes for label in self.corrections.values()):
             raise ValueError(f"corrected labels must be numbers of {classes} classes")
         if len(self.shadows) > SHADOWS_MAX:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from service.aging import MS_MAX
 from service.frames import BadFrame
 from service.inputs import Inputs, Refit, inputs_state, join_inputs, read_inputs, refitted
 from service.labels import Label, Labels, same_label
@@ -100,7 +101,10 @@ class Pending:
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of `state`."""
-        self._by_id = OrderedDict((p.id, p) for p in read_predictions(facts, arrays))
+        predictions = read_predictions(facts, arrays)
+        if len({p.id for p in predictions}) < len(predictions):
+            raise BadFrame("an id is there twice")
+        self._by_id = OrderedDict((p.id, p) for p in predictions)
 
 
 class Made(NamedTuple):
@@ -156,7 +160,7 @@ def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Pr
     ends = np.concatenate(([0], np.cumsum(widths)))
     columns = read.take("columns", np.float64, (int(ends[-1]),))
     sources = read.take("sources", np.uint8, (n,), 0, 2)
-    at_ms = read.take("at_ms", np.int64, (n,), 0, np.iinfo(np.int64).max)
+    at_ms = read.take("at_ms", np.int64, (n,), 0, MS_MAX)
     digests = read.take("digests", np.uint8, (16 * n,)).tobytes()
     return [
         Prediction(

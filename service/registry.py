@@ -17,14 +17,15 @@ from service.errors import Conflict, Invalid, NotFound, ServiceError, StoreUnava
 from service.events import Created, Imported
 from service.examples import check_ids
 from service.exports import pack_export, unpack_export
-from service.frames import peek
+from service.frames import BadFrame, peek
 from service.labels import check_label, label_key
 from service.lanes import Lane, Threads
 from service.mending import Shared
-from service.model import SNAPSHOT, Model
+from service.model import SHADOWS_MAX, SNAPSHOT, Model
 from service.parts import MODEL_NAME, Configuration
 from service.plan import LearnRequest, make_plan
 from service.recovery import History, Obstacle
+from service.rehearsal import examine, rehearse
 from service.settings import Settings
 from service.store.base import Event, Store
 from service.turns import BESIDE, Account, GivenUp, Turns, stand_back
@@ -410,17 +411,20 @@ class Registry:
         now_ms = time.time_ns() // 1_000_000
         try:
             state = unpack_export(file.read())
-            # The limits come before anything is made that could break them.
-            taught = peek(state, SNAPSHOT).get("learner")
-            facts = taught.get("configuration") if isinstance(taught, dict) else None
-            configuration = parse_configuration(json.dumps(facts), self.settings)
-            warm.warm_up(configuration.solver, configuration.dtype)
+            for configuration in self._configurations(peek(state, SNAPSHOT)):
+                warm.warm_up(configuration.solver, configuration.dtype)
             model = Model.begin(name, 1, Imported(state, now_ms), **self._sizes())
         except ValueError as error:  # whatever a file may hold that no server wrote
-            raise Invalid(f"the file is no model: {str(error).partition(chr(10))[0][:200]}") from error
+            raise Invalid(f"the file is no model: {_first_line(error)}") from error
         self._check_imported(model, now_ms)
         # Written as this server would write it: what is in the log can be read again.
         imported = Imported(model.snapshot(), model.at_ms)
+        try:
+            examine(model, imported.state)
+            rehearse(model, imported.state)
+        except Exception as error:  # what comes out of a state that fits together and is none has no other name
+            log.warning("a file's model failed in rehearsal", exc_info=True)
+            raise Invalid(f"the file's model cannot learn: {_first_line(error)}") from error
         try:
             self._store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
         except KeyError:  # an earlier creation of unknown outcome did happen
@@ -430,11 +434,18 @@ class Registry:
             return there
         return model
 
+    def _configurations(self, facts: dict[str, Any]) -> list[Configuration]:
+        """Those of a file's model and its challengers: the limits come before anything is made that breaks them."""
+        shadows = facts.get("shadows")
+        if not isinstance(shadows, dict) or len(shadows) > SHADOWS_MAX or not all(map(MODEL_NAME.fullmatch, shadows)):
+            raise BadFrame(f"a model has at most {SHADOWS_MAX} challengers, each with a name")
+        learners = [facts.get("learner"), *shadows.values()]
+        configurations = [learner.get("configuration") if isinstance(learner, dict) else None for learner in learners]
+        return [parse_configuration(json.dumps(configuration), self.settings) for configuration in configurations]
+
     def _check_imported(self, model: Model, now_ms: int) -> None:
         settings = self.settings
-        for shadow in model.shadows.values():
-            parse_configuration(shadow.configuration.model_dump_json(), settings)
-        if model.at_ms > now_ms + CLOCKS_MS:
+        if max([model.at_ms, *(prediction.at_ms for prediction in model.pending)]) > now_ms + CLOCKS_MS:
             raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
         if len(model.labels) > settings.classes_max:
             raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")
@@ -443,10 +454,19 @@ class Registry:
         declared = model.configuration.classes
         if declared is not None and list(map(label_key, declared)) != list(map(label_key, model.labels.labels)):
             raise Invalid("the file's model has other classes than its configuration declares")
-        check_ids(model.answers.given_ids, settings.id_chars_max)
+        waiting = [given for part in (model.pool, model.pending) for given in (entry.id for entry in part)]
+        check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting), settings.id_chars_max)
+        for candidate in model.pool:
+            for told in (candidate.label, *(label for _, label in candidate.votes)):
+                if told is not None:
+                    check_label(told, f"a label of {candidate.id!r}", settings.label_chars_max)
 
     def _load(self, name: str) -> tuple[Model, Obstacle | None]:
         return History(self._store, name, **self._sizes()).reached()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).partition("\n")[0] or type(error).__name__)[:200]
 
 
 def _exportable_from(model: Model) -> int:

@@ -12,9 +12,9 @@ from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from service.aging import MS_MAX
+
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
-MS_MAX = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
 
 AnyLabel = StrictBool | StrictInt | StrictStr
 Count = Annotated[int, Field(ge=0, lt=2**53)]

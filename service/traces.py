@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from solvers.solver import StateReader
+from service.frames import BadFrame
+from solvers.solver import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 
@@ -64,5 +65,8 @@ class Traces:
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of `state`."""
-        numbers = StateReader(arrays).take("numbers", np.int64, (None,), 1, np.iinfo(np.int64).max)
-        self.salt, self._marks, self.numbers = facts["salt"], set(facts["marks"]), set(numbers.tolist())
+        numbers = StateReader(arrays).take("numbers", np.int64, (None,), 1, COUNT_MAX).tolist()
+        marks = facts["marks"]
+        if len(set(numbers)) < len(numbers) or len(set(marks)) < len(marks) or bool(marks) != bool(facts["salt"]):
+            raise BadFrame("a trace is there twice, or without a salt")
+        self.salt, self._marks, self.numbers = facts["salt"], set(marks), set(numbers)

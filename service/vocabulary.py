@@ -27,13 +27,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from service.records import CLIP, Record, pack_records, unpack_records
+from service.records import CLIP, NAME_CHARS_MAX, NUMBER_MAX, Record, pack_records, unpack_records
+from solvers.solver import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 CSR: TypeAlias = tuple[Array, Array, Array]
 
 STAGE_MIN = 16
 NAMES_SHOWN = 100
+SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is no larger than the numbers, but for rounding
+SPREAD_MAX = 1e7  # of values within -CLIP..CLIP, in rows of FIELDS_MAX at most
 FLAT = 1e-15  # a deviation below this part of the values is rounding
 
 Value: TypeAlias = str | bool | None
@@ -145,9 +148,16 @@ class Vocabulary:
         polynomial: gamma x.x is 1 on average. 1 where the warm-up shows no difference (or there was none), and for a
         linear kernel, which has no gamma.
         """
+        if kernel == "linear":  # has none
+            return 1.0
         spread = {"rbf": self._spread.square, "laplacian": self._spread.absolute, "polynomial": self._spread.inner}
         found = spread.get(kernel, 0.0)
         return 1.0 / found if found > 1e-9 else 1.0
+
+    @property
+    def spread(self) -> Spread:
+        """What the warm-up has shown; all 0 before."""
+        return self._spread
 
     # -- columns --------------------------------------------------------------------------------------------------
 
@@ -229,37 +239,46 @@ class Vocabulary:
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of `state`. ValueError if it does not fit together; nothing changes then."""
-        observed = unpack_records(facts["observed"])
+        observed, warming = unpack_records(facts["observed"]), facts["warming"]
         columns = [tuple(column) for column in facts["columns"]]
-        mean, scale, spread = (np.asarray(arrays[part], np.float64) for part in ("mean", "scale", "spread"))
-        if len(observed) > (self.warmup if facts["warming"] else 0):
+        if type(warming) is not bool or not len(observed) < (self.warmup if warming else 1):
             raise ValueError(f"the state has observed {len(observed)} records of a warm-up of {self.warmup}")
-        for column in columns:
+        if not len(columns) <= self.columns_max:
+            raise ValueError(f"the state has {len(columns)} columns of at most {self.columns_max}")
+        for number, column in enumerate(columns):
             match column:
-                case (str(), str() | bool() | None):
+                case (str(name), str() | bool() | None) if len(name) <= NAME_CHARS_MAX:
                     pass
-                case (None, int(number)) if number is not True and number is not False:
+                case (None, int(own)) if type(own) is int and own == number:
                     pass
                 case _:
                     raise ValueError(f"a column is a name with a string, a boolean or null, got {column!r:.80}")
         if len(set(columns)) < len(columns):
             raise ValueError("a column is there twice")
-        if not len(columns) <= self.columns_max or not mean.shape == scale.shape == (len(columns),):
-            raise ValueError(
-                f"the state has {len(columns)} columns of at most {self.columns_max}, with means of shape {mean.shape} "
-                f"and scales of shape {scale.shape}"
-            )
-        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError("means must be finite, scales finite and > 0")
-        if spread.shape != (3,) or not (np.isfinite(spread).all() and (spread >= 0).all()):
-            raise ValueError("spread must be three finite numbers >= 0")
+        read = StateReader(arrays)
+        mean = read.take("mean", np.float64, (len(columns),), -NUMBER_MAX, NUMBER_MAX)
+        scale = read.take("scale", np.float64, (len(columns),), 0.0, SCALE_MAX)
+        spread = read.take("spread", np.float64, (3,), 0.0, SPREAD_MAX)
+        if not (scale > 0).all():
+            raise ValueError("scales must be > 0")
+        others = [number for number, (_, value) in enumerate(columns) if value is not None]
+        if mean[others].any() or (scale[others] != 1.0).any():
+            raise ValueError("of a column that holds no numbers the mean is 0 and the scale 1")
+        ignored, names = facts["ignored"], [tuple(entry) for entry in facts["ignored_names"]]
+        counts = [ignored, *(count for _, count in names)]
+        if not all(type(count) is int and 0 <= count <= COUNT_MAX for count in counts):
+            raise ValueError("ignored values are counted from 0 on")
+        if len(names) > NAMES_SHOWN or len(dict(names)) < len(names) or sum(counts) > 2 * ignored:
+            raise ValueError(f"{len(names)} ignored names do not fit {ignored} ignored values")
+        if not all(type(name) is str for name, _ in names):
+            raise ValueError("a name is a string")
         self._begin()
         for (name, value), centre, size in zip(columns, mean.tolist(), scale.tolist(), strict=True):
             self._add(name or "", value, centre, size)
         self.forget([column for column, (name, _) in enumerate(columns) if name is None])
-        self.observed, self.warming = observed, bool(facts["warming"])
+        self.observed, self.warming = observed, warming
         self._spread = Spread(*spread.tolist())
-        self._ignored, self._ignored_names = int(facts["ignored"]), dict(facts["ignored_names"])
+        self._ignored, self._ignored_names = ignored, dict(names)
 
 
 def _unknown(_name: str, _value: Any) -> None:

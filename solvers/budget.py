@@ -46,7 +46,16 @@ from solvers.merging import MERGING
 from solvers.points import POOL_USED, USED, append_point, has_room
 from solvers.random import random_below
 from solvers.rows import Rows
-from solvers.solver import BOUND_MAX, UNBOUNDED, Certificate, State, StateReader, columns_of
+from solvers.solver import (
+    BOUND_MAX,
+    COUNT_MAX,
+    MAGNITUDE_MAX,
+    UNBOUNDED,
+    Certificate,
+    State,
+    StateReader,
+    columns_of,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +67,7 @@ VISIT_WORK = 8  # of a visit for each coefficient, beside kernel values
 BUDGET_MAX = 100_000
 PROJECTED_MAX = 5_000  # the factor then takes 200 MB
 ETA = 3.0
+FACTOR_TOL = 1e-2  # of k(x, x): the ridge, and more than rounding
 RESETTLE_STEPS = 5  # of BSCA for each point dropped: more would fit points that are the hard examples
 
 
@@ -277,6 +287,8 @@ class BudgetExpansion(CoefficientExpansion):
     ones.
     """
 
+    merging = True
+
     def __init__(
         self,
         kernel: Kernel,
@@ -440,7 +452,7 @@ class BudgetExpansion(CoefficientExpansion):
     def load(self, state: State) -> None:
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
         checked = StateReader(state)
-        seen = checked.take("seen", np.int64, (None,), 0, 2**62)
+        seen, weights = self._read_seen(checked)
         memory = mem.read_memory(
             checked,
             self.kernel,
@@ -450,20 +462,43 @@ class BudgetExpansion(CoefficientExpansion):
             seen.size,
             self.places_max,
             self.parameters.recent,
+            float((self.C * weights).max(initial=0.0)) if self.parameters.rate == 0.0 else 0.0,
         )
-        counts = checked.take("counts", np.int64, (4,), 0, 2**62)
+        counts = checked.take("counts", np.int64, (4,), 0, COUNT_MAX)
         if counts[LIVE] > self.budget:
             raise ValueError(f"counts must begin with at most {self.budget} points, got {counts[LIVE]}")
         m = counts[LIVE] if self.upkeep.factor.size else 0
         factor = np.zeros_like(self.upkeep.factor)
-        factor[:m, :m] = checked.take("factor", np.float64, (m, m))
+        factor[:m, :m] = checked.take("factor", np.float64, (m, m), -MAGNITUDE_MAX, MAGNITUDE_MAX)
         if not (np.diagonal(factor)[:m] > 0).all():
             raise ValueError("factor must have a positive diagonal")
-        degradation = checked.take("degradation", np.float64, (1,))
-        upkeep_counts = checked.take("upkeep_counts", np.int64, (2,), 0, 2**62)
+        degradation = checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)
+        upkeep_counts = checked.take("upkeep_counts", np.int64, (2,), 0, COUNT_MAX)
+        # The memory grows as long as it may and examples come; it must not have to make up for what it has missed.
+        if memory.key.size < self.places_max and counts[LEARNED] > memory.key.size:
+            raise ValueError(f"memory_key has {memory.key.size} places for {counts[LEARNED]} examples")
+        if upkeep_counts[VISITED] < counts[LEARNED]:
+            raise ValueError(f"{counts[LEARNED]} examples are learned and {upkeep_counts[VISITED]} visited")
         super().load(state)
         self.memory = memory
         self.upkeep = self.upkeep._replace(factor=factor, degradation=degradation, counts=upkeep_counts)
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): `factor` is that of the kernel matrix."""
+        super().examine()
+        if not self.upkeep.factor.size:
+            return
+        live = self._live_slots()
+        sampled, rows = self._sampled(live)
+        upper, columns = np.triu(self.upkeep.factor[: live.size, : live.size]), np.searchsorted(live, sampled)
+        size = np.sqrt(self.points.selves[live][:, None].astype(np.float64) * self.points.selves[sampled])
+        if not (np.abs(upper.T @ upper[:, columns] - rows[:, live].T) <= FACTOR_TOL * size).all():
+            raise ValueError("factor must be that of the kernel values between the points")
+
+    def known(self) -> Array:
+        """Numbers of the points' examples, and of those that are remembered."""
+        rows = self.memory.number[: self.memory.rows.used[USED]]
+        return np.unique(np.concatenate((self.keys(), self.memory.key[self.memory.key != NONE], rows)))
 
 
 class BSCA(BudgetExpansion):

@@ -20,7 +20,16 @@ from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.expansion import Expansion
 from solvers.machine import LIVE
-from solvers.solver import Certificate, State, StateReader, certificate_of
+from solvers.solver import (
+    COEFFICIENT_MAX,
+    COUNT_MAX,
+    MAGNITUDE_MAX,
+    Certificate,
+    State,
+    StateReader,
+    certificate_of,
+    check_learned,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -162,11 +171,15 @@ class CoefficientExpansion(Expansion):
         n, columns = loaded.class_of.size, loaded.columns
         machine = empty_coefficients(columns, loaded.points.start.size)
         machine.class_of[:n] = loaded.class_of
-        machine.key[:n] = checked.take("key", np.int64, (n,))
-        for name in ("alpha", "smooth"):
-            getattr(machine, name)[:, :n] = checked.take(name, np.float64, (columns, n))
-        machine.b[:] = checked.take("b", np.float64, (columns,))
-        machine.counts[:] = checked.take("counts", np.int64, (4,), 0, 2**62)
-        if machine.counts[LIVE] != (loaded.class_of != NONE).sum():
+        machine.key[:n] = loaded.key
+        machine.alpha[:, :n] = loaded.by_slot(checked, "alpha", COEFFICIENT_MAX)
+        machine.smooth[:, :n] = loaded.by_slot(checked, "smooth", COEFFICIENT_MAX if self.merging else MAGNITUDE_MAX)
+        machine.b[:] = checked.take("b", np.float64, (columns,), 0.0, 0.0)
+        machine.counts[:] = checked.take("counts", np.int64, (4,), 0, COUNT_MAX)
+        live = loaded.class_of != NONE
+        if machine.counts[LIVE] != live.sum():
             raise ValueError("counts must begin with the number of points")
+        check_learned(loaded.seen, int(machine.counts[LEARNED]))
+        if not (loaded.points.selves[:n][live] > 0).all():
+            raise ValueError("a point must have a kernel value with itself: without one it changes nothing")
         self._take_over(loaded, machine)

@@ -27,7 +27,18 @@ from solvers.machine import (
 )
 from solvers.points import USED
 from solvers.rowcache import HITS, MISSES, VALUES, RowCache, cached_row, carried, drop_row, new_cache
-from solvers.solver import Certificate, Finish, PointScores, State, StateReader, certificate_of
+from solvers.solver import (
+    COUNT_MAX,
+    MAGNITUDE_MAX,
+    Certificate,
+    Finish,
+    PointScores,
+    State,
+    StateReader,
+    certificate_of,
+    check_learned,
+    check_range,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -36,6 +47,7 @@ HOLES_PART = 4  # holes are compacted away when there is one for four live point
 RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
 ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
+ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
 ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
 COLUMN, REPEATED, SLOT, FORMER = range(4)  # places in what tells where a row of a batch was left
 
@@ -153,6 +165,7 @@ class DualExpansion(Expansion):
     machine: Machine
     cache: RowCache
     biased: ClassVar[bool] = True
+    keeps_extremes: ClassVar[bool] = True  # from one example to the next
     parameters: Any  # of the subclass, for compiled code; `tol` among them
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
@@ -333,11 +346,11 @@ class DualExpansion(Expansion):
         n = class_of.size
         machine = m.empty_machine(columns, loaded.points.start.size)
         machine.class_of[:n] = class_of
-        machine.key[:n] = checked.take("key", np.int64, (n,))
+        machine.key[:n] = loaded.key
         for name in ("alpha", "g", "lower", "upper"):
-            getattr(machine, name)[:, :n] = checked.take(name, np.float64, (columns, n))
-        for name in ("b", "delta"):
-            getattr(machine, name)[:] = checked.take(name, np.float64, (columns,))
+            getattr(machine, name)[:, :n] = loaded.by_slot(checked, name, MAGNITUDE_MAX)
+        for name, most in (("b", MAGNITUDE_MAX if self.biased else 0.0), ("delta", MAGNITUDE_MAX)):
+            getattr(machine, name)[:] = checked.take(name, np.float64, (columns,), -most, most)
         for name in ("best_i", "best_j"):
             slots = checked.take(name, np.int64, (columns,), NONE, n - 1)
             if (class_of[slots[slots != NONE]] == NONE).any():
@@ -349,16 +362,51 @@ class DualExpansion(Expansion):
             machine.sign[c, :n] = np.where(alive, np.where(positive, 1, -1), 0)
             machine.up[c, :n] = alive & (machine.alpha[c, :n] < machine.upper[c, :n])
             machine.down[c, :n] = alive & (machine.alpha[c, :n] > machine.lower[c, :n])
+        self._check_boxes(machine, self.C * loaded.weights, n)
         machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
         idle = checked.take("idle", np.int64, (None,), 0, n - 1)
         if not np.array_equal(np.sort(idle), np.flatnonzero(alive & (machine.held[:n] == 0))):
             raise ValueError("idle must list the points without a coefficient")
         machine.idle[: idle.size] = idle
         machine.idle_at[idle] = np.arange(idle.size)
-        machine.counts[:] = (
-            alive.sum(),
-            idle.size,
-            checked.take("steps", np.int64, (1,), 0, 2**62)[0],
-            checked.take("learned", np.int64, (1,), 0, 2**62)[0],
-        )
+        steps, learned = (int(checked.take(name, np.int64, (1,), 0, COUNT_MAX)[0]) for name in ("steps", "learned"))
+        check_learned(loaded.seen, learned)
+        machine.counts[:] = alive.sum(), idle.size, steps, learned
         self._take_over(loaded, machine)
+
+    def _check_boxes(self, machine: Machine, bounds: Array, n: int) -> None:
+        """Refuse boxes other than those of y and the class, coefficients outside, and extremes that cannot move."""
+        width = np.where(machine.class_of[:n] == NONE, 0.0, np.append(bounds, 0.0)[machine.class_of[:n]])
+        lower, upper = machine.lower[:, :n], machine.upper[:, :n]
+        own = (lower == np.where(machine.sign[:, :n] < 0, -width, 0.0)) & (
+            upper == np.where(machine.sign[:, :n] > 0, width, 0.0)
+        )
+        if not (own | self._boxed_otherwise(machine, width, n)).all():
+            raise ValueError("lower and upper must be the bounds of the points' classes")
+        check_range("alpha", machine.alpha[:, :n], lower, upper)
+        for name, side in (("best_i", machine.up), ("best_j", machine.down)):
+            best = getattr(machine, name)
+            if not side[np.flatnonzero(best != NONE), best[best != NONE]].all():
+                raise ValueError(f"{name} names a point that stands on its bound")
+
+    def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:  # noqa: ARG002
+        """(K, n) where a box may be another than that of y; width (n,): C times the weights of the points' classes."""
+        return np.zeros((1, 1), bool)
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): g is y - K alpha, and the rest follows."""
+        super().examine()
+        n, machine = self.slots, self.machine
+        sampled, rows = self._sampled(self._live_slots())
+        largest = float(np.abs(rows).max(initial=0.0))
+        for c in range(self.columns):
+            alpha, g = machine.alpha[c, :n], machine.g[c, :n]
+            size = float(np.abs(alpha).sum() + self.bounds.max())
+            if self.biased and abs(alpha.sum()) > ROUNDING_MAX * size:
+                raise ValueError(f"alpha must have the sum 0, got {alpha.sum():g}")
+            away = np.abs(g[sampled] - (machine.sign[c, sampled] - rows @ alpha))
+            if not away.max(initial=0.0) <= ROUNDING_MAX * (1.0 + size * largest):
+                raise ValueError("g must be y - K alpha")
+            expected = extremes(g, machine.up[c, :n], machine.down[c, :n]) if self.keeps_extremes else (NONE, NONE)
+            if (machine.best_i[c], machine.best_j[c]) != expected:
+                raise ValueError("best_i and best_j must be the extremes of g")

@@ -24,7 +24,7 @@ from solvers.path import FREE, HIGH, LOW, M, Margin
 from solvers.points import append_point, has_room
 from solvers.rowcache import cached_row, clear, drop_row, new_cache
 from solvers.rows import Rows
-from solvers.solver import Finish, State, StateReader, columns_of
+from solvers.solver import BOUND_MAX, Finish, State, StateReader, check_range, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -531,8 +531,12 @@ class ExactSVM(DualExpansion):
         columns = columns_of(checked.take("seen", np.int64, (None,)).size)
         C = float(checked.take("C", np.float64, (1,))[0])
         code, gamma, degree, coef0 = checked.take("kernel", np.float64, (4,)).tolist()
-        if code != self.kernel.code or not (C > 0 and gamma > 0 and 1 <= degree <= 16 and coef0 >= 0):
+        if code != self.kernel.code or not 0 < C < BOUND_MAX:
             raise ValueError("C and kernel must be those of such a machine")
+        kernel = checked_kernel(Kernel(self.kernel.code, gamma, degree, coef0))
+        if kernel.degree != degree:
+            raise ValueError(f"degree must be an integer, got {degree}")
+        alive = checked.take("class_of", np.int32, (None,)) != NONE
         margins = []
         for c in range(columns):
             members = checked.take(f"members.{c}", np.int64, (None,), 0, n - 1)
@@ -541,20 +545,44 @@ class ExactSVM(DualExpansion):
             margin.members[:m], margin.counts[M] = members, m
             margin.R[: m + 1, : m + 1] = checked.take(f"R.{c}", np.float64, (m + 1, m + 1))
             margin.side[:] = checked.take(f"side.{c}", np.int8, (n,), LOW, HIGH)
-            if not np.array_equal(np.sort(members), np.flatnonzero(margin.side == FREE)):
+            if not np.array_equal(np.sort(members), np.flatnonzero(alive & (margin.side == FREE))):
                 raise ValueError(f"members.{c} must list the free points")
+            if (margin.side[~alive] == FREE).any():
+                raise ValueError(f"side.{c} calls a slot free where there is no point")
             margins.append(margin)
-        former, self.kernel = self.kernel, Kernel(int(code), gamma, int(degree), coef0)
+        former = self.kernel, self.C
+        self.kernel, self.C = kernel, C
         try:
             super().load(state)
         except ValueError:
-            self.kernel = former
+            self.kernel, self.C = former
             raise
-        self.C = C
         cap = self.points.start.size
         self.margins = [
             margin._replace(side=np.concatenate((margin.side, np.full(cap - n, LOW, np.int8)))) for margin in margins
         ]
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): R is no inverse, say."""
+        super().examine()
+        n, machine = self.slots, self.machine
+        for c, margin in enumerate(self.margins):
+            m, side = int(margin.counts[M]), margin.side[:n]
+            for name, bound in (("lower", LOW), ("upper", HIGH)):
+                stands = (side == bound) & (machine.class_of[:n] != NONE)
+                at = getattr(machine, name)[c, :n][stands]
+                check_range(f"alpha of side.{c}", machine.alpha[c, :n][stands], at, at)
+            members = margin.members[:m]
+            sampled, rows = self._sampled(members)
+            place = np.searchsorted(members, sampled, sorter=np.argsort(members))
+            place = np.argsort(members)[place]
+            bordered = np.vstack((np.ones(sampled.size), rows[:, members].T))
+            inverse = margin.R[: m + 1, : m + 1]
+            product = inverse @ bordered
+            product[place + 1, np.arange(sampled.size)] -= 1.0
+            terms = np.abs(inverse) @ np.abs(bordered)
+            if not (np.abs(product) <= 1e-3 * np.maximum(terms, 1.0)).all():
+                raise ValueError(f"R.{c} must be the inverse of the kernel values between the free points")
 
     def finish(self) -> Finish:
         """Nothing is left to do: it is at the optimum."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from solvers.kernels import BEGIN, LAPLACIAN, Kernel, kernel_row
 from solvers.machine import LIVE
 from solvers.points import POOL_USED, USED, Points
 from solvers.rows import Rows, rows_from_csr
-from solvers.solver import Contributions, PointScores, Solver, State, StateReader, columns_of
+from solvers.solver import COUNT_MAX, SAMPLE_MAX, Contributions, PointScores, Solver, State, StateReader, columns_of
 from solvers.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]
@@ -120,6 +120,7 @@ class Expansion(Solver):
 
     points: Points
     machine: Any
+    merging: ClassVar[bool] = False  # whether a point may stand for several examples
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
@@ -284,22 +285,51 @@ class Expansion(Solver):
 
     def _read_shared(self, checked: StateReader) -> _Loaded:
         """The checked parts of `_shared_state`, for `_take_over` once the rest has been checked too."""
-        seen = checked.take("seen", np.int64, (None,), 0, 2**62)
+        seen, weights = self._read_seen(checked)
         class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
         live = np.flatnonzero(class_of != NONE)
-        indptr = checked.take("indptr", np.int64, (live.size + 1,), 0, 2**62)
+        # Of a merged point, the number of its younger part stands behind -2.
+        key = checked.take("key", np.int64, class_of.shape, -2 - COUNT_MAX if self.merging else NONE, COUNT_MAX)
+        if not np.array_equal(key == NONE, class_of == NONE):
+            raise ValueError("key must be -1 where there is no point, and nowhere else")
+        indptr = checked.take("indptr", np.int64, (live.size + 1,), 0, COUNT_MAX)
         values = checked.take("values", self.dtype, (None,))
         indices = checked.take("indices", np.int32, (values.size,), 0, self.dim - 1)
         rows = rows_from_csr(indptr, indices, values, self.kernel, self.dim, self.dtype)
         cap = max(pts.SLOTS_MIN, 1 << max(class_of.size - 1, 0).bit_length())
         return _Loaded(
             seen=seen,
-            weights=checked.take("weights", np.float64, (seen.size,)),
+            weights=weights,
             random=checked.take("random", np.uint64, (1,)),
             class_of=class_of,
+            key=key,
             columns=columns_of(seen.size),
             points=_points_with_holes(rows, live, class_of.size, cap, self.dim),
         )
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine)."""
+        super().examine()
+        keys = self.machine.key[self._live_slots()]
+        if np.unique(keys).size < keys.size and not self.merging:
+            raise ValueError("key names an example twice")
+
+    def _sampled(self, slots: Array) -> tuple[Array, Array]:
+        """Some of these slots, evenly, and their kernel rows (m, n_slots)."""
+        chosen = slots[np.linspace(0, slots.size - 1, min(slots.size, SAMPLE_MAX)).astype(np.int64)]
+        return chosen, self._kernel_rows(chosen)
+
+    def _kernel_rows(self, slots: Array) -> Array:
+        points, n = self.points, self.slots
+        rows = np.empty((slots.size, n))
+        row = np.empty(n, self.dtype)
+        spread = np.zeros(self.dim if points.columns.shape[0] == 0 else 1, self.dtype)
+        for r, s in enumerate(slots):
+            first, last = points.start[s], points.start[s] + points.length[s]
+            indices, values = points.indices[first:last], points.values[first:last]
+            kernel_row(self.kernel, indices, values, points.norm[s], points, 0, n, spread, row)
+            rows[r] = row
+        return rows
 
     def _take_over(self, loaded: _Loaded, machine: Arrays) -> None:
         self.points, self.machine = loaded.points, machine
@@ -315,8 +345,16 @@ class _Loaded:
     weights: Array
     random: Array
     class_of: Array
+    key: Array
     columns: int
     points: Points
+
+    def by_slot(self, checked: StateReader, name: str, most: float) -> Array:
+        """Array `name` (K, n), finite, within -most..most, and 0 where there is no point."""
+        values = checked.take(name, np.float64, (self.columns, self.class_of.size), -most, most)
+        if values[:, self.class_of == NONE].any():
+            raise ValueError(f"{name} must be 0 where there is no point")
+        return values
 
 
 def _points_with_holes(rows: Rows, live: Array, n: int, cap: int, dim: int) -> Points:

@@ -31,7 +31,18 @@ from solvers.machine import dot
 from solvers.online import checked_eta
 from solvers.random import next_random
 from solvers.rows import Rows
-from solvers.solver import UNBOUNDED, Certificate, Solver, State, StateReader, certificate_of, columns_of
+from solvers.solver import (
+    COEFFICIENT_MAX,
+    COUNT_MAX,
+    UNBOUNDED,
+    Certificate,
+    Solver,
+    State,
+    StateReader,
+    certificate_of,
+    check_learned,
+    columns_of,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -221,11 +232,12 @@ class FOGD(Solver):
     def load(self, state: State) -> None:
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
         checked = StateReader(state)
-        seen = checked.take("seen", np.int64, (None,), 0, 2**62)
-        weights = checked.take("weights", np.float64, (seen.size,))
+        seen, weights = self._read_seen(checked)
         random = checked.take("random", np.uint64, (1,))
-        counts = checked.take("counts", np.int64, (2,), 0, 2**62)
-        w = checked.take("w", np.float64, (columns_of(seen.size), 2 * self.frequencies))
+        counts = checked.take("counts", np.int64, (2,), 0, COUNT_MAX)
+        check_learned(seen, int(counts[LEARNED]))
+        shape = columns_of(seen.size), 2 * self.frequencies
+        w = checked.take("w", np.float64, shape, -COEFFICIENT_MAX, COEFFICIENT_MAX)
         if random[0] != self.random[0]:
             self.omega = self._drawn(random)
         self.w, self.counts, self.seen, self.weights, self.random = w, counts, seen, weights, random

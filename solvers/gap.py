@@ -43,6 +43,7 @@ from solvers.machine import (
     LIVE,
     RAMP,
     STEPS,
+    Machine,
     dot,
     enter,
     find_key,
@@ -54,7 +55,7 @@ from solvers.machine import (
 from solvers.points import USED, append_point, has_room, pop_point
 from solvers.rowcache import VALUES, cached_row, drop_row, forget_slot
 from solvers.rows import Rows
-from solvers.solver import UNBOUNDED, Finish, State, StateReader, columns_of
+from solvers.solver import COUNT_MAX, MAGNITUDE_MAX, UNBOUNDED, Finish, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -399,12 +400,24 @@ class GapSVM(DualExpansion):
         checked = StateReader(state)
         classes = checked.take("seen", np.int64, (None,)).size
         columns = columns_of(classes)
-        gap = checked.take("gap", np.float64, (columns,))
-        target = checked.take("target", np.float64, (columns,))
-        discarded = checked.take("discarded", np.int64, (classes, 2), 0, 2**62)
+        gap = checked.take("gap", np.float64, (columns,), -MAGNITUDE_MAX, MAGNITUDE_MAX)
+        target = checked.take("target", np.float64, (columns,), 0.0, MAGNITUDE_MAX)
+        learned = int(checked.take("learned", np.int64, (1,), 0, COUNT_MAX)[0])
+        discarded = checked.take("discarded", np.int64, (classes, 2), 0, learned)
+        if sum(discarded.ravel().tolist()) > (0 if self.parameters.loss == NO_RAMP else learned):
+            raise ValueError(f"discarded must be some of {learned} examples, and none without a ramp")
         super().load(state)
         self._measure(discarded)
         self.pace = self.pace._replace(gap=gap, target=target)
+
+    def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:
+        """(K, n) where an outlier of the ramp has the box of the other label, or none at all (take_stance)."""
+        lower, upper, sign = machine.lower[:, :n], machine.upper[:, :n], machine.sign[:, :n]
+        if self.parameters.loss == RAMP_LOSS:
+            found: Array = (lower == np.where(sign > 0, -width, 0.0)) & (upper == np.where(sign < 0, width, 0.0))
+        else:
+            found = (lower == 0.0) & (upper == 0.0) & (self.parameters.loss == RAMP_FILTER)
+        return found
 
 
 GAP_OF = ("alpha", "g", "sign", "lower", "upper")

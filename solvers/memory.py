@@ -26,7 +26,7 @@ from solvers.direction import NONE
 from solvers.kernels import Kernel
 from solvers.points import POOL_USED, USED, Points, append_point
 from solvers.rows import rows_from_csr
-from solvers.solver import State, StateReader
+from solvers.solver import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_range
 
 Array = np.ndarray[Any, Any]
 
@@ -150,24 +150,36 @@ def state_of(memory: Memory) -> State:
 
 
 def read_memory(
-    checked: StateReader, kernel: Kernel, dim: int, dtype: type, columns: int, classes: int, places: int, recent: int
+    checked: StateReader,
+    kernel: Kernel,
+    dim: int,
+    dtype: type,
+    columns: int,
+    classes: int,
+    places: int,
+    recent: int,
+    bound: float,
 ) -> Memory:
-    """The checked memory of a state, for a solver of at most `places` places and `recent` rows."""
-    key = checked.take("memory_key", np.int64, (None,))
+    """The checked memory of a state, for a solver of at most `places` places and `recent` rows; bound: of any alpha."""
+    key = checked.take("memory_key", np.int64, (None,), NONE, COUNT_MAX)
     if not 0 < key.size <= places:
         raise ValueError(f"memory_key must have from 1 to {places} places, got {key.size}")
-    alpha = checked.take("memory_alpha", np.float64, (columns, key.size))
+    held = key != NONE
+    if (key % key.size != np.arange(key.size))[held].any():
+        raise ValueError("memory_key names an example at another's place")
+    alpha = checked.take("memory_alpha", np.float64, (columns, key.size), -MAGNITUDE_MAX, MAGNITUDE_MAX)
+    check_range("memory_alpha", alpha, -bound * held, bound * held)
     class_of = checked.take("recent_class", np.int32, (None,), 0, classes - 1)
     new = empty_memory(0, 1, recent, dtype)
     used = class_of.size
     if used > new.rows.start.size:
         raise ValueError(f"recent_class must have at most {new.rows.start.size} rows, got {used}")
-    indptr = checked.take("recent_indptr", np.int64, (used + 1,), 0, 2**62)
+    indptr = checked.take("recent_indptr", np.int64, (used + 1,), 0, COUNT_MAX)
     values = checked.take("recent_values", dtype, (None,))
     indices = checked.take("recent_indices", np.int32, (values.size,), 0, dim - 1)
     rows = pts.points_from_rows(rows_from_csr(indptr, indices, values, kernel, dim, dtype), NO_COLUMNS)
     rows = pts.compacted(rows, np.arange(used), NO_COLUMNS, new.rows.start.size, max(2 * values.size, 4096))
-    new.class_of[:used], new.number[:used] = class_of, checked.take("recent_key", np.int64, (used,))
+    new.class_of[:used], new.number[:used] = class_of, checked.take("recent_key", np.int64, (used,), 0, COUNT_MAX)
     return Memory(key, alpha, rows, new.class_of, new.number)
 
 

@@ -29,7 +29,7 @@ from solvers.machine import LIVE, dot, find_key
 from solvers.points import USED, append_point, has_room
 from solvers.random import random_below
 from solvers.rows import Rows
-from solvers.solver import UNBOUNDED, State, StateReader, columns_of
+from solvers.solver import COUNT_MAX, MAGNITUDE_MAX, UNBOUNDED, State, StateReader, check_range, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -402,7 +402,18 @@ class RuledExpansion(OnlineExpansion):
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
         checked = StateReader(state)
         columns = columns_of(checked.take("seen", np.int64, (None,)).size)
-        tally = checked.take("tally", np.float64, (columns, 2))
+        tally = checked.take("tally", np.float64, (columns, 2), -MAGNITUDE_MAX, MAGNITUDE_MAX)
+        counted = self.rule.averages or self.rule.removal == FORGETTING
+        most = COUNT_MAX if counted else 0
+        if not ((tally[:, 0] >= 0) & (tally[:, 0] <= most) & (tally[:, 0] == np.floor(tally[:, 0]))).all():
+            raise ValueError(f"tally must begin with counts from 0 to {most}, got {tally[:, 0]}")
+        if self.rule.removal != FORGETTING and tally[:, 1].any():
+            raise ValueError("tally must be 0 behind the counts of a rule that does not forget")
+        if self.rule.removal == RESCALING:
+            seen, weights = self._read_seen(checked)
+            class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
+            bounds = np.where(class_of == NONE, 0.0, np.append(self.C * weights, 0.0)[class_of])
+            check_range("alpha", checked.take("alpha", np.float64, (columns, class_of.size)), -bounds, bounds)
         super().load(state)
         self.tally = tally
 

@@ -15,7 +15,7 @@ kernel values without a product by V.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,12 +29,13 @@ from solvers.machine import dot
 from solvers.online import OnlineExpansion, Rule, checked_eta, learn_rows
 from solvers.points import SLOTS_MIN, USED, append_point, has_room
 from solvers.rows import Rows
-from solvers.solver import State, StateReader
+from solvers.solver import MAGNITUDE_MAX, State, StateReader
 from solvers.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
 
 BUDGET_MAX = 2_000  # `inverse` then takes 32 MB, and its decomposition seconds
+INVERSE_TOL = 1e-2  # more than rounding makes of it
 NOVELTY_MIN = 0.01  # below, float32 kernel values leave nothing certain of delta
 
 
@@ -204,6 +205,7 @@ class SpanExpansion(OnlineExpansion):
     """An expansion that learns by a `Projection`."""
 
     forgets = False  # most examples move the coefficients of others
+    full_rank: ClassVar[bool] = True
     projection: Projection
     inverse: Array
 
@@ -249,9 +251,25 @@ class SpanExpansion(OnlineExpansion):
         if (class_of == NONE).any():
             raise ValueError("class_of names a hole; this solver has none")
         m = self._inverse_size(class_of.size)
-        inverse = checked.take("inverse", np.float64, (m, m))
+        inverse = checked.take("inverse", np.float64, (m, m), -MAGNITUDE_MAX, MAGNITUDE_MAX)
         super().load(state)
         self.inverse = inverse
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): `inverse` is one on its own span.
+
+        That is inverse K inverse = inverse, and inverse K = 1 where it is of full rank.
+        """
+        super().examine()
+        inverse = self.inverse[: self.slots, : self.slots]
+        if not inverse.size:
+            return
+        K = self._kernel_rows(np.arange(self.slots))
+        there = inverse @ K @ inverse
+        if not np.abs(there - inverse).max() <= INVERSE_TOL * np.abs(inverse).max():
+            raise ValueError("inverse must be that of the kernel values between the points")
+        if self.full_rank and not np.abs(inverse @ K - np.eye(self.slots)).max() <= INVERSE_TOL:
+            raise ValueError("inverse must be that of the kernel values between the points")
 
 
 class Projectron(SpanExpansion):
@@ -290,6 +308,8 @@ class NOGD(SpanExpansion):
 
     eta: learning rate, > 0. rank: number of features, at most the budget; None for a fifth of it.
     """
+
+    full_rank = False
 
     def __init__(self, kernel: Kernel, dim: int, *, eta: float = 0.2, rank: int | None = None, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)

@@ -30,17 +30,18 @@ import numpy as np
 
 from solvers.compiled import compiled
 from solvers.elementary import exp, log, log1p
-from solvers.solver import CLASSES_MAX, State, StateReader
+from solvers.solver import COUNT_MAX, State, StateReader
 
 Array = np.ndarray[Any, Any]
 
 WINDOW = 1000
 ABSENT = -1.0  # what a hinge column says of a point that is none of its own
 SCORE_MAX = 1e30  # beyond it a score is cut, so that float32 holds it
+SCORE_LIMIT = float(np.float32(SCORE_MAX))  # which is a little more
 ITERATIONS_MAX = 50
 GRADIENT_TOL = 1e-4  # of the mean loss, with scores in units of their root mean square
 STEP_MIN = 1e-10
-COUNT_MAX = 2**62
+FIT_MAX = 1e100  # of A and B: scores may be as small as float32 goes
 RIDGE = 1e-12
 
 
@@ -277,15 +278,17 @@ class Sigmoid:
     def load(self, state: State) -> None:
         """Take over a state of `state`. ValueError where an array does not fit the others."""
         read = StateReader(state)
-        fit = read.take("fit", np.float64, (None, 2))
+        fit = read.take("fit", np.float64, (None, 2), -FIT_MAX, FIT_MAX)
         k = fit.shape[0]
+        seen = read.take("seen", np.int64, (1,), 0, COUNT_MAX)
+        at = int(seen[0])
         self._arrays = Sigmoids(
             fit,
-            read.take("scores", np.float32, (k, WINDOW)),
-            read.take("classes", np.int32, (WINDOW,), 0, CLASSES_MAX - 1),
-            read.take("seen", np.int64, (1,), 0, COUNT_MAX),
-            read.take("since", np.int64, (k,), 0, COUNT_MAX),
-            read.take("due", np.int64, (k,), 0, COUNT_MAX),
+            read.take("scores", np.float32, (k, WINDOW), -SCORE_LIMIT, SCORE_LIMIT),
+            read.take("classes", np.int32, (WINDOW,), 0, max(1, k - 1)),
+            seen,
+            read.take("since", np.int64, (k,), 0, at),
+            read.take("due", np.int64, (k,), at + 1, at + max(1, WINDOW // 10)),
         )
 
 

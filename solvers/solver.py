@@ -29,6 +29,10 @@ CLASSES_MAX = 1024
 BOUND_MAX = 1e15  # of C times the weight of a class
 UNBOUNDED = sys.maxsize
 WHEN_FULL = ("refuse", "remove")
+COUNT_MAX = 2**62  # of a count in a state
+COEFFICIENT_MAX = 1e120  # the square of one, times the largest kernel value and the columns, is still finite
+MAGNITUDE_MAX = 1e150  # of what else a state holds: its square is finite
+SAMPLE_MAX = 64  # points for which `examine` works out anew what follows from others
 
 
 class PointsFull(ValueError):
@@ -258,6 +262,10 @@ class Solver(ABC):
         """Decision values at the points held; None for a solver without points."""
         return None
 
+    def known(self) -> Array:
+        """Numbers of all examples of which anything is kept, points or not."""
+        return self.keys()
+
     @property
     def discarded(self) -> Array | None:
         """(classes, 2) examples that a ramp set aside: on the wrong side, and already right; None without a ramp."""
@@ -280,6 +288,42 @@ class Solver(ABC):
     @abstractmethod
     def load(self, state: State) -> None:
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+
+    def examine(self) -> None:
+        """Refuse (ValueError) a state that fits together but is none that learning comes to.
+
+        What follows from other arrays is worked out anew, for a sample where that is much work. `load` cannot: it must
+        take whatever rounding has made of a long stream.
+        """
+        if self.live > self.points_max:
+            raise ValueError(f"the state holds {self.live} points of at most {self.points_max}")
+
+    def _read_seen(self, checked: StateReader) -> tuple[Array, Array]:
+        """`seen` and `weights` of a state."""
+        seen = checked.take("seen", np.int64, (None,), 0, COUNT_MAX)
+        if seen.size > CLASSES_MAX:
+            raise ValueError(f"at most {CLASSES_MAX} classes, got {seen.size}")
+        weights = checked.take("weights", np.float64, (seen.size,), 0.0, BOUND_MAX)
+        bounds = self.C * weights
+        if not ((bounds > 0) & (bounds < BOUND_MAX)).all():
+            raise ValueError(f"C times weights must be > 0 and < {BOUND_MAX:g}, got {self.C} * {weights}")
+        return seen, weights
+
+
+def check_learned(seen: Array, learned: int) -> None:
+    """Refuse counts of examples by class that are more than were learned.
+
+    A class of which a drop left nothing counts again, from one on, when a further epoch brings it back.
+    """
+    if sum(seen.tolist()) > learned + seen.size:
+        raise ValueError(f"seen must be at most the {learned} examples learned, got {seen}")
+
+
+def check_range(name: str, values: Array, least: Array | float, most: Array | float) -> None:
+    """Refuse values outside of least..most, by more than rounding."""
+    margin = 1e-9 * np.maximum(np.abs(least), np.abs(most))
+    if not ((values >= least - margin) & (values <= most + margin)).all():
+        raise ValueError(f"{name} must lie within bounds, got {values.min()} to {values.max()}")
 
 
 def columns_of(classes: int) -> int:

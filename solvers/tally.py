@@ -25,7 +25,7 @@ import numpy as np
 from solvers.compiled import compiled
 from solvers.elementary import log
 from solvers.sigmoid import WINDOW
-from solvers.solver import State, StateReader, columns_of
+from solvers.solver import COUNT_MAX, State, StateReader, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -177,7 +177,8 @@ class Tally:
     def load(self, state: State, classes: int) -> None:
         """Take over a state of `state` for so many classes. ValueError where it is none."""
         read = StateReader(state)
-        most = np.iinfo(np.int64).max
+        seen = read.take("seen", np.int64, (1,), 0, COUNT_MAX)
+        most = int(seen[0])
         scores = np.array(state.get("scores"))
         if scores.dtype != np.float32 or scores.shape != (columns_of(classes), WINDOW):
             raise ValueError(f"scores must be float32 {columns_of(classes), WINDOW}, got {scores.dtype} {scores.shape}")
@@ -190,11 +191,17 @@ class Tally:
             numbers=read.take("numbers", np.int32, (WINDOW,), 0, max(classes - 1, 0)),
             losses=read.take("losses", np.float64, (WINDOW, 2), -1, LOSS_MAX),
             scores=scores,
-            seen=read.take("seen", np.int64, (1,), 0, most),
+            seen=seen,
         )
+        if sum(counts.cells.ravel().tolist()) != most:
+            raise ValueError(f"cells must have the sum {most}, the examples counted")
         total = counts.faded.sum()
         if 0 < total < 1:  # the newest example alone weighs that much
             raise ValueError(f"faded must have a sum of 0, or of 1 and more, got {total:g}")
+        if total > counts.weight[0] / (1.0 - FADING) * 1.001 or (counts.faded[counts.cells == 0] != 0).any():
+            raise ValueError(f"faded must be what the cells come to, with weights up to {counts.weight[0]:g}")
+        if not -total <= counts.faded_losses.min() <= counts.faded_losses.max() <= LOSS_MAX * total:
+            raise ValueError(f"faded_losses must be those of {total:g} examples, got {counts.faded_losses}")
         self._counts = counts
 
 

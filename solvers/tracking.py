@@ -43,7 +43,7 @@ from solvers.points import USED, append_point, has_room, pop_point
 from solvers.random import random_below
 from solvers.rowcache import VALUES, cached_row, drop_row, forget_slot
 from solvers.rows import Rows
-from solvers.solver import Certificate, Finish, State, StateReader, certificate_of
+from solvers.solver import Certificate, Finish, State, StateReader, certificate_of, check_range
 
 Array = np.ndarray[Any, Any]
 
@@ -316,6 +316,7 @@ class TrackingSVM(DualExpansion):
     """
 
     biased = False
+    keeps_extremes = False
     smooth: Array
 
     def __init__(
@@ -487,6 +488,8 @@ class TrackingSVM(DualExpansion):
     def load(self, state: State) -> None:
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
         smooth = StateReader(state).take("smooth", np.float64, state["alpha"].shape if "alpha" in state else (0, 0))
+        lower, upper = (StateReader(state).take(name, np.float64, smooth.shape) for name in ("lower", "upper"))
+        check_range("smooth", smooth, lower, upper)
         super().load(state)
         self.smooth = np.zeros(self.machine.alpha.shape)
         self.smooth[:, : self.slots] = smooth

@@ -237,20 +237,34 @@ def test_without_a_warm_up_columns_come_as_they_are_seen():
     assert vocabulary.gamma("rbf") == 1
 
 
+def test_a_linear_kernel_has_no_gamma_and_learns_names_all_the_same():
+    assert taught([{"a": 1}, {"a": 3}]).gamma("linear") == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"columns": [["a", "x"], ["b", "x"], ["a", None], ["a", None]]}, "twice"),
         ({"columns": [["a", "x"], ["a", 1]]}, "a string, a boolean or null"),
         ({"columns": [["a", "x"], ["a"]]}, "a string, a boolean or null"),
-        ({"columns": [["a", "x"]]}, "1 columns"),
+        ({"columns": [["a", "x"]]}, "mean"),
         ({"columns": [[f"a{n}", None] for n in range(5)]}, "at most 4"),
         ({"observed": {"names": [["a"]], "rows": [[0, 1]]}}, "observed 1"),
-        ({"mean": np.array([0, np.nan])}, "finite"),
+        ({"mean": np.array([0, np.nan])}, "NaN"),
         ({"scale": np.array([1.0, 0.0])}, "> 0"),
-        ({"scale": np.array([1.0, np.inf])}, "finite"),
+        ({"scale": np.array([1.0, np.inf])}, "infinity"),
         ({"spread": np.zeros(2)}, "spread"),
         ({"spread": np.array([-1.0, 0, 0])}, "spread"),
+        ({"spread": np.array([1e300, 0, 0])}, "spread"),
+        ({"mean": np.array([0, 1e200])}, "mean"),
+        ({"mean": np.array([3.0, 0])}, "mean"),
+        ({"scale": np.array([2.0, 1])}, "scale"),
+        ({"columns": [["a", "x"], [None, 0]]}, "a string, a boolean or null"),
+        ({"warming": 0}, "observed"),
+        ({"ignored": 1e300}, "counted"),
+        ({"ignored": True}, "counted"),
+        ({"ignored_names": [["a", -1]]}, "counted"),
+        ({"ignored_names": [["a", 7]]}, "ignored"),
     ],
 )
 def test_a_state_that_does_not_fit_together_is_refused_and_changes_nothing(changes, reason):

@@ -50,7 +50,9 @@ def test_exp_is_within_one_unit_in_the_last_place():
 
 def test_expm1_is_within_four_units_in_the_last_place_also_near_0():
     random = np.random.default_rng(5)
-    for x in np.concatenate((-log_uniform(1e-300, 700, 1000), log_uniform(1e-300, 40, 500), random.uniform(-0.4, 0.4, 500))):
+    for x in np.concatenate(
+        (-log_uniform(1e-300, 700, 1000), log_uniform(1e-300, 40, 500), random.uniform(-0.4, 0.4, 500))
+    ):
         with localcontext(prec=50):
             true = Decimal(float(x)).exp() - 1 if abs(x) > 1e-30 else Decimal(float(x))
         assert ulps(expm1(x), true) < 4, x

@@ -36,6 +36,31 @@ def test_a_state_taken_in_midstream_goes_on_to_the_bit(name):
 
 
 @names
+@pytest.mark.parametrize("kernel", [RBF, make_kernel("rbf", 30.0), make_kernel("laplacian", 0.5)])
+def test_whatever_learning_comes_to_is_examined_without_complaint(name, kernel):
+    X, classes = three_classes(300)
+    X += np.random.default_rng(2).standard_normal(X.shape)
+    X[::9] = X[0]  # under all labels
+    stream = stream_of(name, X, classes, kernel=kernel, batch=25)
+    solver = stream.solver
+    solver.examine()
+    for begin in range(0, 300, 50):
+        stream.learn(begin, begin + 50)
+        solver.examine()
+        solver.drop(np.arange(begin, begin + 50, 4))
+        solver.examine()
+        assert set(solver.keys()) <= set(solver.known())
+    stream.learn(0, 100, again=True)
+    solver.examine()
+    solver.finish()
+    solver.examine()
+    before = solver.state()
+    solver.load(before)
+    solver.examine()
+    same(solver.state(), before)
+
+
+@names
 def test_a_third_class_may_come_later(name):
     X, classes = three_classes()
     order = np.argsort(classes == 2, kind="stable")  # the third class comes last

@@ -1,0 +1,135 @@
+"""ADWIN over zeros and ones: a window that is as long as its mean is the same all over it.
+
+A. Bifet and R. Gavalda, Learning from Time-Changing Data with Adaptive Windowing, SDM 2007, ADWIN2, with the constants
+of River's class and its decisions. The window is kept as buckets of 1, 2, 4, .. elements, at most BUCKETS of a size:
+where there is one more, the two oldest become one of twice the size. So a bucket is the number of its ones, and how
+many buckets there are of each size follows from the number of elements.
+
+Every CLOCK elements each border between two buckets is tried: the window W, of n elements of variance v, is cut where
+the means of its parts W0 and W1 differ by more than
+
+    sqrt(2 v d / m) + 2 d / 3 m,   d = ln(2 ln(n) / DELTA),   1 / m = 1 / (n0 - LEAST + 1) + 1 / (n1 - LEAST + 1)
+
+and the oldest bucket goes, until none differ. Logarithms are worked out here, operation by operation: the C library's
+differ in the last bit from machine to machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+from operator import add
+
+DELTA = 0.002
+CLOCK = 32
+BUCKETS = 5
+LEAST = 5  # elements of a part
+TERMS = 14  # of the series: what follows is less than the last bit
+LN_2 = 0.6931471805599453
+ROOT_HALF = 0.7071067811865476
+
+
+class Adwin:
+    """The window. `cut` is to be asked whenever `width` is a multiple of CLOCK; after a cut another one begins."""
+
+    def __init__(self) -> None:
+        self.width = 0
+        self.total = 0
+        self._rows: list[list[int]] = [[]]  # ones of the buckets of 2^r elements, oldest first
+
+    def extend(self, elements: Sequence[int]) -> None:
+        """Take elements of 0 and 1, in order."""
+        self.width += len(elements)
+        self.total += sum(elements)
+        coming: Sequence[int] = elements
+        for r, row in enumerate(self._rows):
+            row.extend(coming)
+            merged = (len(row) - BUCKETS + 1) // 2
+            if merged <= 0:
+                return
+            coming = list(map(add, row[: 2 * merged : 2], row[1 : 2 * merged : 2]))
+            del row[: 2 * merged]
+            if r + 1 == len(self._rows):
+                self._rows.append([])  # the loop goes on to it
+
+    def cut(self) -> bool:
+        """Drop the oldest buckets while two parts of the window differ; whether any went."""
+        found = False
+        while self._parts_differ():
+            found = True
+            oldest = self._rows[-1].pop(0)
+            self.width -= 1 << (len(self._rows) - 1)
+            self.total -= oldest
+            if not self._rows[-1]:
+                self._rows.pop()
+        return found
+
+    def _parts_differ(self) -> bool:
+        n, total = self.width, self.total
+        if n < 2 * LEAST:
+            return False
+        d = ln(2.0 * ln(n) / DELTA)
+        variance = total * (n - total) / (n * n)
+        # |u0 / n0 - u1 / n1| = |u0 - mean n0| n / (n0 n1). No border has a bound below that in the middle; most are
+        # told by it. What is taken off it is more than rounding.
+        mean, least = total / n, bound(variance, d, 4.0 / (n - 2 * LEAST + 2)) * (1.0 - 1e-9) - 1e-14
+        slope, n0, u0 = least / n, 0, 0
+        for r in range(len(self._rows) - 1, -1, -1):
+            size = 1 << r
+            for ones in self._rows[r]:
+                n0 += size
+                u0 += ones
+                most = (least - slope * n0) * n0
+                if not -most <= u0 - mean * n0 <= most and n0 >= LEAST and n - n0 >= LEAST:
+                    recip = 1.0 / (n0 - LEAST + 1) + 1.0 / (n - n0 - LEAST + 1)
+                    if abs(u0 / n0 - (total - u0) / (n - n0)) > bound(variance, d, recip):
+                        return True
+        return False
+
+    @property
+    def buckets(self) -> list[int]:
+        """The ones of each bucket, oldest first: with `width` all that there is to know before a cut."""
+        return list(chain.from_iterable(reversed(self._rows)))
+
+    def load(self, width: int, buckets: Sequence[int]) -> None:
+        """The window of so many elements and these buckets, as `buckets` tells them. ValueError where it is none."""
+        lengths = lengths_of(width)
+        if len(buckets) != sum(lengths):
+            raise ValueError(f"buckets of {width} elements must be {sum(lengths)}, got {len(buckets)}")
+        rows, begin = [], 0
+        for r in range(len(lengths) - 1, -1, -1):
+            row = list(buckets[begin : begin + lengths[r]])
+            if any(not 0 <= ones <= 1 << r for ones in row):
+                raise ValueError(f"a bucket of {1 << r} elements must have from 0 to so many ones, got {row}")
+            rows.append(row)
+            begin += lengths[r]
+        self.width, self.total, self._rows = width, sum(buckets), rows[::-1]
+
+
+def lengths_of(width: int) -> list[int]:
+    """How many buckets of 1, 2, 4, .. elements so many elements come to."""
+    lengths: list[int] = []
+    coming = width
+    while coming or not lengths:
+        merged = max(0, (coming - BUCKETS + 1) // 2)
+        lengths.append(coming - 2 * merged)
+        coming = merged
+    return lengths
+
+
+def bound(variance: float, d: float, recip: float) -> float:
+    """How far the means of two parts may differ; recip: 1 / m of the two."""
+    return math.sqrt(2.0 * recip * variance * d) + 2.0 / 3.0 * d * recip
+
+
+def ln(x: float) -> float:
+    """The natural logarithm of x > 0, to the same bits everywhere: ln m = 2 artanh((m - 1) / (m + 1)), x = m 2^e."""
+    m, e = math.frexp(x)
+    if m < ROOT_HALF:
+        m, e = 2.0 * m, e - 1
+    z = (m - 1.0) / (m + 1.0)
+    square, total = z * z, 0.0
+    for k in range(TERMS - 1, -1, -1):
+        total = total * square + 1.0 / (2 * k + 1)
+    return e * LN_2 + 2.0 * z * total
