@@ -103,7 +103,7 @@ def log(x):
 def log1p(x):
     """log(1 + x) for 0 <= x <= 1, within 2 ulp: what rounding took from 1 + x is put back."""
     u = 1.0 + x
-    return log(u) + (x - (u - 1.0)) / u
+    return log(u) + (x - (u - 1.0))
 
 
 @compiled

@@ -9,9 +9,8 @@ have bits of its own. Here their number stands in the code:
 Then the upper half of the lanes is added to the lower one, and if as many terms as are left lanes still come, these are
 added; and so on until one lane is left, and with it no term.
 
-LANES float64 are four vectors of 256 bits or eight of 128, and the compiler only divides them among registers. As numba
-keeps no array in registers, the loop is written in LLVM's instructions, without leave to reorder or to fuse any of
-them.
+LANES float64 are four vectors of 256 bits or eight of 128. As numba keeps no array in registers, the loop is written in
+LLVM's instructions, without leave to reorder or to fuse any of them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 EPSILON = 2.0**-52
 NOTHING = 1e-140  # below it, where the largest entry is 1, a number is taken as 0: its square has no digits left
 TRIES_MAX = 64  # for an eigenvalue; one or two are enough
-STRIP = 32  # eigenvectors that are turned at once: they stay in the second-level cache
+STRIP = 64  # eigenvectors that are turned at once: they stay in the second-level cache
 
 
 @compiled
@@ -120,7 +120,7 @@ def diagonalise(d, e):
 def turn_back(A, factor, turns, at, X):
     """X (n, r) <- Q G X, in strips of columns."""
     n = X.shape[0]
-    u = np.empty(STRIP)
+    sums = np.empty(STRIP)
     strip = np.empty((n, STRIP))
     for b in range(0, X.shape[1], STRIP):
         width = min(STRIP, X.shape[1] - b)
@@ -132,21 +132,23 @@ def turn_back(A, factor, turns, at, X):
             upper, lower = strip[at[m]], strip[at[m] + 1]
             for k in range(STRIP):
                 x, y = upper[k], lower[k]
-                upper[k] = c * x + s * y
-                lower[k] = c * y - s * x
+                u, v = c * x + s * y, c * y - s * x
+                # Far from where an eigenvector is large its entries fall below the normal range, where all is slow.
+                upper[k] = u if abs(u) > NOTHING else 0.0
+                lower[k] = v if abs(v) > NOTHING else 0.0
         for i in range(1, n):
             if factor[i] == 0.0:
                 continue
             for k in range(STRIP):
-                u[k] = 0.0
+                sums[k] = 0.0
             for j in range(i):
                 row, v = strip[j], A[i, j]
                 for k in range(STRIP):
-                    u[k] += v * row[k]
+                    sums[k] += v * row[k]
             for j in range(i):
                 row, v = strip[j], factor[i] * A[i, j]
                 for k in range(STRIP):
-                    row[k] -= v * u[k]
+                    row[k] -= v * sums[k]
         for i in range(n):
             for k in range(width):
                 X[i, b + k] = strip[i, k]
