@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from running import PATIENCE_S
 
 THREADS = 16
 TAKEN_MIB = 10
@@ -44,7 +45,7 @@ print(resident_mib() - before)
 def left_mib(*arguments):
     """MiB resident after each thread had its turn, and once memory is settled."""
     ended = subprocess.run(
-        [sys.executable, "-c", TURNS, *arguments], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", TURNS, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     return [float(line) for line in ended.stdout.split()]
 
@@ -57,3 +58,42 @@ def test_threads_that_take_turns_use_what_the_others_freed_and_settling_gives_it
     apart, settled = left_mib()
     assert apart > THREADS * TAKEN_MIB / 2  # so it was the heaps
     assert settled < TAKEN_MIB
+
+
+HOLES = f"""
+import os
+import threading
+import time
+from pathlib import Path
+
+from service.memory import share_heaps
+
+share_heaps(0.1)
+
+def resident_mib():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+def take_and_free():
+    blocks = [b"x" * 20_000 for _ in range({THREADS * TAKEN_MIB} * 2**20 // 20_000)]
+    taken.append(resident_mib())
+    kept.extend(blocks[::100])  # a few in every heap, among what is free
+
+taken, kept = [resident_mib()], []
+thread = threading.Thread(target=take_and_free)
+thread.start()
+thread.join()
+print(taken[1] - taken[0], flush=True)
+while resident_mib() - taken[0] > {THREADS * TAKEN_MIB} / 8:
+    time.sleep(0.05)
+print(resident_mib() - taken[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
+def test_what_is_free_between_blocks_in_use_goes_back():
+    ended = subprocess.run(
+        [sys.executable, "-c", HOLES], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    taken, left = map(float, ended.stdout.split())
+    assert taken > THREADS * TAKEN_MIB / 2
+    assert left < taken / 4
