@@ -193,6 +193,7 @@ class Registry:
         One that is asked for is loaded before others.
         """
         self._check_open()
+        self.turns.asked()
         worker = self._workers.get(name)
         if worker is not None:
             return worker

@@ -8,6 +8,7 @@ new.
 Most calls are short. They go before all others, and have as many places of their own, so that they need not wait until
 a long one rests: the system's scheduler lets both get on. It could be told that long ones matter less, but they hold
 Python's lock now and then, and one that is kept from its processor by some other process then keeps everybody waiting.
+So while requests come, one processor is left to the event loop and to short calls, where there are two at least.
 
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
@@ -36,7 +37,14 @@ SLICE_S = 0.02
 LOOK_S = 0.001
 """How often a call that rests looks about."""
 SHORT_S = 0.02
-"""CPU seconds within which a call is short."""
+"""CPU seconds within which a call is short, where those of its model usually are."""
+QUICK_S = 0.002
+"""Where calls usually take less than that, they need no place until they have taken longer: to wait would cost more."""
+USUAL_MAX, USUAL_GAIN = 5.0, 0.2
+"""Of these a long call counts for so many at most, and each for so much of what is usual: some eight short calls after
+a long one are waited for until the next is taken for short."""
+ASKED_S = 0.25
+"""For how long after a request another one is expected."""
 BESIDE = 4.0
 """What is done beside the models that serve counts so many times: loading, folding, exporting."""
 
@@ -57,11 +65,12 @@ class Account:
     weight: how many times that counts; above 1 none of its calls is short.
     """
 
-    __slots__ = ("given_up", "used", "waited_s", "weight")
+    __slots__ = ("given_up", "used", "usual_s", "waited_s", "weight")
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
         self.used = -math.inf  # as the module says
+        self.usual_s = 0.0  # CPU seconds of a call
         self.waited_s = 0.0  # for a place, since the start
         self.given_up: str | None = None  # why
 
@@ -83,8 +92,9 @@ class _Call:
 
     @property
     def is_short(self) -> bool:
-        """Whether it has not computed for long yet."""
-        return self.charged_at - self.begun_at < SHORT_S and self.account.weight <= 1.0
+        """Whether it has not computed for long yet, and is not likely to."""
+        account = self.account
+        return self.charged_at - self.begun_at < SHORT_S > account.usual_s and account.weight <= 1.0
 
     def rest(self) -> None:
         """Go on if nobody comes first. Abandoned if the account is given up."""
@@ -108,7 +118,7 @@ def rest_before_work() -> None:
     """Rest on this thread however short ago it did so last: what comes next may take long."""
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
-        if call.turns.contested:
+        if call.account.usual_s > QUICK_S and call.turns.contested:
             call.look_at = 0.0
         call.rest()
 
@@ -123,6 +133,7 @@ class Turns:
         self._passing: list[_Call] = []  # those that are for short calls alone
         self._waiting: list[tuple[bool, float, int, _Call]] = []  # a heap: short calls, then who has used the least
         self._numbers = count()
+        self._asked_at = -math.inf
 
     def run(self, account: Account, function: Callable[[], T]) -> T:
         """What the function finds, which rests as others need. Abandoned if the account is given up meanwhile."""
@@ -136,13 +147,24 @@ class Turns:
             _here.call = None
             with self._lock:
                 self._charge(call)
+                took_s = min(call.charged_at - call.begun_at, USUAL_MAX * SHORT_S)
+                account.usual_s += USUAL_GAIN * (took_s - account.usual_s)
                 self._leave(call)
                 self._let_in()
+
+    def asked(self) -> None:
+        """Note that a request came."""
+        self._asked_at = time.monotonic()
 
     @property
     def contested(self) -> bool:
         """Whether all places are taken."""
-        return len(self._holding) >= self.places
+        return len(self._holding) >= self._long_places
+
+    @property
+    def _long_places(self) -> int:
+        """Places for long calls."""
+        return max(1, self.places - (time.monotonic() - self._asked_at < ASKED_S))
 
     def leave(self, call: _Call) -> None:
         """Let others have the place of a call, if it holds one."""
@@ -208,9 +230,11 @@ class Turns:
             self._leave(call)
         self._let_in()
         first = self._first()
+        if call.place is self._holding and len(self._holding) > self._long_places:
+            return False
         if call.place is not None:
             return first is None or not self._gives_way(call, first)
-        if first is None and len(self._holding) < self.places:
+        if first is None and len(self._holding) < self._long_places:
             self._enter(call, self._holding)
         elif call.is_short and len(self._passing) < self.places:
             self._enter(call, self._passing)
@@ -219,7 +243,7 @@ class Turns:
     def _let_in(self) -> None:
         """Give the places that are free to those who wait."""
         while (first := self._first()) is not None:
-            if len(self._holding) < self.places:
+            if len(self._holding) < self._long_places:
                 place = self._holding
             elif len(self._passing) < self.places and first.is_short:
                 place = self._passing

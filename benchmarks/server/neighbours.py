@@ -52,7 +52,7 @@ class Slow:
         while not self._ending:
             round_ += 1
             body = {"examples": examples(1000 * k + round_, EXAMPLES)}
-            httpx.post(f"{self._url}/models/{self._names[k]}/learn", json=body, timeout=None)
+            httpx.post(f"{self._url}/models/{self._names[k]}/learn", json=body, timeout=3600)
 
     def __enter__(self):
         for thread in self._threads:

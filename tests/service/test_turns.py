@@ -137,6 +137,28 @@ def test_a_short_call_waits_for_no_long_one(monkeypatch):
     assert long.end() == "done"
 
 
+def test_a_model_whose_calls_are_long_has_no_short_ones_until_some_were(monkeypatch):
+    shared, account = Turns(1), Account()
+
+    def spin(seconds):
+        end = turns.time.thread_time() + seconds
+        while turns.time.thread_time() < end:
+            pass
+
+    monkeypatch.setattr(turns, "SHORT_S", 0.001)
+    for _ in range(3):
+        shared.run(account, lambda: spin(0.02))
+    monkeypatch.setattr(turns, "SHORT_S", account.usual_s / 2)
+    other = Call(shared, Account()).wait()
+    call = Call(shared, account)
+    until(lambda: waiting(shared) == 1)
+    assert other.end() == "done"
+    call.wait().end()
+    for _ in range(100):
+        shared.run(account, lambda: None)
+    assert account.usual_s < turns.SHORT_S
+
+
 def test_what_is_done_beside_the_models_is_never_short_and_counts_for_more():
     shared = Turns(1)
     first = Call(shared, Account()).wait()
