@@ -24,6 +24,7 @@ from solvers.solver import (
     COEFFICIENT_MAX,
     COUNT_MAX,
     MAGNITUDE_MAX,
+    REACHED_MAX,
     Certificate,
     State,
     StateReader,
@@ -183,3 +184,13 @@ class CoefficientExpansion(Expansion):
         if not (loaded.points.selves[:n][live] > 0).all():
             raise ValueError("a point must have a kernel value with itself: without one it changes nothing")
         self._take_over(loaded, machine)
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): coefficients that soon overflow."""
+        super().examine()
+        n, machine = self.slots, self.machine
+        parts = np.abs(machine.alpha[:, :n]) * np.sqrt(np.maximum(self.points.selves[:n].astype(np.float64), 1.0))
+        if parts.max(initial=0.0) > REACHED_MAX:
+            raise ValueError(f"coefficients times |phi(x)| must be within {REACHED_MAX:g}, got {parts.max():g}")
+        if np.abs(machine.smooth[:, :n]).max(initial=0.0) > REACHED_MAX**2:
+            raise ValueError(f"smooth must be within {REACHED_MAX**2:g}")

@@ -34,6 +34,7 @@ from solvers.rows import Rows
 from solvers.solver import (
     COEFFICIENT_MAX,
     COUNT_MAX,
+    REACHED_MAX,
     UNBOUNDED,
     Certificate,
     Solver,
@@ -241,3 +242,9 @@ class FOGD(Solver):
         if random[0] != self.random[0]:
             self.omega = self._drawn(random)
         self.w, self.counts, self.seen, self.weights, self.random = w, counts, seen, weights, random
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): weights that soon overflow."""
+        super().examine()
+        if np.abs(self.w).max(initial=0.0) > REACHED_MAX:
+            raise ValueError(f"w must be within {REACHED_MAX:g}, got {np.abs(self.w).max():g}")

@@ -29,7 +29,7 @@ from solvers.machine import LIVE, dot, find_key
 from solvers.points import USED, append_point, has_room
 from solvers.random import random_below
 from solvers.rows import Rows
-from solvers.solver import COUNT_MAX, MAGNITUDE_MAX, UNBOUNDED, State, StateReader, check_range, columns_of
+from solvers.solver import COUNT_MAX, MAGNITUDE_MAX, REACHED_MAX, UNBOUNDED, State, StateReader, check_range, columns_of
 
 Array = np.ndarray[Any, Any]
 
@@ -416,6 +416,12 @@ class RuledExpansion(OnlineExpansion):
             check_range("alpha", checked.take("alpha", np.float64, (columns, class_of.size)), -bounds, bounds)
         super().load(state)
         self.tally = tally
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): what removals have cost is bounded, too."""
+        super().examine()
+        if np.abs(self.tally).max(initial=0.0) > REACHED_MAX**2:
+            raise ValueError(f"tally must be within {REACHED_MAX**2:g}")
 
 
 def checked_eta(eta: float, lam: float = 0.0) -> float:

@@ -30,7 +30,8 @@ BOUND_MAX = 1e15  # of C times the weight of a class
 UNBOUNDED = sys.maxsize
 WHEN_FULL = ("refuse", "remove")
 COUNT_MAX = 2**62  # of a count in a state
-COEFFICIENT_MAX = 1e120  # the square of one, times the largest kernel value and the columns, is still finite
+COEFFICIENT_MAX = 1e150  # its square is finite
+REACHED_MAX = 1e60  # of a coefficient that `examine` takes, and of its part of |w|: no step and no rate leads so far
 MAGNITUDE_MAX = 1e150  # of what else a state holds: its square is finite
 SAMPLE_MAX = 64  # points for which `examine` works out anew what follows from others
 

@@ -356,6 +356,9 @@ HOLES = [
     ("lasvm", {SOLVER + "best_i": filled(-1), SOLVER + "best_j": filled(-1)}, {}),
     ("bsgd", {SOLVER + "alpha": filled(1e200)}, {}),
     ("bsgd", {SOLVER + "smooth": filled(1e200)}, {}),
+    ("bsgd", {SOLVER + "alpha": lambda array: np.where(array, 1e100, 0.0)}, {}),
+    ("bsgd", {SOLVER + "smooth": lambda array: np.where(array, 1e140, 0.0)}, {}),
+    ("bsgd", {SOLVER + "degradation": filled(1e250)}, {}),
     ("exact", {SOLVER + "R.0": times(2.0)}, {}),
     ("exact", {SOLVER + "R.0": times(1e300)}, {}),
 ]
