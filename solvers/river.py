@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from solvers.elementary import exp
 from solvers.kernels import make_kernel
 from solvers.learner import Learner
 from solvers.rows import Rows
@@ -98,9 +99,9 @@ class SVMClassifier(base.Classifier):
     def predict_proba_one(self, x: dict[base.typing.FeatureName, Any], **_: Any) -> dict[base.typing.ClfTarget, float]:
         """Softmax of the decision values: they order examples as these do, and are not calibrated."""
         scores = self.decision_one(x)
-        values = np.array(list(scores.values()))
-        powers = np.exp(values - values.max(initial=-np.inf))
-        return dict(zip(scores, (powers / powers.sum()).tolist(), strict=True))
+        most = max(scores.values(), default=0.0)
+        powers = [exp(score - most) for score in scores.values()]
+        return {label: power / sum(powers) for label, power in zip(scores, powers, strict=True)}
 
     def decision_one(self, x: dict[base.typing.FeatureName, Any]) -> dict[base.typing.ClfTarget, float]:
         """The decision value of each label; of two labels half the one value, with either sign."""

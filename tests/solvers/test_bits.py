@@ -4,6 +4,7 @@ Each kind of processor is imitated in a process of its own: numba compiles for i
 library are told to leave its features out. tests/solvers/digests.json was written once, on some other processor.
 """
 
+import ast
 import json
 import os
 import subprocess
@@ -63,3 +64,41 @@ def test_every_solver_has_the_same_bits_on_another_processor(processor):
 
 def test_every_solver_has_the_same_bits_here():
     check(digests({}))
+
+
+DIFFERING = """
+    exp exp2 expm1 log log2 log10 log1p logaddexp pow power float_power cbrt hypot erf gamma lgamma
+    sin cos tan sinh cosh tanh asin acos atan atan2 arcsin arccos arctan arctan2 arcsinh arccosh arctanh sinc
+    dot vdot inner matmul tensordot einsum linalg fft convolve correlate partition argpartition
+"""
+"""Of math and numpy: what a library computes, adds up or sorts otherwise on another processor."""
+
+STAND_IN = ("kernels.py", "exp")  # of exp_in_place, where nothing is compiled
+
+
+def calls_that_differ(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Attribute(value=ast.Name(id="np" | "math"), attr=name) if name in DIFFERING.split():
+                yield name
+            case ast.BinOp(op=ast.MatMult()):
+                yield "@"
+            case ast.BinOp(op=ast.Pow(), right=power) if not (
+                isinstance(power, ast.Constant) and isinstance(power.value, int)
+            ) and not isinstance(power, ast.UnaryOp):
+                yield "**"
+            case ast.keyword(arg="fastmath"):
+                yield "fastmath"
+            case ast.Call(func=ast.Attribute(attr="argsort"), keywords=how) if not any(
+                k.arg == "kind" and ast.literal_eval(k.value) == "stable" for k in how
+            ):
+                yield "argsort"
+            case _:
+                pass
+
+
+def test_what_differs_by_processor_is_called_nowhere():
+    sources = [path for room in ("solvers", "service") for path in sorted((ROOT / room).rglob("*.py"))]
+    assert len(sources) > 60
+    found = {(path.name, name) for path in sources for name in calls_that_differ(path)} - {STAND_IN}
+    assert not found
