@@ -1,8 +1,9 @@
 """Budget maintenance: one point less, at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
 
-The point with the smallest coefficients goes. "merge": into one with a partner (solvers/merging.py); "project": onto
-all others (solvers/factor.py); "remove": without a trace. What that changes the vector w of each column by,
-squared and summed, is the weight degradation.
+The point with the smallest coefficients goes. "merge": into one with a partner of its class and side
+(solvers/merging.py), or onto the nearest of its class where there is none, and its part of the average to the nearest
+points (solvers/remainder.py); "project": onto all others (solvers/factor.py); "remove": without a trace. What that
+changes the vector w of each column by, squared and summed, is the weight degradation.
 """
 
 from __future__ import annotations
@@ -114,39 +115,82 @@ def merge(kernel, points, machine, table, i, j, near, row, spread):
 
 
 @compiled
+def nearest_of_class(class_of, row, n, i, near):
+    """The other point of the class of i with the largest value in row (n,), or NONE; near (m,): the nearest of all."""
+    for s in near:
+        if class_of[s] == class_of[i]:
+            return s
+    best, most = NONE, row.dtype.type(-1.0)
+    for s in range(n):
+        if row[s] > most and class_of[s] == class_of[i] and s != i:
+            best, most = s, row[s]
+    return best
+
+
+@compiled
+def absorb(machine, i, j, kappa):
+    """Project the coefficients of point i, which is about to go, onto point j; returns the weight degradation."""
+    for c in range(machine.alpha.shape[0]):
+        machine.alpha[c, j] += kappa * machine.alpha[c, i]
+    machine.key[j] = merged_key(machine.key[i], machine.key[j])
+    return products(machine.alpha, i, i)[0] * (1.0 - kappa * kappa)
+
+
+@compiled
+def go(kernel, points, machine, i, near, row, spread):
+    """Point i leaves, but for its part in the average."""
+    if is_averaged(machine.smooth, i, NONE):
+        hand_on(kernel, points, machine, i, NONE, NONE, near, row, spread)
+    leave(machine, i)
+
+
+@compiled
+def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
+    """Merge point i, the smallest, or the next larger one that is not the only point of its class.
+
+    Returns the weight degradation.
+    """
+    near, alone = np.empty(NEAREST + 1, np.int64), np.empty(0, np.int64)
+    while i != NONE:
+        if i != known:
+            point_row(kernel, points, i, points, 0, n, spread, row)
+            machine.counts[VALUES] += n
+        m = nearest_points(machine.class_of, row, n, i, near)
+        j = find_partner(upkeep.table, machine.alpha, machine.class_of, i, row, n, near[:m])
+        if j != NONE:
+            return merge(kernel, points, machine, upkeep.table, i, j, near[:m], row, spread)
+        j = nearest_of_class(machine.class_of, row, n, i, near[:m])
+        if j != NONE:
+            # A step back from an example that was merged pulls against all others of its class.
+            degradation = absorb(machine, i, j, float(row[j]))
+            go(kernel, points, machine, i, near[:m], row, spread)
+            return degradation
+        alone = np.append(alone, i)
+        i = smallest(points, machine, n, alone)[0]
+    degradation = products(machine.alpha, alone[0], alone[0])[0]
+    leave(machine, alone[0])
+    return degradation
+
+
+@compiled
 def make_way(kernel, points, machine, upkeep, known, spread, row):
     """Budget maintenance (algorithm 1): one point less, at the cost of some weight degradation.
 
     row (cap,) is scratch, and holds the kernel row of slot `known` to begin with, if that is not NONE.
     """
     n = points.used[USED]
-    near, passed = np.empty(NEAREST + 1, np.int64), np.empty(0, np.int64)
-    i, degradation = smallest(points, machine, n, passed)
+    i, size = smallest(points, machine, n, np.empty(0, np.int64))
     upkeep.counts[MAINTAINED] += 1
-    if upkeep.maintenance == PROJECT:
-        degradation = project(upkeep.factor, machine, i, n)
-    elif upkeep.maintenance == MERGE:
-        candidate = i if degradation > 0.0 else NONE
-        while candidate != NONE:
-            if candidate != known:
-                point_row(kernel, points, candidate, points, 0, n, spread, row)
-                machine.counts[VALUES] += n
-                known = candidate
-            m = nearest_points(machine.class_of, row, n, candidate, near)
-            partner = find_partner(upkeep.table, machine.alpha, machine.class_of, candidate, row, n, near[:m])
-            if partner != NONE:
-                upkeep.degradation[0] += merge(
-                    kernel, points, machine, upkeep.table, candidate, partner, near[:m], row, spread
-                )
-                return
-            # The only point of its side stays, if another one finds a partner.
-            passed = np.append(passed, candidate)
-            candidate = smallest(points, machine, n, passed)[0]
-        if is_averaged(machine.smooth, i, NONE):  # what has nothing more to say to learning may still predict
-            if i != known:
-                point_row(kernel, points, i, points, 0, n, spread, row)
-                machine.counts[VALUES] += n
-            m = nearest_points(machine.class_of, row, n, i, near)
-            hand_on(kernel, points, machine, i, NONE, NONE, near[:m], row, spread)
-    upkeep.degradation[0] += degradation
+    if upkeep.maintenance == MERGE and size > 0.0:
+        upkeep.degradation[0] += merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row)
+        return
+    if upkeep.maintenance == MERGE and is_averaged(machine.smooth, i, NONE):
+        # What has nothing more to say to learning may still predict.
+        if i != known:
+            point_row(kernel, points, i, points, 0, n, spread, row)
+            machine.counts[VALUES] += n
+        near = np.empty(NEAREST, np.int64)
+        m = nearest_points(machine.class_of, row, n, i, near)
+        hand_on(kernel, points, machine, i, NONE, NONE, near[:m], row, spread)
+    upkeep.degradation[0] += project(upkeep.factor, machine, i, n) if upkeep.maintenance == PROJECT else size
     leave(machine, i)

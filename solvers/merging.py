@@ -183,6 +183,15 @@ def may_merge(alpha, class_of, i, j):
 
 
 @compiled
+def has_mate(alpha, class_of, i, n):
+    """Whether point i may merge with one of 0..n; with several columns, whether it perhaps may."""
+    a, own, found = alpha[0, i], class_of[i], alpha.shape[0] > 1
+    for j in range(n):
+        found |= (class_of[j] == own) & (j != i) & (a * alpha[0, j] > 0.0)
+    return found
+
+
+@compiled
 def find_partner(table, alpha, class_of, i, row, n, near):
     """The partner of point i whose merge degrades least, or NONE; row (n,) holds k(x_i, .), near (m,) points near it.
 
@@ -195,6 +204,8 @@ def find_partner(table, alpha, class_of, i, row, n, near):
     for t in range(near.shape[0]):
         if first == NONE and may_merge(alpha, class_of, i, near[t]):
             first = near[t]
+    if first == NONE and not has_mate(alpha, class_of, i, n):
+        return NONE
     if first != NONE:
         aa, bb, ab = products(alpha, i, first)
         best, least = first, rank(table, aa, bb, ab, float(row[first]))

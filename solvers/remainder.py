@@ -21,7 +21,7 @@ from solvers.compiled import compiled
 from solvers.direction import NONE
 from solvers.kernels import inner_to_kernel
 
-NEAREST = 4
+NEAREST = 3
 RIDGE = 1e-3  # keeps points that nearly coincide from taking large coefficients against each other
 
 
@@ -90,21 +90,20 @@ def solve(A, b, m):
 
 @compiled
 def hand_on(kernel, points, machine, i, j, z, near, row, spread):
-    """Give what the average loses to the points `near` (m,), when slots i and j are about to leave for z.
+    """Give what the average loses to the nearest points, when slots i and j are about to leave for z.
 
-    row (n,) holds k(x_i, .), spread (dim,) of zeros is scratch. With j = z = NONE, i leaves alone and nothing stands
-    for it.
+    row (n,) holds k(x_i, .). near (NEAREST + 1 at most,) are the points nearest to x_i, of which the first but j serve;
+    it is overwritten. spread (dim,) of zeros is scratch. With j = z = NONE, i leaves alone and nothing stands for it.
     """
     smooth, m = machine.smooth, 0
-    near = near.copy()
     for u in range(near.shape[0]):
         if near[u] != j and m < NEAREST:
             near[m] = near[u]
             m += 1
     columns = smooth.shape[0]
     # Kernel values: of each near point with those before it, of j with all, and of z with all.
-    values = np.empty(m * (m + 3) // 2, row.dtype)
-    norms, n = np.empty_like(values), 0
+    scratch, n = np.empty((2, m * (m + 3) // 2), row.dtype), 0
+    values, norms = scratch[0], scratch[1]
     for u in range(1, m):
         n = inner_sums(points, near[u], near, u, spread, values, norms, n)
     if z != NONE:

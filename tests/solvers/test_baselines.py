@@ -227,6 +227,28 @@ def test_without_a_budget_points_max_refuses_or_removes(solver):
     assert removing.machine.key[removing.machine.key != NONE].min() > 0  # of equals the oldest goes
 
 
+@pytest.mark.parametrize(
+    ("solver", "parameters", "copies"),
+    [
+        (BudgetPerceptron, {"budget": 8, "beta": 0.5}, True),
+        (Perceptron, {"points_max": 8, "when_full": "remove"}, False),
+        (OGD, {"points_max": 8, "when_full": "remove"}, False),
+    ],
+)
+def test_rounding_does_not_choose_the_point_that_goes(solver, parameters, copies):
+    random = np.random.default_rng(1)
+    X, classes = random.standard_normal((200, 2)), random.integers(0, 2, 200)
+    X = X[np.arange(200) % (4 if copies else 200)]
+    made = [new(solver, make_kernel("rbf", 0.5), 2, (1.0, 1.0), **parameters) for _ in range(4)]
+    for k in range(len(X)):
+        for number, one in enumerate(made):
+            for array in (one.machine.alpha, one.machine.smooth):
+                np.multiply(array, 1.0 + number * 1e-13 * random.standard_normal(array.shape), out=array)
+            learn(one, X, classes, k, k + 1)
+            assert one.keys().tolist() == made[0].keys().tolist()
+    assert made[0].certificate()["steps"] > 50
+
+
 def test_the_budget_perceptron_knows_the_value_of_every_point_it_holds():
     X, classes = blobs(400, 3, noise=1.2)
     made = new(BudgetPerceptron, make_kernel("rbf", 0.5), 2, WEIGHTS, budget=25)

@@ -324,23 +324,35 @@ def test_a_point_that_says_nothing_to_learning_leaves_its_part_of_the_average_be
     np.testing.assert_allclose(stream.decision(X[:9])[:, 0], before, rtol=0.02)
 
 
-def test_points_of_two_classes_are_never_merged():
+def test_a_point_is_merged_within_its_class_and_a_step_back_goes_to_the_nearest_of_it():
     X, y = two_moons(120, noise=0.5, seed=7)
     stream = Budgeted(X, (y > 0).astype(int), budget=15, C=0.7, **PLAIN)
-    merges, negative = 0, 0
+    merges, back = 0, 0
     for epoch, k in itertools.product(range(4), range(len(X))):
         Z, old, class_of = stream.points()
-        before = stream.solver.merges
+        before, former = stream.solver.merges, stream.solver.certificate()["weight_degradation"]
+        delta = -stream.solver.memory.alpha[:, k].copy()
         stream.learn(k, k + 1, again=epoch > 0)
-        after, _, class_after = stream.points()
-        Z, class_of = np.r_[Z, X[k : k + 1]], np.append(class_of, stream.classes[k])
-        negative += (old[0] * np.where(class_of[:-1] == 1, 1, -1) < 0).any()
+        after, new, class_after = stream.points()
+        delta += stream.solver.memory.alpha[:, k]
+        if stream.solver.merges == before:
+            continue
+        Z, old, class_of = np.r_[Z, X[k : k + 1]], np.c_[old, delta], np.append(class_of, stream.classes[k])
         gone = [s for s in range(len(Z)) if not (after == Z[s]).all(axis=1).any()]
-        if stream.solver.merges > before and len(gone) == 2:
+        lost = stream.solver.certificate()["weight_degradation"] - former
+        assert lost == pytest.approx(degradation(Z, old, after, new), abs=1e-9)
+        if len(gone) == 2:
             merges += 1
             assert class_of[gone[0]] == class_of[gone[1]] == class_after[-1]
+        elif delta[0] * (1 if class_of[-1] == 1 else -1) < 0:
+            back += 1
+            near = [naive.kernel_value("rbf", X[k], z) if c == class_of[-1] else 0.0
+                    for z, c in zip(Z[:-1], class_of[:-1], strict=True)]  # fmt: skip
+            expected = old[0, :-1].copy()
+            expected[np.argmax(near)] += max(near) * delta[0]
+            np.testing.assert_allclose(new[0], expected, atol=1e-12)
     assert merges > 50
-    assert negative > 50  # a step back on an example that was merged: its sign is the other class's
+    assert back > 20
 
 
 @settings(max_examples=200, deadline=None)
