@@ -19,7 +19,6 @@ from service.examples import check_ids
 from service.exports import pack_export, unpack_export
 from service.frames import BadFrame, peek
 from service.labels import check_label, label_key
-from service.lanes import Lane, Threads
 from service.mending import Shared
 from service.model import SHADOWS_MAX, SNAPSHOT, Model
 from service.parts import MODEL_NAME, Configuration
@@ -28,6 +27,7 @@ from service.recovery import History, Obstacle
 from service.rehearsal import examine, rehearse
 from service.settings import Settings
 from service.store.base import Event, Store
+from service.threads import Lane, Threads
 from service.turns import BESIDE, Account, GivenUp, Turns, stand_back
 from service.worker import RETRY_FIRST_S, RETRY_MAX_S, Worker
 from service.yielding import Yielding

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from service.lanes import LANE_MAX, Broke, Lane, Threads
+from service.threads import LANE_MAX, Broke, Lane, Threads
 from service.turns import GivenUp, Turns
 from solvers.turns import rest
 
