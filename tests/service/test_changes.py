@@ -490,8 +490,8 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         fold = Fold(History(store, "m", **SIZES), worker.model)
         read = fold.history.taught
 
-        def stopping(before, after=0):
-            for at, event in read(before, after):
+        def stopping(undone, before, after=0):
+            for at, event in read(undone, before, after):
                 fold.stopped |= before == finished and isinstance(event, Learned)
                 yield at, event
 
