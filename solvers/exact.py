@@ -159,7 +159,7 @@ class ExactSVM(DualExpansion):
         if not (up.any() and down.any()):
             return 0.0
         norms = np.sqrt(self.points.selves[:n])
-        rounding = ROUNDING * float(np.abs(machine.alpha[c, :n]) @ norms) * norms
+        rounding = ROUNDING * dot(np.abs(machine.alpha[c, :n]), norms) * norms
         g = machine.g[c, :n]
         return float((g - rounding)[up].max() - (g + rounding)[down].min())
 

@@ -32,7 +32,7 @@ class Stream:
         self.scores = []
 
     def rows(self, X):
-        return rows_from_dense(X, self.kernel, self.X.shape[1], self.dtype)
+        return rows_from_dense(X, self.solver.kernel, self.X.shape[1], self.dtype)  # which it may have changed
 
     def learn(self, begin=0, end=None, again=False):
         end = len(self.X) if end is None else end

@@ -84,11 +84,23 @@ DIFFERING = """
 """
 """Of math and numpy: what a library computes, adds up or sorts otherwise on another processor."""
 
-STAND_IN = ("kernels.py", "exp")  # of exp_in_place, where nothing is compiled
+MAY = {
+    ("kernels.py", "exp"),  # of exp_in_place, where nothing is compiled
+    ("turns.py", "exp"), ("turns.py", "log"),  # they share out processors, and are in no state
+}  # fmt: skip
+JUDGES = "examine"  # of a file that is imported, within tolerances: what it computes is kept nowhere
+
+
+def nodes_of(tree):
+    """All but those of the functions that only judge."""
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        if not (isinstance(child, ast.FunctionDef) and child.name == JUDGES):
+            yield from nodes_of(child)
 
 
 def calls_that_differ(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(ast.parse(path.read_text())):
         match node:
             case ast.Attribute(value=ast.Name(id="np" | "math"), attr=name) if name in DIFFERING.split():
                 yield name
@@ -111,5 +123,5 @@ def calls_that_differ(path):
 def test_what_differs_by_processor_is_called_nowhere():
     sources = [path for room in ("solvers", "service") for path in sorted((ROOT / room).rglob("*.py"))]
     assert len(sources) > 60
-    found = {(path.name, name) for path in sources for name in calls_that_differ(path)} - {STAND_IN}
+    found = {(path.name, name) for path in sources for name in calls_that_differ(path)} - MAY
     assert not found
