@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from solvers.rows import rows_from_csr, rows_from_dense
+from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
 
 
 def load(folder: Path, name: str) -> list:

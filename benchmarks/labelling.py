@@ -25,8 +25,8 @@ from named import census
 from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
-from hinged.child import ServerProcess, free_port
-from service.vocabulary import Vocabulary
+from hinged.commands.child import ServerProcess, free_port
+from hinged.service.data.vocabulary import Vocabulary
 
 CHECKPOINTS = (500, 1000, 2000)
 CHUNK = 2000  # examples in one request

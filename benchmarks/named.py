@@ -20,12 +20,12 @@ import numpy as np
 from datasets import arguments, load
 from datasets import rows_of as prepared_rows
 
-from service.records import canonical, pack_records, unpack_records
-from service.vocabulary import Vocabulary
-from solvers.kernels import make_kernel
-from solvers.lasvm import LASVM
-from solvers.rows import rows_from_csr
-from solvers.warm import warm_up
+from hinged.service.data.records import canonical, pack_records, unpack_records
+from hinged.service.data.vocabulary import Vocabulary
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_csr
+from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.warm import warm_up
 
 BATCH = 256
 ANSWERS = ("income", "split")

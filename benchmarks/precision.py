@@ -8,10 +8,10 @@ Adult, C = 100, gamma = 0.005, tol = 0.001, one pass and finishing, the same ord
 import numpy as np
 from datasets import arguments, load, rows_of
 
-from solvers.direction import NONE
-from solvers.kernels import make_kernel
-from solvers.lasvm import LASVM
-from solvers.points import rows_of as stored_rows
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.points import rows_of as stored_rows
+from hinged.solvers.dual.lasvm import LASVM
 
 C, GAMMA, TOL = 100.0, 0.005, 1e-3
 

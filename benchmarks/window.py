@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from datasets import arguments, load, rows_of
 
-from solvers.catalogue import make_solver
-from solvers.kernels import make_kernel
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import make_kernel
 
 EVERY = 100
 SETS = {"moons": 1.0, "adult": 2.0**-7, "ijcnn1": 2.0}  # gamma

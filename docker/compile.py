@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from solvers.catalogue import SOLVERS
-from solvers.warm import exercise
+from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.warm import exercise
 
 for name in SOLVERS:
     for dtype in (np.float32, np.float64):

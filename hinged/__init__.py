@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hinged.client import AsyncClient, Client, HingedError
-from hinged.sockets import AsyncStream, Stream
+from hinged.client import AsyncClient, AsyncStream, Client, HingedError, Stream
 
 __all__ = ["AsyncClient", "AsyncStream", "Client", "HingedError", "Stream"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hinged.cli import main
+from hinged.commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -21,22 +21,34 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 from uvicorn.config import STARTUP_FAILURE
 
-from service.access import Access, authorise, refuse_open_door
-from service.api import bad_query, methods_of, quick_routes, router, unknown_route
-from service.api.openapi import document, operation_id
-from service.configuration import default_configuration
-from service.direct import Direct
-from service.edge import Edge, error_response
-from service.errors import UNFORESEEN, BadRequest, InternalError, MethodNotAllowed, ServiceError
-from service.exposition import Exposition
-from service.logs import begin_logging
-from service.memory import settle, share_heaps
-from service.registry import Registry
-from service.serving import allow_many_connections, make_server
-from service.settings import Settings
-from service.store.base import Store
-from service.store.choice import open_store as open_chosen_store
-from service.streams import Streams
+from hinged.service.api import (
+    bad_query,
+    methods_of,
+    quick_routes,
+    router,
+    unknown_route,
+)
+from hinged.service.api.exposition import Exposition
+from hinged.service.api.openapi import document, operation_id
+from hinged.service.data.configuration import default_configuration
+from hinged.service.edge.access import Access, authorise, refuse_open_door
+from hinged.service.edge.allocator import settle, share_heaps
+from hinged.service.edge.direct import Direct
+from hinged.service.edge.logs import begin_logging
+from hinged.service.edge.middleware import Edge, error_response
+from hinged.service.edge.serving import allow_many_connections, make_server
+from hinged.service.edge.streams import Streams
+from hinged.service.engine.registry import Registry
+from hinged.service.errors import (
+    UNFORESEEN,
+    BadRequest,
+    InternalError,
+    MethodNotAllowed,
+    ServiceError,
+)
+from hinged.service.settings import Settings
+from hinged.service.store.base import Store
+from hinged.service.store.choice import open_store as open_chosen_store
 
 log = logging.getLogger(__name__)
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from solvers.batch import SMO
-from solvers.budget import BSCA, BSGD
-from solvers.exact import ExactSVM
-from solvers.features import FOGD
-from solvers.gap import GapSVM
-from solvers.kernels import Kernel
-from solvers.lasvm import LASVM
-from solvers.perceptrons import (
+from hinged.solvers.budget.budget import BSCA, BSGD
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.solver import Solver
+from hinged.solvers.dual.batch import SMO
+from hinged.solvers.dual.exact import ExactSVM
+from hinged.solvers.dual.gap import GapSVM
+from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.dual.tracking import TrackingSVM
+from hinged.solvers.online.features import FOGD
+from hinged.solvers.online.perceptrons import (
     BOGD,
     BPAS,
     OGD,
@@ -25,9 +27,7 @@ from solvers.perceptrons import (
     Forgetron,
     Perceptron,
 )
-from solvers.projections import NOGD, Projectron, ProjectronPlusPlus
-from solvers.solver import Solver
-from solvers.tracking import TrackingSVM
+from hinged.solvers.online.projections import NOGD, Projectron, ProjectronPlusPlus
 
 
 @dataclass(frozen=True, slots=True)

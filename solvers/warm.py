@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numba.core import event
 
-from solvers.catalogue import SOLVERS
-from solvers.kernels import make_kernel
-from solvers.rows import rows_from_csr, rows_from_dense
-from solvers.sigmoid import Sigmoid
-from solvers.solver import Solver, State
-from solvers.tally import Tally, losses_of
-from solvers.turns import resting
+from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
+from hinged.solvers.core.solver import Solver, State
+from hinged.solvers.core.turns import resting
+from hinged.solvers.scores.sigmoid import Sigmoid
+from hinged.solvers.scores.tally import Tally, losses_of
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ def _command(role: str, name: str, dtype: type) -> dict[str, Any]:
     """How subprocess runs this module with exactly the packages of this process, out of reach of Ctrl-C."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return {
-        "args": [sys.executable, "-P", "-m", "solvers.warm", role, name, np.dtype(dtype).name],
+        "args": [sys.executable, "-P", "-m", "hinged.solvers.warm", role, name, np.dtype(dtype).name],
         "env": env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
         "process_group": 0 if os.name == "posix" else None,
     }

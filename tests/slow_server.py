@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hinged.cli import main
-from solvers.lasvm import LASVM
-from solvers.turns import rest
+from hinged.commands.cli import main
+from hinged.solvers.core.turns import rest
+from hinged.solvers.dual.lasvm import LASVM
 
 SLOW = 1000
 BREAKS = {901: SystemExit, 902: KeyboardInterrupt, 903: GeneratorExit, 904: StopIteration}

@@ -8,9 +8,9 @@ import yaml
 from redis_server import DURABLE, RedisServer
 from running import ROOT
 
-from service.access import refuse_open_door
-from service.settings import Settings
-from service.store.redis import RedisStore
+from hinged.service.edge.access import refuse_open_door
+from hinged.service.settings import Settings
+from hinged.service.store.redis import RedisStore
 
 COMPOSE, DOCKERFILE, IGNORED = (
     (ROOT / name).read_text() for name in ("docker-compose.yml", "docker/Dockerfile", ".dockerignore")

@@ -6,13 +6,13 @@ import re
 import pytest
 from running import ROOT
 
-from hinged.cli import cli
-from service import errors
-from service.app import create_app
-from service.configuration import KINDS, SOLVER_NAMES
-from service.model import FORMAT
-from service.parts import Labelling
-from service.settings import Settings
+from hinged.commands.cli import cli
+from hinged.service import errors
+from hinged.service.app import create_app
+from hinged.service.data.configuration import KINDS, SOLVER_NAMES
+from hinged.service.data.parts import Labelling
+from hinged.service.model.model import FORMAT
+from hinged.service.settings import Settings
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()

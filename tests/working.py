@@ -10,15 +10,15 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from asking import BASE
 
-from service.configuration import parse_configuration
-from service.events import Created
-from service.examples import digests, to_inputs
-from service.model import Model
-from service.plan import LearnRequest
-from service.settings import Settings
-from service.store.base import Event
-from service.store.sqlite import SQLiteStore
-from service.worker import Worker
+from hinged.service.commands.learn import LearnRequest
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.engine.worker import Worker
+from hinged.service.model.events import Created
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
+from hinged.service.store.base import Event
+from hinged.service.store.sqlite import SQLiteStore
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 

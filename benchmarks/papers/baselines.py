@@ -20,11 +20,20 @@ import time
 import numpy as np
 from datasets import arguments, load
 
-from solvers.features import FOGD
-from solvers.kernels import make_kernel
-from solvers.perceptrons import BOGD, BPAS, OGD, RBP, AveragedPerceptron, BudgetPerceptron, Forgetron, Perceptron
-from solvers.projections import NOGD, Projectron, ProjectronPlusPlus
-from solvers.rows import rows_from_csr
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_csr
+from hinged.solvers.online.features import FOGD
+from hinged.solvers.online.perceptrons import (
+    BOGD,
+    BPAS,
+    OGD,
+    RBP,
+    AveragedPerceptron,
+    BudgetPerceptron,
+    Forgetron,
+    Perceptron,
+)
+from hinged.solvers.online.projections import NOGD, Projectron, ProjectronPlusPlus
 
 BATCH = 256
 BUDGET = {"budget": 500}

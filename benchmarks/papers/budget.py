@@ -30,9 +30,9 @@ import numpy as np
 from datasets import arguments, load, rows_of
 from sklearn.svm import SVC
 
-from solvers.budget import BSCA, BSGD
-from solvers.kernels import make_kernel
-from solvers.lasvm import LASVM
+from hinged.solvers.budget.budget import BSCA, BSGD
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.dual.lasvm import LASVM
 
 BATCH = 256
 C = 32.0

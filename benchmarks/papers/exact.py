@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from datasets import arguments, rows_of
 
-from solvers.exact import ExactSVM
-from solvers.kernels import make_kernel
-from solvers.path import EVENTS, M
-from solvers.warm import warm_up
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.dual.exact import ExactSVM
+from hinged.solvers.dual.path import EVENTS, M
+from hinged.solvers.warm import warm_up
 
 PAPER_C = {  # C: |S|, |E|, |R|, perturbations full, incremental
     0.354: (72, 432, 264, 1061, 58),

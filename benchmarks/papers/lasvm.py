@@ -44,10 +44,10 @@ from problems import (
     problem,
 )
 
-from solvers.catalogue import make_solver
-from solvers.kernels import make_kernel
-from solvers.rows import rows_from_dense
-from solvers.selection import STRATEGIES, learn_selected
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.scores.selection import STRATEGIES, learn_selected
 
 # name: set, label noise, gamma, C; error, SV, kernel values in millions, seconds of LIBSVM and of LASVM x 1; figure 9
 SETS = {

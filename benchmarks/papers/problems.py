@@ -15,9 +15,14 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 
-from solvers.catalogue import make_solver
-from solvers.kernels import make_kernel
-from solvers.rows import Rows, joined, rows_from_csr, rows_from_dense
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import (
+    Rows,
+    joined,
+    rows_from_csr,
+    rows_from_dense,
+)
 
 BATCH = 256
 TRAIN = {"banana": 4000, "usps": 7329}  # of the sets that are split at random

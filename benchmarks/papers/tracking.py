@@ -18,13 +18,13 @@ import time
 import numpy as np
 from datasets import arguments, load
 
-from solvers.catalogue import SOLVERS
-from solvers.kernels import make_kernel
-from solvers.machine import working_set_gap
-from solvers.random import random_below
-from solvers.rowcache import VALUES
-from solvers.rows import rows_from_csr, rows_from_dense
-from solvers.tracking import TrackingSVM
+from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.random import random_below
+from hinged.solvers.core.rowcache import VALUES
+from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
+from hinged.solvers.dual.machine import working_set_gap
+from hinged.solvers.dual.tracking import TrackingSVM
 
 KERNEL = make_kernel("rbf", 0.005)
 CACHE_BYTES = 512 * 2**20

@@ -26,9 +26,9 @@ from datasets import load as load_data
 from load import Load, load, request_bytes
 from targets import Line, middle, print_table, span
 
-from hinged.batch import MEDIA_TYPE, pack
-from solvers.catalogue import make_solver
-from solvers.kernels import make_kernel
+from hinged.client.batch import MEDIA_TYPE, pack
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import make_kernel
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from running import RunningServer, free_port

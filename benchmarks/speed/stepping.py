@@ -10,12 +10,12 @@ from papers.exact import PAPER_C, increments, pima, trained
 from papers.problems import BATCH, compile_all, problem
 from targets import Line, middle
 
-from solvers.expansion import ExpansionView
-from solvers.kernels import make_kernel, point_row
-from solvers.points import bytes_of as bytes_of_points
-from solvers.points import points_from_rows
-from solvers.rows import rows_from_dense
-from solvers.warm import warm_up
+from hinged.solvers.core.expansion import ExpansionView
+from hinged.solvers.core.kernels import make_kernel, point_row
+from hinged.solvers.core.points import bytes_of as bytes_of_points
+from hinged.solvers.core.points import points_from_rows
+from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.warm import warm_up
 
 SINGLE = ("lasvm", "lasvm-nc", "bsca")
 FIRST = 300  # examples of a machine that has next to nothing to do but to be called

@@ -13,7 +13,7 @@ from papers.budget import run as run_budget
 from papers.problems import compile_all, finish, fitted, learn, problem
 from targets import Line, middle, span
 
-from solvers.budget import BSCA
+from hinged.solvers.budget.budget import BSCA
 
 BUDGET_TARGETS = {"adult": ("Adult", 8.0, 83.5), "ijcnn1": ("IJCNN", 3.0, 97.2)}  # us an example, accuracy
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hinged.readers.base import Example, Label, ReadError, Source
+from hinged.readers.base import (
+    Example,
+    Label,
+    ReadError,
+    Source,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hinged.readers.base import Example, Label, ReadError, Source
+from hinged.readers.base import (
+    Example,
+    Label,
+    ReadError,
+    Source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,7 +5,15 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from hinged.readers.base import Example, Label, ReadError, Source, label_of, number_of, open_bytes
+from hinged.readers.base import (
+    Example,
+    Label,
+    ReadError,
+    Source,
+    label_of,
+    number_of,
+    open_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,14 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from hinged.readers.base import Example, ReadError, Source, label_of, number_of, open_bytes
+from hinged.readers.base import (
+    Example,
+    ReadError,
+    Source,
+    label_of,
+    number_of,
+    open_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from service.api import changes, events, examples, inference, labels, models, snapshots, stream
-from service.errors import Invalid, NotFound
+from hinged.service.api import changes, events, examples, inference, labels, models, snapshots, stream
+from hinged.service.errors import Invalid, NotFound
 
 PARTS = (
     models.router,
@@ -30,7 +30,7 @@ QUICK = ("learn", "learn_default", "predict", "predict_default", "offer")
 
 
 def quick_routes() -> list[APIRoute]:
-    """The routes that are reached without FastAPI's routing (service/direct.py)."""
+    """The routes that are reached without FastAPI's routing (service/edge/direct.py)."""
     return [route for part in PARTS for route in part.routes if isinstance(route, APIRoute) and route.name in QUICK]
 
 

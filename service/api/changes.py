@@ -11,20 +11,41 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.access import require
-from service.api import shapes
-from service.api.openapi import operation
-from service.api.shapes import CERTIFICATE, CHALLENGERS, CHANGED, CHANGES, JOB, LEFT_OUT, RETIRED
-from service.api.wire import parsed, read_json, registry_of
-from service.changes import Challenge, Configure, Correct, Forget, Promote, Retire
-from service.edge import JSON
-from service.errors import Conflict, Gone, NotFound, QueueFull, StoreUnavailable
-from service.examples import STRICT, Y
-from service.learner import Learner
-from service.model import Model
-from service.parts import MODEL_NAME
-from service.worker import Worker
-from solvers.exact import ExactSVM
+from hinged.service.api import shapes
+from hinged.service.api.openapi import operation
+from hinged.service.api.shapes import (
+    CERTIFICATE,
+    CHALLENGERS,
+    CHANGED,
+    CHANGES,
+    JOB,
+    LEFT_OUT,
+    RETIRED,
+)
+from hinged.service.api.wire import parsed, read_json, registry_of
+from hinged.service.commands.change import (
+    Challenge,
+    Configure,
+    Correct,
+    Forget,
+    Promote,
+    Retire,
+)
+from hinged.service.data.examples import STRICT, Y
+from hinged.service.data.parts import MODEL_NAME
+from hinged.service.edge.access import require
+from hinged.service.edge.middleware import JSON
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import (
+    Conflict,
+    Gone,
+    NotFound,
+    QueueFull,
+    StoreUnavailable,
+)
+from hinged.service.model.learner import Learner
+from hinged.service.model.model import Model
+from hinged.solvers.dual.exact import ExactSVM
 
 
 @with_config(STRICT)

@@ -15,14 +15,14 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 
-from service.access import Access, caller
-from service.api.openapi import operation
-from service.api.shapes import EVENTS
-from service.api.wire import registry_of
-from service.errors import QueueFull, ServiceError
-from service.follow import Follower, Told
-from service.store.base import Damaged
-from service.streams import Streams
+from hinged.service.api.openapi import operation
+from hinged.service.api.shapes import EVENTS
+from hinged.service.api.wire import registry_of
+from hinged.service.edge.access import Access, caller
+from hinged.service.edge.streams import Streams
+from hinged.service.engine.follow import Follower, Told
+from hinged.service.errors import QueueFull, ServiceError
+from hinged.service.store.base import Damaged
 
 router = APIRouter()
 

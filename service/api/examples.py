@@ -18,17 +18,28 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service import reasons
-from service.access import DEFAULT, check_examples, require
-from service.api.openapi import Shape, operation
-from service.api.shapes import FINISHED, LEARN, LEARNED, PREDICT, PREDICTED
-from service.api.wire import decided_soon, is_named, read_examples, read_optional, registry_of
-from service.asking import Wish
-from service.batches import read_batch
-from service.configuration import default_configuration
-from service.edge import JSON
-from service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, QueueFull, StoreUnavailable
-from service.examples import (
+from hinged.service.api.openapi import Shape, operation
+from hinged.service.api.shapes import (
+    FINISHED,
+    LEARN,
+    LEARNED,
+    PREDICT,
+    PREDICTED,
+)
+from hinged.service.api.wire import (
+    decided_soon,
+    is_named,
+    read_examples,
+    read_optional,
+    registry_of,
+)
+from hinged.service.commands import explain as reasons
+from hinged.service.commands.ask import Wish
+from hinged.service.commands.learn import LearnRequest
+from hinged.service.data.batches import read_batch
+from hinged.service.data.classes import Label, check_label
+from hinged.service.data.configuration import default_configuration
+from hinged.service.data.examples import (
     STRICT,
     Body,
     LabelledExample,
@@ -41,16 +52,25 @@ from service.examples import (
     parse_x,
     to_inputs,
 )
-from service.inputs import Inputs, x_digests
-from service.labels import Label, check_label
-from service.metrics import UNKNOWN
-from service.parts import Configuration
-from service.pending import Prediction
-from service.plan import LearnRequest
-from service.published import Decided, Published
-from service.registry import Registry
-from service.settings import Settings
-from service.worker import Worker
+from hinged.service.data.inputs import Inputs, x_digests
+from hinged.service.data.parts import Configuration
+from hinged.service.edge.access import DEFAULT, check_examples, require
+from hinged.service.edge.middleware import JSON
+from hinged.service.engine.registry import Registry
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    ModelFull,
+    NotFound,
+    QueueFull,
+    StoreUnavailable,
+)
+from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.pending import Prediction
+from hinged.service.model.view import Decided, Published
+from hinged.service.settings import Settings
 
 EXPLAINED_MAX = 1_000
 EPOCHS_MAX = 100

@@ -17,8 +17,8 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.api.openapi import Shape, operation
-from service.api.shapes import (
+from hinged.service.api.openapi import Shape, operation
+from hinged.service.api.shapes import (
     INFER_EXAMPLE,
     INFERRED,
     MODEL_METADATA,
@@ -27,18 +27,31 @@ from service.api.shapes import (
     SERVER_METADATA,
     SERVER_READY,
 )
-from service.api.wire import decided_soon, is_named, parsed, read_bytes, registry_of
-from service.edge import JSON
-from service.errors import Invalid, NotFound, UnsupportedMediaType
-from service.examples import record_of, rows_of
-from service.inputs import Inputs, Records
-from service.labels import score_name
-from service.metrics import UNKNOWN
-from service.parts import Configuration
-from service.published import Published
-from service.records import FIELDS_MAX
-from service.tensors import Array, InputTensor, OutputTensor, Parameters, read_tensor, write_tensor
-from service.worker import Worker
+from hinged.service.api.wire import (
+    decided_soon,
+    is_named,
+    parsed,
+    read_bytes,
+    registry_of,
+)
+from hinged.service.data.classes import score_name
+from hinged.service.data.examples import record_of, rows_of
+from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.parts import Configuration
+from hinged.service.data.records import FIELDS_MAX
+from hinged.service.data.tensors import (
+    Array,
+    InputTensor,
+    OutputTensor,
+    Parameters,
+    read_tensor,
+    write_tensor,
+)
+from hinged.service.edge.middleware import JSON
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
+from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.view import Published
 
 router = APIRouter(default_response_class=JSON)
 

@@ -14,9 +14,8 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service import reasons
-from service.api.openapi import Shape, operation
-from service.api.shapes import (
+from hinged.service.api.openapi import Shape, operation
+from hinged.service.api.shapes import (
     ASK_EXAMPLE,
     OFFERED,
     PEEKED,
@@ -29,12 +28,28 @@ from service.api.shapes import (
     SKIPPED,
     SUSPECTS,
 )
-from service.api.wire import decided_soon, is_named, parsed, read_examples, read_json, read_optional, registry_of
-from service.asking import Ask, Offer, Peek, Release, Renew, Skip, rank
-from service.batches import read_batch
-from service.edge import JSON
-from service.errors import Conflict, Gone, Invalid, QueueFull, StoreUnavailable
-from service.examples import (
+from hinged.service.api.wire import (
+    decided_soon,
+    is_named,
+    parsed,
+    read_examples,
+    read_json,
+    read_optional,
+    registry_of,
+)
+from hinged.service.commands import explain as reasons
+from hinged.service.commands.ask import (
+    Ask,
+    Offer,
+    Peek,
+    Release,
+    Renew,
+    Skip,
+    rank,
+)
+from hinged.service.data.batches import read_batch
+from hinged.service.data.classes import Label, check_label, label_key
+from hinged.service.data.examples import (
     SERVER_ID,
     STRICT,
     Body,
@@ -44,12 +59,19 @@ from service.examples import (
     parse_rank,
     to_inputs,
 )
-from service.inputs import Inputs, x_digests
-from service.labels import Label, check_label, label_key
-from service.parts import Configuration
-from service.published import Published
-from service.worker import Worker
-from solvers.selection import ACTIVE, GRADIENT
+from hinged.service.data.inputs import Inputs, x_digests
+from hinged.service.data.parts import Configuration
+from hinged.service.edge.middleware import JSON
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    QueueFull,
+    StoreUnavailable,
+)
+from hinged.service.model.view import Published
+from hinged.solvers.scores.selection import ACTIVE, GRADIENT
 
 LEASE_S = 600.0
 LEASE_S_MAX = 30 * 86_400.0

@@ -7,14 +7,29 @@ import asyncio
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
-from service.access import visible
-from service.api.openapi import operation
-from service.api.shapes import ALIVE, CREATED, DELETED, DESCRIBED, METRICS, MODEL, MODELS, READINESS, TICKET
-from service.api.wire import read_json, registry_of
-from service.configuration import parse_configuration
-from service.edge import JSON
-from service.errors import Conflict, QueueFull, StoreUnavailable, Unavailable
-from service.exposition import Exposition
+from hinged.service.api.exposition import Exposition
+from hinged.service.api.openapi import operation
+from hinged.service.api.shapes import (
+    ALIVE,
+    CREATED,
+    DELETED,
+    DESCRIBED,
+    METRICS,
+    MODEL,
+    MODELS,
+    READINESS,
+    TICKET,
+)
+from hinged.service.api.wire import read_json, registry_of
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.edge.access import visible
+from hinged.service.edge.middleware import JSON
+from hinged.service.errors import (
+    Conflict,
+    QueueFull,
+    StoreUnavailable,
+    Unavailable,
+)
 
 router = APIRouter(default_response_class=JSON)
 

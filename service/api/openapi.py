@@ -16,10 +16,11 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from service import errors as known_errors
-from service.access import RULES
-from service.batches import MEDIA_TYPE
-from service.errors import (
+from hinged.service import errors as known_errors
+from hinged.service.data.batches import MEDIA_TYPE
+from hinged.service.data.parts import MODEL_NAME
+from hinged.service.edge.access import RULES
+from hinged.service.errors import (
     BadRequest,
     BodyTooLarge,
     Forbidden,
@@ -32,7 +33,6 @@ from service.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from service.parts import MODEL_NAME
 
 JSON_TYPE = "application/json"
 REF = "#/components/schemas/"

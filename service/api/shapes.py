@@ -9,12 +9,18 @@ from pydantic import WithJsonSchema
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.api.openapi import Shape
-from service.configuration import CONFIGURATIONS
-from service.examples import LearnBody, PoolBody, PredictBody, RankBody, X
-from service.labels import Label
-from service.records import RecordX
-from service.tensors import OutputTensor
+from hinged.service.api.openapi import Shape
+from hinged.service.data.classes import Label
+from hinged.service.data.configuration import CONFIGURATIONS
+from hinged.service.data.examples import (
+    LearnBody,
+    PoolBody,
+    PredictBody,
+    RankBody,
+    X,
+)
+from hinged.service.data.records import RecordX
+from hinged.service.data.tensors import OutputTensor
 
 AnyX = X | RecordX
 AT = "2026-05-01T12:00:00.000Z"

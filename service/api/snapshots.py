@@ -11,13 +11,28 @@ from starlette.responses import Response
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.api.openapi import operation
-from service.api.shapes import EXPORTED, IMPORTED, PASS_OVER, ROLL_BACK, ROLLED_BACK, SET_ASIDE, SNAPSHOT
-from service.api.wire import BINARY, parsed, read_json, read_optional, receive_file, registry_of
-from service.edge import JSON
-from service.errors import Conflict, QueueFull, StoreUnavailable
-from service.examples import STRICT
-from service.exports import SUFFIX
+from hinged.service.api.openapi import operation
+from hinged.service.api.shapes import (
+    EXPORTED,
+    IMPORTED,
+    PASS_OVER,
+    ROLL_BACK,
+    ROLLED_BACK,
+    SET_ASIDE,
+    SNAPSHOT,
+)
+from hinged.service.api.wire import (
+    BINARY,
+    parsed,
+    read_json,
+    read_optional,
+    receive_file,
+    registry_of,
+)
+from hinged.service.data.examples import STRICT
+from hinged.service.edge.middleware import JSON
+from hinged.service.engine.exports import SUFFIX
+from hinged.service.errors import Conflict, QueueFull, StoreUnavailable
 
 Position = Annotated[int, Field(ge=1, lt=2**53)]
 

@@ -22,11 +22,21 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from service.access import RULES, Access, caller, require
-from service.api.examples import learn_from, predict_from
-from service.api.labels import ask_from, offer_from
-from service.api.wire import parsed, registry_of
-from service.errors import (
+from hinged.service.api.examples import learn_from, predict_from
+from hinged.service.api.labels import ask_from, offer_from
+from hinged.service.api.wire import parsed, registry_of
+from hinged.service.data.examples import STRICT, Body
+from hinged.service.data.parts import shown
+from hinged.service.edge.access import (
+    RULES,
+    Access,
+    caller,
+    require,
+)
+from hinged.service.edge.streams import Streams
+from hinged.service.engine.follow import Follower
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import (
     UNFORESEEN,
     BodyTooLarge,
     Conflict,
@@ -37,12 +47,7 @@ from service.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
-from service.examples import STRICT, Body
-from service.follow import Follower
-from service.parts import shown
-from service.store.base import Damaged
-from service.streams import Streams
-from service.worker import Worker
+from hinged.service.store.base import Damaged
 
 log = logging.getLogger(__name__)
 

@@ -12,15 +12,21 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.types import Message
 
-from service.batches import MEDIA_TYPE
-from service.errors import BadRequest, BodyTooLarge, Invalid, RequestTimeout, UnsupportedMediaType
-from service.examples import Body, validated
-from service.inputs import Inputs, Records
-from service.parts import Configuration, first_problem
-from service.published import Published
-from service.registry import Registry
-from service.serving import MALFORMED, WHOLE
-from service.worker import Worker
+from hinged.service.data.batches import MEDIA_TYPE
+from hinged.service.data.examples import Body, validated
+from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.parts import Configuration, first_problem
+from hinged.service.edge.serving import MALFORMED, WHOLE
+from hinged.service.engine.registry import Registry
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import (
+    BadRequest,
+    BodyTooLarge,
+    Invalid,
+    RequestTimeout,
+    UnsupportedMediaType,
+)
+from hinged.service.model.view import Published
 
 T = TypeVar("T")
 
@@ -66,7 +72,7 @@ async def read_json(request: Request, bytes_max: int) -> bytes:
 
 
 async def read_examples(request: Request, bytes_max: int) -> tuple[bytes, bool]:
-    """The body of a request that is JSON or a batch (service/batches.py), and whether it is one. The same errors."""
+    """The body of a request that is JSON or a batch (data/batches.py), and whether it is one. The same errors."""
     media_type = _media_type(request)
     if media_type not in EXAMPLES:
         raise UnsupportedMediaType(f"Content-Type must be {' or '.join(EXAMPLES)}, got {media_type or 'none'!r}")

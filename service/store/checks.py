@@ -9,12 +9,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from service.store.base import Damaged, Lost
+from hinged.service.store.base import Damaged, Lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from service.store.base import Event
+    from hinged.service.store.base import Event
 
 
 def event_checksum(position: int, kind: bytes, payload: bytes) -> int:

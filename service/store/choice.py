@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.store.sqlite import SQLiteStore
+from hinged.service.store.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from service.settings import Settings
-    from service.store.base import Store
+    from hinged.service.settings import Settings
+    from hinged.service.store.base import Store
 
 
 def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None) -> Store:
@@ -20,7 +20,7 @@ def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = Non
     """
     if settings.store == "sqlite":
         return SQLiteStore(settings.data_dir)
-    from service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
+    from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
 
     return RedisStore(
         settings.store,

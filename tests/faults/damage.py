@@ -26,16 +26,16 @@ from redis_server import RedisServer
 from scene import Scene
 from under_load import CONFIGURATIONS_JSON, SIZES, run
 
-from service.configuration import parse_configuration
-from service.errors import StoreUnavailable
-from service.events import decode_event
-from service.frames import BadFrame
-from service.model import Model
-from service.recovery import load_model
-from service.settings import Settings
-from service.store.base import Damaged
-from service.store.redis import RedisStore
-from service.store.sqlite import SQLiteStore
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.engine.history import load_model
+from hinged.service.errors import StoreUnavailable
+from hinged.service.frames import BadFrame
+from hinged.service.model.events import decode_event
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
+from hinged.service.store.base import Damaged
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.sqlite import SQLiteStore
 
 NAME = "three-heaps"
 REFUSED = (Damaged, StoreUnavailable, BadFrame, ValueError, KeyError)

@@ -34,24 +34,30 @@ from pathlib import Path
 
 import numpy as np
 
-from service.asking import Ask, Offer
-from service.changes import Correct, Forget
-from service.configuration import parse_configuration
-from service.errors import Invalid, ServiceError
-from service.events import Created, Finished, Imported, Predicted, decode_event
-from service.examples import digests, to_inputs
-from service.exports import pack_export
-from service.frames import decode, encode
-from service.inputs import x_digests
-from service.learner import Learner
-from service.model import SNAPSHOT, Model
-from service.pending import Prediction
-from service.plan import LearnRequest, make_plan
-from service.registry import Registry
-from service.settings import Settings
-from service.store.sqlite import SQLiteStore
-from solvers.catalogue import SOLVERS
-from solvers.warm import warm_up
+from hinged.service.commands.ask import Ask, Offer
+from hinged.service.commands.change import Correct, Forget
+from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.inputs import x_digests
+from hinged.service.engine.exports import pack_export
+from hinged.service.engine.registry import Registry
+from hinged.service.errors import Invalid, ServiceError
+from hinged.service.frames import decode, encode
+from hinged.service.model.events import (
+    Created,
+    Finished,
+    Imported,
+    Predicted,
+    decode_event,
+)
+from hinged.service.model.learner import Learner
+from hinged.service.model.model import SNAPSHOT, Model
+from hinged.service.model.pending import Prediction
+from hinged.service.settings import Settings
+from hinged.service.store.sqlite import SQLiteStore
+from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.warm import warm_up
 
 CASE_S = 120
 """A case that takes longer hangs; most take a hundredth."""

@@ -39,20 +39,31 @@ import httpx
 import numpy as np
 from redis_server import RedisServer
 
-from service import mending, recovery, registry, worker
-from service.app import create_app
-from service.errors import Conflict, ServiceError, StoreUnavailable
-from service.events import Erased, Forgotten, Imported, Learned, RolledBack, SetAside, Swapped, decode_event
-from service.examples import digests, to_inputs
-from service.inputs import Records
-from service.model import Model
-from service.records import canonical
-from service.recovery import History
-from service.settings import Settings
-from service.store.base import OutcomeUnknown
-from service.store.redis import RedisStore
-from service.store.sqlite import SQLiteStore
-from solvers.warm import warm_up
+from hinged.service.app import create_app
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.inputs import Records
+from hinged.service.data.records import canonical
+from hinged.service.engine import background as mending
+from hinged.service.engine import history as recovery
+from hinged.service.engine import registry, worker
+from hinged.service.engine.history import History
+from hinged.service.errors import Conflict, ServiceError, StoreUnavailable
+from hinged.service.model.events import (
+    Erased,
+    Forgotten,
+    Imported,
+    Learned,
+    RolledBack,
+    SetAside,
+    Swapped,
+    decode_event,
+)
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
+from hinged.service.store.base import OutcomeUnknown
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.sqlite import SQLiteStore
+from hinged.solvers.warm import warm_up
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 12}
 SOLVERS = ("lasvm", "exact", "lasvm-g", "bsca", "perceptron", "smo", "lasvm-nc", "tracking-1")

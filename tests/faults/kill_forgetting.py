@@ -30,7 +30,7 @@ import numpy as np
 from disturbances import impatient
 from program import run_program
 
-from service.recovery import load_model
+from hinged.service.engine.history import load_model
 
 KERNEL = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
 MODELS = {"in-place": KERNEL | {"solver": "exact"}, "anew": KERNEL}

@@ -34,12 +34,21 @@ from pathlib import Path
 import httpx
 from running import RunningServer
 
-from service.configuration import parse_configuration
-from service.events import Learned, Leased, Offered, Released, Renewed, Skipped, Voted, decode_event
-from service.model import Model
-from service.recovery import load_model
-from service.settings import Settings
-from service.store.sqlite import SQLiteStore
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.engine.history import load_model
+from hinged.service.model.events import (
+    Learned,
+    Leased,
+    Offered,
+    Released,
+    Renewed,
+    Skipped,
+    Voted,
+    decode_event,
+)
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
+from hinged.service.store.sqlite import SQLiteStore
 
 POOL_MAX = 60
 WARMUP = 100

@@ -39,8 +39,8 @@ import httpx
 import numpy as np
 from running import RunningServer
 
-from service.events import Learned, decode_event
-from service.store.sqlite import SQLiteStore
+from hinged.service.model.events import Learned, decode_event
+from hinged.service.store.sqlite import SQLiteStore
 
 MODELS = {
     "steady": {"solver": "bsgd", "budget": 200, "features": {"type": "dense", "dim": 8}},

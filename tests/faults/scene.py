@@ -10,8 +10,8 @@ from proxy import Proxy
 from redis_server import PASSWORD, RedisServer, missing
 from running import RunningServer
 
-from service.store.redis import RedisStore
-from service.store.sqlite import SQLiteStore
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.sqlite import SQLiteStore
 
 
 class Scene:

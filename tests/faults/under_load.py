@@ -26,13 +26,13 @@ import httpx
 from disturbances import impatient
 from program import run_program
 
-from service.configuration import parse_configuration
-from service.events import Learned, decode_event
-from service.examples import digests, to_rows
-from service.model import Model
-from service.plan import LearnRequest, make_plan
-from service.recovery import load_model
-from service.settings import Settings
+from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_rows
+from hinged.service.engine.history import load_model
+from hinged.service.model.events import Learned, decode_event
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
 
 CONFIGURATIONS = {
     "two-moons": {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}},

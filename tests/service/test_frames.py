@@ -7,7 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from service.frames import _PREFIX, DTYPES, MAGIC, BadFrame, _checksum, _padded, decode, encode
+from hinged.service.frames import (
+    _PREFIX,
+    DTYPES,
+    MAGIC,
+    BadFrame,
+    _checksum,
+    _padded,
+    decode,
+    encode,
+)
 
 texts = st.text(max_size=8)
 facts = st.dictionaries(

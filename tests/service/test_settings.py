@@ -1,6 +1,6 @@
 import pytest
 
-from service.settings import Settings
+from hinged.service.settings import Settings
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ import sys
 
 import numpy as np
 
-from service.vocabulary import Vocabulary
-from solvers.catalogue import SOLVERS, make_solver
-from solvers.kernels import make_kernel
-from solvers.rows import rows_from_csr, rows_from_dense
-from solvers.selection import informativeness, is_wanted
-from solvers.sigmoid import Sigmoid
-from solvers.tally import Tally, losses_of
+from hinged.service.data.vocabulary import Vocabulary
+from hinged.solvers.catalogue import SOLVERS, make_solver
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
+from hinged.solvers.scores.selection import informativeness, is_wanted
+from hinged.solvers.scores.sigmoid import Sigmoid
+from hinged.solvers.scores.tally import Tally, losses_of
 
 DIM, EXAMPLES, BATCH, CLASSES = 9, 150, 50, 3
 WIDE = 2**21  # features for which a point store keeps no columns

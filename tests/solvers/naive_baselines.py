@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from solvers.random import random_below
+from hinged.solvers.core.random import random_below
 
 
 def values(a, K, t):

@@ -1,8 +1,8 @@
 import numpy as np
 
-from solvers.catalogue import SOLVERS, make_solver
-from solvers.kernels import make_kernel
-from solvers.rows import rows_from_dense
+from hinged.solvers.catalogue import SOLVERS, make_solver
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_dense
 
 
 def settled(X):

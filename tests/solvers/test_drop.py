@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Stream, same, stream_of, three_classes, two_moons
 
-from solvers import points
-from solvers.catalogue import SOLVERS
-from solvers.dual import DualExpansion
-from solvers.machine import NONE
+from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.core import points
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.dual.dual import DualExpansion
 
 names = pytest.mark.parametrize("name", SOLVERS)
 POINTED = [name for name in SOLVERS if name != "fogd"]

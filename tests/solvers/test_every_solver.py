@@ -1,4 +1,4 @@
-"""What every solver promises, whatever it computes: solvers/solver.py."""
+"""What every solver promises, whatever it computes: solvers/core/solver.py."""
 
 from copy import deepcopy
 
@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from streams import Stream, same, stream_of, three_classes, two_moons
 
-from solvers import turns
-from solvers.catalogue import SOLVERS, make_solver
-from solvers.exact import ExactSVM
-from solvers.kernels import make_kernel
-from solvers.rows import rows_from_csr
-from solvers.solver import UNBOUNDED, PointsFull
+from hinged.solvers.catalogue import SOLVERS, make_solver
+from hinged.solvers.core import turns
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_csr
+from hinged.solvers.core.solver import UNBOUNDED, PointsFull
+from hinged.solvers.dual.exact import ExactSVM
 
 RBF = make_kernel("rbf", 1.0)
 names = pytest.mark.parametrize("name", SOLVERS)

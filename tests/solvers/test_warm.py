@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from running import ended
 
-from solvers import warm
+from hinged.solvers import warm
 
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
@@ -23,7 +23,7 @@ MISSING = "/nonexistent/python"  # to start it fails, which is logged
 WARM_UP = f"""
 import json, logging, sys
 from numba.core import event
-from solvers.warm import warm_up
+from hinged.solvers.warm import warm_up
 
 class Compiled(event.Listener):
     names = []
@@ -44,7 +44,7 @@ print(json.dumps(Compiled.names))
 VARIANTS = """
 import sys
 import numpy as np
-from solvers.compiled import compiled
+from hinged.solvers.core.compiled import compiled
 
 @compiled
 def nothing(x):

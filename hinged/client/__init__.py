@@ -1,0 +1,6 @@
+"""The client: a method for each route, and streams over a WebSocket. It imports nothing of the server."""
+
+from hinged.client.client import AsyncClient, Client, HingedError
+from hinged.client.sockets import AsyncStream, Stream
+
+__all__ = ["AsyncClient", "AsyncStream", "Client", "HingedError", "Stream"]

@@ -1,0 +1,154 @@
+"""The clients: a method for each route, in two ways of waiting for the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from typing import Any, Self
+
+import httpx
+
+from hinged.client.events import Place, afollow, follow
+from hinged.client.exchange import (
+    Exchange,
+    HingedError,
+    Outcome,
+    Pause,
+    Send,
+)
+from hinged.client.routes import Routes, authorization, path_of
+from hinged.client.sockets import AsyncStream, Stream
+
+__all__ = ["AsyncClient", "Client", "HingedError"]
+
+URL = "http://127.0.0.1:8000"
+TIMEOUT_S = 60.0
+TRIES_MAX = 8
+
+# A proxy from the environment cannot reach this machine's loopback names.
+UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+
+
+class Client(Routes[dict[str, Any], list[Any], str, bytes, bool]):
+    """A connection to one server, for any number of threads. Close it, or use it in a `with` block.
+
+    >>> client = Client()
+    >>> client.create_model("spam", features={"type": "dense", "dim": 2}, kernel={"type": "rbf", "gamma": 2})
+    >>> client.learn("spam", [{"x": [0.1, 0.9], "y": "ham"}])
+    >>> client.predict("spam", [{"x": [0.2, 0.8]}])["results"][0]["prediction"]
+    """
+
+    def __init__(
+        self, url: str = URL, *, key: str | None = None, timeout_s: float = TIMEOUT_S, tries_max: int = TRIES_MAX
+    ) -> None:
+        super().__init__(url, tries_max)
+        self._authorization, self._timeout_s = authorization(key), timeout_s
+        self._http = httpx.Client(
+            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def stream(self, model: str) -> Stream:
+        """The model's WebSocket: many requests under way at once. Use it in a `with` block."""
+        return Stream(self.url, model, self._authorization, self._timeout_s)
+
+    def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
+        """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
+        return follow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
+
+    def _run(self, steps: Exchange) -> Any:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                return end.value
+            outcome = self._do(step)
+
+    def _do(self, step: Send | Pause) -> Outcome:
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            return None
+        try:
+            return self._http.request(**_request(step))
+        except httpx.RequestError as error:
+            return error
+
+
+class AsyncClient(
+    Routes[Awaitable[dict[str, Any]], Awaitable[list[Any]], Awaitable[str], Awaitable[bytes], Awaitable[bool]]
+):
+    """The same for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
+
+    >>> async with AsyncClient() as client:
+    ...     await client.learn("spam", [{"x": [0.1, 0.9], "y": "ham"}])
+    """
+
+    def __init__(
+        self, url: str = URL, *, key: str | None = None, timeout_s: float = TIMEOUT_S, tries_max: int = TRIES_MAX
+    ) -> None:
+        super().__init__(url, tries_max)
+        self._authorization, self._timeout_s = authorization(key), timeout_s
+        self._http = httpx.AsyncClient(
+            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def stream(self, model: str) -> AsyncStream:
+        """The model's WebSocket: many requests under way at once. Use it in an `async with` block."""
+        return AsyncStream(self.url, model, self._authorization, self._timeout_s)
+
+    def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
+        """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
+        return afollow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
+
+    async def _run(self, steps: Exchange) -> Any:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                return end.value
+            outcome = await self._do(step)
+
+    async def _do(self, step: Send | Pause) -> Outcome:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return None
+        try:
+            return await self._http.request(**_request(step))
+        except httpx.RequestError as error:
+            return error
+
+
+def _request(step: Send) -> dict[str, Any]:
+    """A step as httpx wants it."""
+    own = {} if step.timeout_s is None else {"timeout": step.timeout_s}
+    headers = {} if step.content is None else {"content-type": step.media_type}
+    return {
+        "method": step.method,
+        "url": step.url,
+        "content": step.content,
+        "params": step.params or None,
+        "headers": headers,
+        **own,
+    }

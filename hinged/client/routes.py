@@ -1,0 +1,362 @@
+"""The routes of the server as methods, which say nothing of how requests travel.
+
+`Client` returns the answers, `AsyncClient` awaitables of the same answers; hence the type variables.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from hinged.client.exchange import (
+    Call,
+    Exchange,
+    exchange,
+    ready,
+    wait_for_change,
+    wait_until_ready,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+# Finishing works until the solver has converged, so the time-out of a common request says nothing about it.
+FINISH_TIMEOUT_S = 3600.0
+
+Strategy = Literal["active", "random", "gradient", "autoactive"]
+
+Object = TypeVar("Object")  # a JSON object
+Items = TypeVar("Items")
+Text = TypeVar("Text")
+File = TypeVar("File")
+Truth = TypeVar("Truth")
+
+
+class Routes(Generic[Object, Items, Text, File, Truth]):
+    """One method a route. An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of
+    named features, as the model has it; arrays will do.
+    """
+
+    def __init__(self, url: str, tries_max: int) -> None:
+        self.url = checked_url(url).rstrip("/")
+        if not tries_max >= 1:
+            raise ValueError(f"tries_max must be >= 1, got {tries_max}")
+        self.tries_max = tries_max
+
+    def _run(self, steps: Exchange) -> Any:
+        """What an exchange returns, or an awaitable of it."""
+        raise NotImplementedError
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Object:
+        answer: Object = self._run(exchange(self.url, Call(method, path, body, **more), self.tries_max))
+        return answer
+
+    # -- models
+
+    def create_model(self, model: str, **configuration: Any) -> Object:
+        """Create a model; the same configuration again changes nothing, another one is a conflict (409)."""
+        return self._call("PUT", path_of(model), configuration)
+
+    def models(self) -> Items:
+        """All models of the server, as it lists them."""
+        call = Call("GET", "/models", part="models")
+        models: Items = self._run(exchange(self.url, call, self.tries_max))
+        return models
+
+    def model(self, model: str) -> Object:
+        """Configuration, position and figures of one model."""
+        return self._call("GET", path_of(model))
+
+    def delete_model(self, model: str) -> Object:
+        """Delete a model and its log."""
+        return self._call("DELETE", path_of(model), gone={"model": model, "deleted": True})
+
+    # -- examples
+
+    def learn(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Object:
+        """Learn examples {"x", "y", "id"}, in order; one without an id is given a random one.
+
+        An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}, with
+        the "lease" of the query that asked for it. Each result holds the prediction made right before that example
+        was learned.
+        """
+        return self._call("POST", f"{path_of(model)}/learn", {"examples": [with_id(example) for example in examples]})
+
+    def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Object:
+        """The same for rows of numbers, as bytes: the server reads them in a fraction of the time.
+
+        X  (m, dim): an array, or a SciPy sparse matrix
+        y  m labels
+        ids  m ids; random ones if none are given
+        """
+        if ids is None:
+            name = uuid.uuid4().hex
+            ids = [f"{name}-{row}" for row in range(len(y))]
+        return self._pack(f"{path_of(model)}/learn", X, y, ids)
+
+    def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Object:
+        """Predict rows of numbers, as `learn_rows` takes them. One with an id is kept until its label comes."""
+        return self._pack(f"{path_of(model)}/predict", X, None, ids)
+
+    def offer_rows(self, model: str, X: Any, ids: Sequence[str]) -> Object:
+        """Put rows of numbers into the model's pool."""
+        return self._pack(f"{path_of(model)}/pool", X, None, ids)
+
+    def _pack(self, path: str, X: Any, y: Sequence[Any] | None, ids: Sequence[str | None] | None) -> Object:
+        from hinged.client.batch import MEDIA_TYPE, pack  # noqa: PLC0415  who sends no rows needs no NumPy
+
+        call = Call("POST", path, pack(X, y, ids), media_type=MEDIA_TYPE)
+        answer: Object = self._run(exchange(self.url, call, self.tries_max))
+        return answer
+
+    def predict(self, model: str, examples: Iterable[Mapping[str, Any]], *, explain: int | None = None) -> Object:
+        """Predict examples {"x", "id"}. One with an id is kept until its label comes.
+
+        explain  so many support vectors that count most for each prediction
+        """
+        return self._call("POST", f"{path_of(model)}/predict", _given(examples=_plain(examples), explain=explain))
+
+    def rank(
+        self,
+        model: str,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        n: int | None = None,
+        strategy: Strategy = "active",
+    ) -> Object:
+        """Order examples {"id", "x"} by what their labels are worth, the best n first; nothing is kept."""
+        return self._call("POST", f"{path_of(model)}/rank", _given(examples=_plain(examples), n=n, strategy=strategy))
+
+    def suspects(self, model: str, *, n: int = 10) -> Object:
+        """Learned examples whose labels look wrong."""
+        return self._call("GET", f"{path_of(model)}/suspects", query={"n": n})
+
+    def finish(self, model: str, *, epochs: int | None = None, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+        """Let the solver work on what it has learned until it has converged, or for so many epochs."""
+        body = None if epochs is None else {"epochs": epochs}
+        return self._call("POST", f"{path_of(model)}/finish", body, timeout_s=timeout_s)
+
+    # -- labelling
+
+    def offer(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Object:
+        """Put unlabelled examples {"id", "x"} into the model's pool."""
+        return self._call("POST", f"{path_of(model)}/pool", {"examples": _plain(examples)})
+
+    def query(
+        self,
+        model: str,
+        *,
+        annotator: str,
+        n: int = 1,
+        strategy: Strategy = "active",
+        lease_s: float | None = None,
+        search: int | None = None,
+        request_id: str | None = None,
+    ) -> Object:
+        """Lease the examples of the pool whose labels are worth most. Those that the annotator has open come first.
+
+        request_id  the same one again gets the same answer; a random one if none is given
+        """
+        return self._call(
+            "POST",
+            f"{path_of(model)}/queries",
+            _given(
+                n=n,
+                annotator=annotator,
+                strategy=strategy,
+                lease_s=lease_s,
+                search=search,
+                request_id=uuid.uuid4().hex if request_id is None else request_id,
+            ),
+        )
+
+    def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Object:
+        """What would be asked next, what is leased, and how full the pool is; nothing changes."""
+        return self._call("GET", f"{path_of(model)}/queries", query={"n": n, "strategy": strategy})
+
+    def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Object:
+        """Keep a lease for longer."""
+        return self._call("POST", _lease(model, lease, "heartbeat"), _given(lease_s=lease_s))
+
+    def release(self, model: str, lease: str) -> Object:
+        """Give a leased example back to the pool."""
+        return self._call("POST", _lease(model, lease, "release"), {}, gone={"released": True})
+
+    def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Object:
+        """Never ask this annotator, or anybody, for this example again."""
+        return self._call("POST", _lease(model, lease, "skip"), {"for": whom}, gone={"skipped": whom})
+
+    # -- snapshots
+
+    def snapshot(self, model: str) -> Object:
+        """Let the server keep a snapshot now; the answer comes when it is durable."""
+        return self._call("POST", f"{path_of(model)}/snapshot", timeout_s=FINISH_TIMEOUT_S)
+
+    def export_model(self, model: str, *, as_of: int | None = None) -> File:
+        """The model as the bytes of a file, or as it was at a position of its log."""
+        call = Call("GET", f"{path_of(model)}/export", query={"as_of": as_of}, binary=True, timeout_s=FINISH_TIMEOUT_S)
+        file: File = self._run(exchange(self.url, call, self.tries_max))
+        return file
+
+    def import_model(self, model: str, file: bytes) -> Object:
+        """A new model from the bytes of such a file; a conflict (409) if there is one of this name.
+
+        Tried once: a second try could not tell its own model from another's.
+        """
+        call = Call("POST", f"{path_of(model)}/import", bytes(file), timeout_s=FINISH_TIMEOUT_S)
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
+
+    def rollback(self, model: str, position: int) -> Object:
+        """Make the model what it was at a position of its log.
+
+        Tried once: a second try could undo what came in between.
+        """
+        call = Call("POST", f"{path_of(model)}/rollback", {"position": position}, timeout_s=FINISH_TIMEOUT_S)
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
+
+    def skip_event(self, model: str, position: int | None = None) -> Object:
+        """Pass over the event that the model could not take in, and before which it stands.
+
+        position: of that event; None for whichever it is. A second try is safe where the position is given.
+        """
+        body = {} if position is None else {"position": position}
+        call = Call("POST", f"{path_of(model)}/skip", body, timeout_s=FINISH_TIMEOUT_S)
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
+
+    # -- changes
+
+    def forget(self, model: str, example: str) -> Object:
+        """Forget an example: {"certificate"} when that is done, or {"job"} while the model is taught anew."""
+        return self._call("DELETE", _example(model, example), timeout_s=FINISH_TIMEOUT_S)
+
+    def correct(self, model: str, example: str, y: Any) -> Object:
+        """Give a learned example another label: {"certificate"}, or {"job"} while the model is taught anew."""
+        return self._call("PUT", _example(model, example), {"y": y}, timeout_s=FINISH_TIMEOUT_S)
+
+    def change_model(self, model: str, **changes: Any) -> Object:
+        """Change parts of a configuration: {"certificate"}, or {"job"} while the model is taught anew."""
+        return self._call("PATCH", path_of(model), changes, timeout_s=FINISH_TIMEOUT_S)
+
+    def job(self, job: str) -> Object:
+        """What became of a job, as the answer that began it names it: "/jobs/..."."""
+        return self._call("GET", job if job.startswith("/jobs/") else f"/jobs/{quote(job, safe='')}")
+
+    def wait(self, answer: Mapping[str, Any], timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+        """Once the change that was answered so is made: its job, or the answer itself where there is none.
+
+        HingedError with the code `job_failed` says why it was not made, with `not_ready` that it takes longer.
+        """
+        ended: Object = self._run(wait_for_change(self.url, answer, self.tries_max, timeout_s))
+        return ended
+
+    def certificate(self, model: str) -> Object:
+        """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
+        return self._call("GET", f"{path_of(model)}/certificate")
+
+    def leave_one_out(self, model: str) -> Object:
+        """The exact solver's leave-one-out error."""
+        return self._call("GET", f"{path_of(model)}/loo", timeout_s=FINISH_TIMEOUT_S)
+
+    def shadows(self, model: str) -> Object:
+        """The model and its challengers, each with the metrics of its own predictions."""
+        return self._call("GET", f"{path_of(model)}/shadows")
+
+    def challenge(self, model: str, shadow: str, **changes: Any) -> Object:
+        """A challenger that learns beside the model, of its configuration with these changes."""
+        return self._call("PUT", _shadow(model, shadow), changes)
+
+    def retire(self, model: str, shadow: str) -> Object:
+        """Give a challenger up."""
+        return self._call("DELETE", _shadow(model, shadow), gone={"shadow": shadow, "deleted": True})
+
+    def promote(self, model: str, shadow: str) -> Object:
+        """Let a challenger take the model's place.
+
+        Tried once: a second try would find it gone.
+        """
+        call = Call("POST", f"{_shadow(model, shadow)}/promote")
+        answer: Object = self._run(exchange(self.url, call, tries_max=1))
+        return answer
+
+    # -- the server
+
+    def ticket(self) -> Object:
+        """A ticket for one event stream or one WebSocket in a browser."""
+        return self._call("POST", "/tickets")
+
+    def metrics(self) -> Text:
+        """The server's figures in Prometheus' text format."""
+        text: Text = self._run(exchange(self.url, Call("GET", "/metrics", text=True), self.tries_max))
+        return text
+
+    def ready(self) -> Truth:
+        """Whether the server takes requests now; raises `unreachable` where nothing listens."""
+        answer: Truth = self._run(ready(self.url))
+        return answer
+
+    def wait_until_ready(self, timeout_s: float = 120.0) -> Truth:
+        """Return as soon as the server is ready, whether it listens already or not."""
+        answer: Truth = self._run(wait_until_ready(self.url, timeout_s))
+        return answer
+
+
+def checked_url(url: str) -> str:
+    """A server's address; ValueError if it can be none, or holds a password."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{url!r} is no URL: {error}") from error
+    if parsed.userinfo:  # not shown: URLs end up in messages and logs
+        raise ValueError("a URL must hold no user or password; give a key as key=")
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError(f"url must be like http://127.0.0.1:8000, got {url!r}")
+    return url
+
+
+def authorization(key: str | None) -> dict[str, str]:
+    """The header of a key; ValueError, which does not show it, if it can be none."""
+    if key is None:
+        return {}
+    if not (key.isascii() and key.isprintable() and key and " " not in key):
+        raise ValueError("key must be printable ASCII without spaces, as `hinged keys create` printed it")
+    return {"authorization": f"Bearer {key}"}
+
+
+def path_of(model: str) -> str:
+    """The path of a model."""
+    return f"/models/{quote(model, safe='')}"
+
+
+def _example(model: str, example: str) -> str:
+    return f"{path_of(model)}/examples/{quote(example, safe='')}"
+
+
+def _shadow(model: str, shadow: str) -> str:
+    return f"{path_of(model)}/shadows/{quote(shadow, safe='')}"
+
+
+def _lease(model: str, lease: str, action: str) -> str:
+    return f"{path_of(model)}/queries/{quote(lease, safe='')}/{action}"
+
+
+def _given(**parts: Any) -> dict[str, Any]:
+    """Those parts of a body that are not left to the server's default."""
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _plain(examples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [dict(example) for example in examples]
+
+
+def with_id(example: Mapping[str, Any]) -> dict[str, Any]:
+    """An example to learn with an id, so that it may be sent again."""
+    # Without an x the id is what tells the example: there is none to invent.
+    if example.get("id") is None and "x" in example:
+        return {**example, "id": uuid.uuid4().hex}
+    return dict(example)

@@ -1,0 +1,315 @@
+"""A model's WebSocket: many requests under way at once, answered in order.
+
+`Stream` answers with `concurrent.futures.Future`s, `AsyncStream` with awaitables. Both send what the methods of the
+clients send, and both are slowed down by the server where it cannot keep up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import itertools
+import json
+import queue
+import threading
+from contextlib import AsyncExitStack, ExitStack
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlsplit
+
+from hinged.client.exchange import HingedError
+from hinged.client.exchange import encoded as encode
+from hinged.client.routes import with_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+
+    import websockets.asyncio.client
+    import websockets.sync.client
+
+EVENTS_WAITING_MAX = 1000
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+Answer = dict[str, Any]
+
+
+class Stream:
+    """One WebSocket. Methods return at once with a future of the answer; use it in a `with` block.
+
+    >>> with client.stream("spam") as stream:
+    ...     answers = [stream.learn([example]) for example in examples]
+    ...     print(answers[-1].result()["position"])
+    """
+
+    def __init__(self, url: str, model: str, headers: Mapping[str, str], timeout_s: float) -> None:
+        from websockets.exceptions import WebSocketException  # noqa: PLC0415 - only who streams needs it
+        from websockets.sync.client import connect  # noqa: PLC0415
+
+        self._open = ExitStack()
+        try:
+            connection = connect(_address(url, model), **_options(url, headers, timeout_s))
+            self._socket: websockets.sync.client.ClientConnection = self._open.enter_context(connection)
+        except (OSError, WebSocketException) as error:
+            raise _refused(url, error) from error
+        self._refs = itertools.count(1)
+        self._sending = threading.Lock()
+        self._waiting: dict[str, concurrent.futures.Future[Answer]] = {}
+        self._events: queue.Queue[dict[str, Any] | HingedError] = queue.Queue(EVENTS_WAITING_MAX)
+        self._closed: HingedError | None = None
+        self._hearing = threading.Thread(target=self._hear, name=f"stream of {model}", daemon=True)
+        self._hearing.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for the answers to what was sent, then close the socket."""
+        concurrent.futures.wait(list(self._waiting.values()))
+        self._open.close()
+        while self._hearing.is_alive():  # it may wait to hand over an event that nobody takes
+            self._hearing.join(0.05)
+            while not self._events.empty():
+                self._events.get_nowait()
+
+    def learn(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Answer]:
+        """Learn examples, as `Client.learn`."""
+        return self.send("learn", examples=[with_id(example) for example in examples])
+
+    def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> concurrent.futures.Future[Answer]:
+        """Predict examples with what this stream sent before learned, as `Client.predict`."""
+        return self.send("predict", examples=[dict(example) for example in examples], **options)
+
+    def offer(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Answer]:
+        """Put candidates into the pool, as `Client.offer`."""
+        return self.send("pool", examples=[dict(example) for example in examples])
+
+    def query(self, *, annotator: str, **options: Any) -> concurrent.futures.Future[Answer]:
+        """Lease what is worth a label, as `Client.query`."""
+        return self.send("query", annotator=annotator, **options)
+
+    def events(self, after: int | None = None) -> Iterator[dict[str, Any]]:
+        """What happens to the model behind a position, or from now on, until the socket is closed.
+
+        HingedError `fell_behind` where it is read too slowly: ask again from the last position.
+        """
+        self.send("subscribe", **{"from": after}).result()
+        return self._told()
+
+    def _told(self) -> Iterator[dict[str, Any]]:
+        while True:
+            found = self._events.get()
+            if isinstance(found, HingedError):
+                if found is self._closed:
+                    return
+                raise found
+            yield found
+
+    def send(self, op: str, **body: Any) -> concurrent.futures.Future[Answer]:
+        """Send any frame; the future of its answer raises HingedError for a refusal."""
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+
+        future: concurrent.futures.Future[Answer] = concurrent.futures.Future()
+        with self._sending:
+            ref = str(next(self._refs))
+            frame = encode({"op": op, "ref": ref, **body})  # what is no JSON waits for no answer
+            self._waiting[ref] = future
+            try:
+                self._socket.send(frame, text=True)
+            except ConnectionClosed as error:
+                self._waiting.pop(ref, None)
+                raise self._closed or _ended(error) from error
+            except BaseException:  # an interrupt: whether it was sent or not, nobody has the future
+                self._waiting.pop(ref, None)
+                raise
+        if self._closed and self._waiting.pop(ref, None):
+            raise self._closed
+        return future
+
+    def _hear(self) -> None:
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+
+        try:
+            for text in self._socket:
+                frame = json.loads(text)
+                future = self._waiting.pop(str(frame.get("ref")), None)
+                if future is None:
+                    if not frame.get("ok"):
+                        self._events.put(frame["event"] if "event" in frame else _error(frame))
+                elif not future.set_running_or_notify_cancel():  # nobody waits for it any more
+                    continue
+                elif frame["ok"]:
+                    future.set_result(_answer(frame))
+                else:
+                    future.set_exception(_error(frame))
+        except ConnectionClosed as error:
+            self._closed = _ended(error)
+        finally:  # whatever ended it, nobody is left waiting
+            self._closed = self._closed or HingedError("the stream is closed", code="closed")
+            while self._waiting:
+                _, future = self._waiting.popitem()
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(self._closed)
+            self._events.put(self._closed)
+
+
+class AsyncStream:
+    """The same for asyncio: methods send and return an awaitable of the answer, in the order of the calls.
+
+    >>> async with client.stream("spam") as stream:
+    ...     answers = [await stream.learn([example]) for example in examples]
+    ...     print((await answers[-1])["position"])
+    """
+
+    def __init__(self, url: str, model: str, headers: Mapping[str, str], timeout_s: float) -> None:
+        self._url, self._model, self._headers, self._timeout_s = url, model, headers, timeout_s
+        self._refs = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._events: asyncio.Queue[dict[str, Any] | HingedError] = asyncio.Queue(EVENTS_WAITING_MAX)
+        self._closed: HingedError | None = None
+
+    async def __aenter__(self) -> Self:
+        from websockets.asyncio.client import connect  # noqa: PLC0415
+        from websockets.exceptions import WebSocketException  # noqa: PLC0415
+
+        self._open = AsyncExitStack()
+        try:
+            connection = connect(
+                _address(self._url, self._model), **_options(self._url, self._headers, self._timeout_s)
+            )
+            self._socket: websockets.asyncio.client.ClientConnection = await self._open.enter_async_context(connection)
+        except (OSError, WebSocketException) as error:
+            raise _refused(self._url, error) from error
+        self._hearing = asyncio.create_task(self._hear())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Wait for the answers to what was sent, then close the socket."""
+        if self._waiting:
+            await asyncio.wait(list(self._waiting.values()))
+        await self._open.aclose()
+        self._hearing.cancel()
+        await asyncio.gather(self._hearing, return_exceptions=True)
+
+    async def learn(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Answer]:
+        """Learn examples, as `AsyncClient.learn`."""
+        return await self.send("learn", examples=[with_id(example) for example in examples])
+
+    async def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> asyncio.Future[Answer]:
+        """Predict examples with what this stream sent before learned, as `AsyncClient.predict`."""
+        return await self.send("predict", examples=[dict(example) for example in examples], **options)
+
+    async def offer(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Answer]:
+        """Put candidates into the pool, as `AsyncClient.offer`."""
+        return await self.send("pool", examples=[dict(example) for example in examples])
+
+    async def query(self, *, annotator: str, **options: Any) -> asyncio.Future[Answer]:
+        """Lease what is worth a label, as `AsyncClient.query`."""
+        return await self.send("query", annotator=annotator, **options)
+
+    async def events(self, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
+        """What happens to the model, as `Stream.events`."""
+        await (await self.send("subscribe", **{"from": after}))
+        while True:
+            found = await self._events.get()
+            if isinstance(found, HingedError):
+                if found is self._closed:
+                    return
+                raise found
+            yield found
+
+    async def send(self, op: str, **body: Any) -> asyncio.Future[Answer]:
+        """Send any frame; the awaitable of its answer raises HingedError for a refusal."""
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+
+        ref = str(next(self._refs))
+        frame = encode({"op": op, "ref": ref, **body})  # what is no JSON waits for no answer
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[ref] = future
+        try:
+            await self._socket.send(frame, text=True)
+        except ConnectionClosed as error:
+            self._waiting.pop(ref, None)
+            raise self._closed or _ended(error) from error
+        except BaseException:  # cancelled: whether it was sent or not, nobody has the future
+            self._waiting.pop(ref, None)
+            raise
+        return future
+
+    async def _hear(self) -> None:
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+
+        try:
+            async for text in self._socket:
+                frame = json.loads(text)
+                future = self._waiting.pop(str(frame.get("ref")), None)
+                if future is None:
+                    if not frame.get("ok"):
+                        await self._events.put(frame["event"] if "event" in frame else _error(frame))
+                elif future.done():  # nobody waits for it any more
+                    continue
+                elif frame["ok"]:
+                    future.set_result(_answer(frame))
+                else:
+                    future.set_exception(_error(frame))
+        except ConnectionClosed as error:
+            self._closed = _ended(error)
+        finally:  # whatever ended it, nobody is left waiting
+            self._closed = self._closed or HingedError("the stream is closed", code="closed")
+            while self._waiting:
+                _, future = self._waiting.popitem()
+                if not future.done():
+                    future.set_exception(self._closed)
+        await self._events.put(self._closed)
+
+
+def _address(url: str, model: str) -> str:
+    return f"ws{url.removeprefix('http')}/models/{quote(model, safe='')}/stream"
+
+
+def _options(url: str, headers: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
+    # A proxy from the environment cannot reach this machine's loopback names. Answers have the server's limits.
+    proxy = None if urlsplit(url).hostname in LOOPBACK else True
+    return {
+        "additional_headers": dict(headers),
+        "open_timeout": timeout_s,
+        "proxy": proxy,
+        "max_size": None,
+        "compression": None,
+    }
+
+
+def _answer(frame: dict[str, Any]) -> Answer:
+    return {name: value for name, value in frame.items() if name not in ("ref", "ok")}
+
+
+def _error(frame: dict[str, Any]) -> HingedError:
+    error = frame["error"]
+    return HingedError(error["message"], code=error["code"], details=error.get("details"))
+
+
+def _refused(url: str, error: Exception) -> HingedError:
+    """What a handshake that failed says."""
+    response = getattr(error, "response", None)
+    body = bytes(getattr(response, "body", None) or b"")
+    try:
+        told = json.loads(body)["error"]
+        return HingedError(told["message"], code=told["code"], status=response.status_code, details=told.get("details"))  # type: ignore[union-attr]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        status = getattr(response, "status_code", None)
+        code = "unreachable" if status is None else "unexpected_answer"
+        return HingedError(f"no stream from {url}: {error}", code=code, status=status)
+
+
+def _ended(error: Any) -> HingedError:
+    """Why a socket was closed under way."""
+    close = error.rcvd
+    if close is None:
+        return HingedError("the stream broke off", code="closed")
+    return HingedError(
+        f"the stream was closed: {close.reason or close.code}", code="closed", details={"code": close.code}
+    )

@@ -1,0 +1,192 @@
+"""The command `hinged`. What the user did wrong is one line on stderr."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from hinged.client.client import HingedError
+from hinged.commands.keys import keys
+from hinged.commands.label import label
+from hinged.commands.options import (
+    DIRECTORY,
+    EXIT_INTERRUPTED,
+    FILE,
+    OneLineErrors,
+    asks,
+    console,
+    part,
+    positive,
+    positive_or_scale,
+    sentence,
+)
+from hinged.commands.questions import (
+    events,
+    models,
+    predict,
+    query,
+)
+from hinged.commands.snapshots import (
+    export_model,
+    import_model,
+    rollback,
+    skip,
+    snapshot,
+)
+from hinged.readers import FORMATS, ReadError, open_source
+
+if TYPE_CHECKING:
+    from hinged.client.client import Client
+
+
+@click.group(
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="hinged", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Kernel machines that learn while they serve."""
+
+
+@cli.command()
+@click.option("--host", help="Address to listen on.  [HINGED_HOST, 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.  [HINGED_PORT, 8000]")
+@click.option("--data-dir", type=DIRECTORY, help="Folder of the embedded store.  [HINGED_DATA_DIR, data]")
+def serve(**options: Any) -> None:
+    """Run the server until SIGINT or SIGTERM.
+
+    Every other setting is an environment variable HINGED_*.
+    """
+    # The server brings numba along; the other commands start without it.
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from hinged.service import app  # noqa: PLC0415
+    from hinged.service.errors import ServiceError  # noqa: PLC0415
+    from hinged.service.settings import Settings  # noqa: PLC0415
+
+    try:
+        settings = Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "HINGED_" + "_".join(str(part) for part in first["loc"][:1]).upper()
+        raise click.ClickException(f"{name}: {first['msg']}, got {first['input']!r}") from error
+    try:
+        app.serve(settings)
+    except ServiceError as error:
+        raise click.ClickException(error.message) from error
+
+
+@cli.command()
+@click.argument("file", type=FILE)
+@click.option("--label", metavar="COLUMN", help="Column of the labels (CSV), or their array (.npz).")
+@click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids.")
+@click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the name does not tell.")
+@click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
+@click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
+@click.option("--model", default="replay", show_default=True, help="Model, created if it does not exist.")
+@click.option("--solver", default="lasvm", show_default=True, help="Solver of a new model.")
+@click.option("--kernel", default="rbf", show_default=True, help="Kernel of a new model.")
+@click.option(
+    "--gamma",
+    type=positive_or_scale,
+    metavar="scale|NUMBER",
+    default="scale",
+    show_default=True,
+    help="Width of the kernel; scale is 1 / (dim * variance of the first 2,000 examples).",
+)
+@click.option("--C", "C", type=positive, metavar="NUMBER", help="Cost of an error.")
+@click.option("--tol", type=positive, metavar="NUMBER", help="Precision of the solver.")
+@click.option(
+    "--set",
+    "parts",
+    type=part,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another part of a new model's configuration, its value as JSON; as often as needed.",
+)
+@click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after that many examples.")
+@click.option("--shuffle/--no-shuffle", help="Random order; holds a text file in memory.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random order.")
+@click.option("--finish/--no-finish", default=True, show_default=True, help="Let the solver converge.")
+@asks
+def replay(
+    client: Client,
+    *,
+    file: Path,
+    test_file: Path | None,
+    label: str | None,
+    id_name: str | None,
+    file_format: str | None,
+    zero_based: bool,
+    gamma: float | None,
+    shuffle: bool,
+    seed: int,
+    **options: Any,
+) -> None:
+    """Stream FILE into a model, as if its rows were just happening.
+
+    FILE is CSV with a header (.csv, .csv.gz), .npz, or LIBSVM text. Each row has an id that is the same in
+    every run: run an interrupted replay again and it goes on.
+    """
+    from hinged.commands.replay import Options, ReplayError, fingerprint  # noqa: PLC0415
+    from hinged.commands.replay import replay as run  # noqa: PLC0415
+
+    context = click.get_current_context()
+    given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    try:
+        read = functools.partial(open_source, label=label, file_format=file_format, zero_based=zero_based)
+        source = read(file, id_name=id_name)
+        held_out = source.held_out if test_file is None else read(test_file, like=source)
+        if held_out is not None and held_out.features["type"] != source.features["type"]:
+            raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
+        run(
+            client,
+            source,
+            held_out,
+            Options(
+                prefix=fingerprint(file),
+                gamma=gamma,
+                shuffle_seed=seed if shuffle else None,
+                given=frozenset(given),
+                **options,
+            ),
+            console(),
+        )
+    except (ReadError, ReplayError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command goes on from here", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+@cli.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Of the server.")
+@click.option("--data-dir", type=DIRECTORY, default=Path("data"), show_default=True, help="Its folder.")
+@click.option("--stay/--no-stay", default=True, show_default=True, help="Leave the server running.")
+def demo(port: int, data_dir: Path, stay: bool) -> None:
+    """Start a server and watch it learn handwritten digits."""
+    from hinged.commands.demo import DemoError  # noqa: PLC0415
+    from hinged.commands.demo import demo as run  # noqa: PLC0415
+
+    try:
+        run(port, data_dir, stay=stay, console=console())
+    except HingedError as error:
+        raise click.ClickException(sentence(error)) from error
+    except DemoError as error:
+        raise click.ClickException(str(error)) from error
+
+
+for command in (models, predict, query, events, label, export_model, import_model, rollback, skip, snapshot, keys):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="hinged")

@@ -1,0 +1,195 @@
+"""`hinged demo`: a server that learns a real stream before your eyes, compared with a batch SVM."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hinged.client.client import Client, HingedError
+from hinged.commands.child import ServerProcess, free_port
+from hinged.commands.stream import (
+    Standing,
+    Waiting,
+    say,
+    show_curl,
+    show_table,
+    stream_and_finish,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from hinged.readers.arrays import ArraySource
+
+HOST = "127.0.0.1"
+MODEL = "demo-digits"
+GAMMA = 0.05
+C = 10.0
+TOL = 0.001
+# Small, so that there is something to watch.
+BATCH = 1
+SHUFFLE_SEED = 0
+READY_S = 600.0
+NOTE_S = 10.0
+
+
+class DemoError(Exception):
+    """The demonstration cannot go on; one sentence, perhaps followed by what the server wrote."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """scikit-learn's digits, pixels in [0, 1], shuffled, the last quarter held out."""
+
+    X_train: Any
+    y_train: Any
+    X_test: Any
+    y_test: Any
+
+
+def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
+    """Start a server, stream the digits into it, compare, and stay until interrupted."""
+    if importlib.util.find_spec("sklearn") is None:
+        raise DemoError("hinged demo needs scikit-learn: pip install 'hinged[demo]'")
+    try:
+        free = free_port(HOST, port)
+    except OSError as error:
+        raise DemoError(str(error)) from error
+    if port not in {0, free}:
+        say(console, f"port {port} is taken, using {free}")
+    url = f"http://{HOST}:{free}"
+    say(console, f"starting a server on {url}, data in {data_dir}")
+    arguments = ["--host", HOST, "--port", str(free), "--data-dir", str(data_dir)]
+    try:
+        with ServerProcess(arguments) as server, Client(url, key=os.environ.get("HINGED_KEY") or None) as client:
+            try:
+                await_ready(server, client, console)
+                compare(client, console)
+            except HingedError as error:
+                if server.running:
+                    raise
+                raise died(server) from error
+            if stay:
+                say(console, f"\nThe server goes on at {url}; Ctrl-C stops it.")
+                server.wait()
+                raise died(server)
+    except KeyboardInterrupt:
+        say(console, "\nserver stopped")
+
+
+def await_ready(server: ServerProcess, client: Client, console: Console) -> None:
+    """Return when the server has compiled its kernels."""
+    started = noted = time.monotonic()
+    with Waiting(console, "compiling kernels (the first start on a machine takes 15 to 40 s)"):
+        while not answers(client):
+            now = time.monotonic()
+            if not server.running:
+                raise died(server)
+            if now - started > READY_S:
+                raise DemoError(f"the server is not ready after {READY_S:g} s; {server.last_output()}")
+            if now - noted >= NOTE_S and not console.is_terminal:
+                say(console, f"still compiling after {now - started:.0f} s")
+                noted = now
+            time.sleep(0.1)
+    say(console, f"ready after {time.monotonic() - started:.1f} s")
+
+
+def answers(client: Client) -> bool:
+    """Whether the server is ready; one that does not listen yet is not."""
+    try:
+        return client.ready()
+    except HingedError as error:
+        if error.code != "unreachable":
+            raise
+        return False
+
+
+def died(server: ServerProcess) -> DemoError:
+    """What to say of a server that ended by itself."""
+    return DemoError(f"the server ended by itself; its last output:\n{server.last_output()}")
+
+
+def compare(client: Client, console: Console) -> None:
+    """Learn the digits one after another and at once, and print both."""
+    from hinged.readers.arrays import ArraySource, DenseRows, labels_of  # noqa: PLC0415 - numpy is slow to import
+
+    digits = load_digits()
+    held_out = ArraySource("digits", DenseRows("digits", digits.X_test), labels_of("digits", digits.y_test))
+    source = ArraySource(
+        "digits", DenseRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
+    )
+    fresh_model(client, source, console)
+    say(
+        console,
+        f"streaming {source.rows:,} handwritten digits of {source.dim} pixels, one at a time; "
+        f"{held_out.rows} are held out",
+    )
+    standings = stream_and_finish(
+        client,
+        MODEL,
+        ({"id": f"digit-{example.row}", "x": example.x, "y": example.y} for example in source),
+        rows=source.rows,
+        held_out=held_out,
+        batch=BATCH,
+        finish=True,
+        console=console,
+    )
+    with Waiting(console, "training a batch SVM on the same examples"):
+        standings.append(batch_standing(digits))
+    show_table(console, standings)
+    row = next(iter(held_out))
+    show_curl(console, client.url, MODEL, x=row.x, y=row.y)
+
+
+def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
+    """Create the model, in place of a former one."""
+    try:
+        client.model(MODEL)
+    except HingedError as error:
+        if error.code != "not_found":
+            raise
+    else:
+        client.delete_model(MODEL)
+        say(console, f"deleted the model {MODEL} of an earlier run")
+    client.create_model(
+        MODEL,
+        solver="lasvm",
+        kernel={"type": "rbf", "gamma": GAMMA},
+        C=C,
+        tol=TOL,
+        features=source.features,
+        classes=None,
+        seed=0,
+    )
+
+
+def load_digits() -> Digits:
+    """1,797 digits of 8 x 8 pixels, always in the same order."""
+    import numpy as np  # noqa: PLC0415 - as sklearn, only the demonstration needs it
+    from sklearn import datasets  # noqa: PLC0415
+
+    X, y = datasets.load_digits(return_X_y=True)
+    order = np.random.default_rng(SHUFFLE_SEED).permutation(len(X))
+    X, y = X[order] / 16.0, y[order]
+    train = len(X) * 3 // 4
+    return Digits(X[:train], y[:train], X[train:], y[train:])
+
+
+def batch_standing(digits: Digits) -> Standing:
+    """Train scikit-learn's SVC, with the same kernel and C."""
+    from sklearn.svm import SVC  # noqa: PLC0415 - takes a second
+
+    started = time.perf_counter()
+    machine = SVC(kernel="rbf", gamma=GAMMA, C=C, tol=TOL).fit(digits.X_train, digits.y_train)
+    seconds = time.perf_counter() - started
+    return Standing(
+        "batch SVM",
+        held_out_accuracy=float(machine.score(digits.X_test, digits.y_test)),
+        support_vectors=len(machine.support_),
+        seconds=seconds,
+    )

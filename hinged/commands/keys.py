@@ -1,0 +1,103 @@
+"""`hinged keys`: API keys in the file that the server reads."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hinged.commands.options import console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROLES = ("reader", "annotator", "writer", "admin")
+
+
+def key_file(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --file."""
+    return click.option(
+        "--file",
+        "path",
+        envvar="HINGED_KEYS_FILE",
+        show_envvar=True,
+        required=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The key file; the server reads it again when it changes.",
+    )(command)
+
+
+@click.group(no_args_is_help=True)
+def keys() -> None:
+    """Make, list and revoke API keys.
+
+    They stand, as digests, in the file that the server's HINGED_KEYS_FILE names.
+    """
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), required=True, help="Each may do what those before it may.")
+@click.option(
+    "--models",
+    multiple=True,
+    metavar="NAME",
+    help="A model that it is good for, or all that begin alike: 'fraud-*'. As often as needed.  [all models]",
+)
+@key_file
+def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
+    """Make a key and print it, this once."""
+    from hinged.service.edge.keys import EVERY, ROLES, create_key  # noqa: PLC0415 - the client alone needs no pydantic
+
+    with one_line():
+        text = create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))
+    click.echo(text)
+    click.echo("This is the only time that the key is shown.", err=True)
+
+
+@keys.command("list")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@key_file
+def list_keys(path: Path, as_json: bool) -> None:
+    """Name, role and models of each key."""
+    from rich.table import Table  # noqa: PLC0415
+
+    from hinged.service.edge.keys import read_keys  # noqa: PLC0415
+
+    with one_line():
+        found = [key.model_dump(mode="json", exclude={"sha256"}) for key in read_keys(path)]
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    table = Table("name", "role", "models", "created at")
+    for key in found:
+        table.add_row(key["name"], key["role"], ", ".join(key["models"]), key["created_at"])
+    console().print(table)
+
+
+@keys.command()
+@click.argument("name")
+@key_file
+def revoke(path: Path, name: str) -> None:
+    """Make a key worthless, from the server's next request on."""
+    from hinged.service.edge.keys import revoke_key  # noqa: PLC0415
+
+    with one_line():
+        revoke_key(path, name)
+    click.echo(f"{name} is revoked")
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Say what is wrong with the file or the key in one line."""
+    from hinged.service.errors import ServiceError  # noqa: PLC0415
+
+    try:
+        yield
+    except ServiceError as error:
+        raise click.ClickException(error.message) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error

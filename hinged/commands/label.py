@@ -1,0 +1,365 @@
+"""`hinged label`: a person in a terminal answers what the model asks."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import string
+import sys
+import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import click
+
+from hinged.client.client import HingedError
+from hinged.commands.options import asks, console, sentence
+from hinged.commands.questions import STRATEGIES
+
+try:
+    import termios
+    import tty
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hinged.client.client import Client
+
+HELP = "s skip   S skip for all   n another label   u undo   ? help   q quit"
+TAKEN = "snuq"
+CLASS_KEYS = "123456789" + "".join(c for c in string.ascii_lowercase if c not in TAKEN)
+"""Keys of the classes, in their order; one without a key is typed."""
+
+INTERRUPT, END = "\x03", "\x04"
+SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # what cursor and function keys send
+
+
+@dataclass
+class Tally:
+    """What a session has come to."""
+
+    labelled: int = 0
+    skipped: int = 0
+    predicted: int = 0
+    right: int = 0
+
+    def text(self) -> str:
+        """The figures on one line."""
+        parts = [f"{self.labelled} labelled"]
+        if self.skipped:
+            parts.append(f"{self.skipped} skipped")
+        if self.predicted:
+            parts.append(f"{100 * self.right / self.predicted:.0f} % of {self.predicted} predictions right")
+        return ", ".join(parts)
+
+
+class Session:
+    """The leases of one annotator: fetched a little ahead, kept alive while he thinks, given back at the end."""
+
+    def __init__(
+        self, client: Client, model: str, annotator: str, *, strategy: Any, lease_s: float, prefetch: int
+    ) -> None:
+        self.client = client
+        self.model = model
+        self.tally = Tally()
+        self._ask = {"annotator": annotator, "strategy": strategy, "lease_s": lease_s}
+        self._lease_s = lease_s
+        self._prefetch = prefetch
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._held: dict[str, dict[str, Any]] = {}  # by lease: what waits, and what the person looks at
+        self._done: set[str] = set()
+        self._lock = threading.Lock()
+        self._fetching: Future[dict[str, Any]] | None = None
+        self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="hinged-fetch")
+        self._ended = threading.Event()
+        self._beating = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._beating.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def next(self) -> dict[str, Any] | None:
+        """The next candidate; None if there is nothing to ask."""
+        if not self._waiting and self._fetching is not None:
+            self._take(self._fetching.result())
+            self._fetching = None
+        if not self._waiting:
+            self._take(self._query(1 + self._prefetch))
+        if not self._waiting:
+            return None
+        candidate = self._waiting.popleft()
+        if self._prefetch and not self._waiting:
+            # The one in hand is open and comes with the others.
+            self._fetching = self._fetcher.submit(self._query, 1 + self._prefetch)
+        return candidate
+
+    def answer(self, candidate: dict[str, Any], label: Any) -> dict[str, Any]:
+        """Label a candidate: the result, which holds the prediction made before."""
+        example = {"id": candidate["id"], "y": label, "lease": candidate["lease"]}
+        result: dict[str, Any] = self.client.learn(self.model, [example])["results"][0]
+        self._close(candidate)
+        self.tally.labelled += 1
+        if result["prediction"] is not None:
+            self.tally.predicted += 1
+            self.tally.right += type(label) is type(result["prediction"]) and label == result["prediction"]
+        return result
+
+    def skip(self, candidate: dict[str, Any], whom: Literal["me", "all"]) -> None:
+        """Pass a candidate over."""
+        self.client.skip(self.model, candidate["lease"], whom=whom)
+        self._close(candidate)
+        self.tally.skipped += 1
+
+    def give_back(self, candidate: dict[str, Any]) -> bool:
+        """Return a candidate to the pool; False if its lease had run out."""
+        self._close(candidate)
+        try:
+            self.client.release(self.model, candidate["lease"])
+        except HingedError as error:
+            if error.code != "not_found":
+                raise
+            return False
+        return True
+
+    def close(self) -> int:
+        """Give back what is still leased; how many that were."""
+        self._ended.set()
+        self._fetcher.shutdown(wait=True)
+        if self._fetching is not None and self._fetching.exception() is None:
+            self._take(self._fetching.result())
+        self._fetching = None
+        self._waiting.clear()
+        with self._lock:
+            held = list(self._held.values())
+        return sum([self.give_back(candidate) for candidate in held])
+
+    def _query(self, n: int) -> dict[str, Any]:
+        return self.client.query(self.model, n=n, **self._ask)
+
+    def _take(self, answer: dict[str, Any]) -> None:
+        with self._lock:
+            for candidate in answer["queries"]:
+                if candidate["lease"] not in self._held and candidate["lease"] not in self._done:
+                    self._held[candidate["lease"]] = candidate
+                    self._waiting.append(candidate)
+
+    def _close(self, candidate: dict[str, Any]) -> None:
+        with self._lock:
+            self._held.pop(candidate["lease"], None)
+            self._done.add(candidate["lease"])
+
+    def _beat(self) -> None:
+        """Keep every lease alive, three times in its life."""
+        while not self._ended.wait(self._lease_s / 3):
+            with self._lock:
+                leases = list(self._held)
+            for lease in leases:
+                try:
+                    self.client.heartbeat(self.model, lease, lease_s=self._lease_s)
+                except (HingedError, RuntimeError):  # it is gone, the server is away for a moment, or we are closed
+                    continue
+
+
+class Keys:
+    """Single keys from the terminal, while the `with` block lasts. What is typed ahead is kept; what a cursor key
+    sends is no key.
+    """
+
+    def __init__(self) -> None:
+        self._typed: deque[str] = deque()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cooked: Any = None
+
+    def __enter__(self) -> Self:
+        if termios is not None:
+            # For the whole session: switching it for each key would lose those that come between.
+            self._cooked = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if termios is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._cooked)
+
+    def next(self) -> str:
+        """The next key. EOFError where the terminal says that there are no more."""
+        while not self._typed:
+            self._typed.extend(SEQUENCE.sub("", self._read()))
+        key = self._typed.popleft()
+        if key == INTERRUPT:
+            raise KeyboardInterrupt
+        if key == END:
+            raise EOFError
+        return key
+
+    def line(self, prompt: str) -> str:
+        """A whole line, in which one can correct oneself."""
+        self.__exit__()
+        try:
+            return str(click.prompt(prompt, default="", show_default=False)).strip()
+        finally:
+            self.__enter__()
+
+    def _read(self) -> str:
+        if termios is None:
+            return click.getchar()
+        data = os.read(sys.stdin.fileno(), 1024)
+        if not data:
+            raise EOFError
+        return self._decoder.decode(data)
+
+
+@click.command()
+@click.argument("model")
+@click.option("--annotator", required=True, metavar="NAME", help="Who you are.")
+@click.option("--strategy", type=click.Choice(STRATEGIES), default="active", show_default=True, help="How to choose.")
+@click.option("--lease", "lease_s", type=click.FloatRange(1), default=120, show_default=True, help="In seconds.")
+@click.option(
+    "--prefetch",
+    type=click.IntRange(0),
+    default=2,
+    show_default=True,
+    help="Candidates fetched ahead, so that you never wait; 0 chooses each after the label before it.",
+)
+@asks
+def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s: float, prefetch: int) -> None:
+    """Label what the model asks, one key an example."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.ClickException(
+            "this needs a terminal; programs take `hinged query --json` and the route POST /models/{model}/learn"
+        )
+    screen = console()
+    session = Session(client, model, annotator, strategy=strategy, lease_s=lease_s, prefetch=prefetch)
+    with session:
+        try:
+            with Keys() as keys:
+                Person(screen, keys, session, client.model(model)).work()
+        except (KeyboardInterrupt, EOFError):
+            screen.print()
+        returned = session.close()
+    screen.print(f"{session.tally.text()}; {returned} given back to the pool")
+
+
+class Person:
+    """The dialogue: shows candidates, takes keys, says what came of them."""
+
+    def __init__(self, screen: Console, keys: Keys, session: Session, described: dict[str, Any]) -> None:
+        self.screen = screen
+        self.keys = keys
+        self.session = session
+        self.classes = described["classes"]
+        self.declared = described["configuration"].get("classes")
+        self.support_vectors = described["support_vectors"]
+
+    def work(self) -> None:
+        """Until there is nothing to ask or the person has had enough."""
+        while True:
+            candidate = self.session.next()
+            if candidate is None:
+                pool = self.session.client.queries(self.session.model)["pool"]
+                self.screen.print(f"nothing to ask: {pool['size']:,} in the pool, {pool['leased']:,} of them leased")
+                return
+            if not self.decide(candidate):
+                return
+
+    def decide(self, candidate: dict[str, Any]) -> bool:
+        """Let the person label or skip a candidate; False if he quits."""
+        self.show(candidate)
+        while True:
+            key = self.keys.next()
+            try:
+                match key:
+                    case "q":
+                        return False
+                    case "s" | "S":
+                        self.session.skip(candidate, "me" if key == "s" else "all")
+                        self.screen.print("skipped" if key == "s" else "skipped for all", style="yellow")
+                        return True
+                    case "u":
+                        self.screen.print("a label cannot be taken back: it was learned when you gave it")
+                    case "?":
+                        self.show(candidate)
+                    case "n":
+                        label = self.typed()
+                        if label is not None:
+                            self.learn(candidate, label)
+                            return True
+                    case _ if key in CLASS_KEYS and CLASS_KEYS.index(key) < len(self.classes):
+                        self.learn(candidate, self.classes[CLASS_KEYS.index(key)])
+                        return True
+                    case _ if key.isprintable():
+                        self.screen.print(f"{key!r} is no key here; ? shows those that are", markup=False)
+            except HingedError as error:
+                if error.status is None:
+                    raise
+                self.screen.print(sentence(error), style="red", markup=False)
+                self.session.give_back(candidate)
+                return True
+
+    def show(self, candidate: dict[str, Any]) -> None:
+        """A candidate and the keys. What the model takes it for is shown after the label, not to lead the person."""
+        from hinged.commands.showing import plain, shown_label, shown_x  # noqa: PLC0415 - rich is slow to import
+
+        self.screen.rule(plain(f"{candidate['id']}  {candidate['reason']}"), align="left")
+        self.screen.print(shown_x(candidate["x"]))
+        pairs = zip(CLASS_KEYS, self.classes, strict=False)
+        self.screen.print(plain("   ".join(f"{key} {shown_label(name)}" for key, name in pairs)), style="bold cyan")
+        self.screen.print(HELP, style="dim", markup=False, highlight=False)
+
+    def typed(self) -> Any:
+        """A label that has no key, or None if it can be none."""
+        from hinged.commands.showing import parsed_label, shown_label  # noqa: PLC0415 - rich is slow to import
+
+        text = self.keys.line("label")
+        if not text:
+            return None
+        label = parsed_label(text)
+        if self.declared is not None and not any(same(label, known) for known in self.declared):
+            names = ", ".join(map(shown_label, self.declared))
+            self.screen.print(f"this model's classes are {names}", markup=False)
+            return None
+        return label
+
+    def learn(self, candidate: dict[str, Any], label: Any) -> None:
+        """Give the label and say what it changed."""
+        from hinged.commands.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
+
+        result = self.session.answer(candidate, label)
+        words = plain(f"{shown_label(label)}: ")
+        if result.get("collected", result.get("needed")) != result.get("needed"):
+            words.append(f"label {result['collected']} of {result['needed']}; it is learned with the last")
+        else:
+            said = result["prediction"]
+            if said is None:
+                words.append("the model had no opinion")
+            elif same(said, label):
+                words.append(f"as the model said ({number(result['score'])})", "green")
+            else:
+                words.append(f"the model said {plain(shown_label(said))} ({number(result['score'])})", "red")
+            now = self.session.client.predict(self.session.model, [{"x": candidate["x"]}])["results"][0]
+            if now["prediction"] is not None:
+                score = number(max(now["scores"].values(), default=None))
+                words.append(f", now it says {plain(shown_label(now['prediction']))} ({score})")
+        described = self.session.client.model(self.session.model)
+        self.classes = described["classes"]
+        change = described["support_vectors"] - self.support_vectors
+        self.support_vectors = described["support_vectors"]
+        self.screen.print(words)
+        self.screen.print(
+            f"{self.session.tally.text()}, {self.support_vectors:,} support vectors ({change:+d})",
+            style="dim",
+            highlight=False,
+        )
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two labels are one; true, 1 and "1" are three."""
+    return type(a) is type(b) and bool(a == b)

@@ -1,0 +1,115 @@
+"""What the commands share: errors of one line, kinds of options, and the server that they ask."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hinged.client.client import Client, HingedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+EXIT_INTERRUPTED = 130
+# How click 8.2 and later ask for the help of a group that was given no command.
+NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+class OneLineErrors(click.Group):
+    """A group that says each error in one line, where click would print the usage as well."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and exit."""
+        extra["standalone_mode"] = False
+        try:
+            sys.exit(super().main(*args, **extra))
+        except click.Abort:
+            sys.exit(EXIT_INTERRUPTED)
+        except click.ClickException as error:
+            if isinstance(error, NO_ARGUMENTS):
+                click.echo(error.format_message(), err=True)
+                sys.exit(error.exit_code)
+            context = getattr(error, "ctx", None)
+            path = context.command_path if context else "hinged"
+            click.echo(f"{path}: {' '.join(error.format_message().split())}", err=True)
+            sys.exit(error.exit_code)
+
+
+def part(text: str) -> tuple[str, Any]:
+    """Parse --set: NAME=VALUE, where what is no JSON is a string."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise click.BadParameter(f"expected NAME=VALUE, found {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def positive(text: str) -> float:
+    """Parse an option's number > 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 < number < math.inf:
+        raise click.BadParameter(f"expected a number > 0, found {text!r}")
+    return number
+
+
+def positive_or_scale(text: str) -> float | None:
+    """Parse --gamma; None is "scale"."""
+    return None if text == "scale" else positive(text)
+
+
+def asks(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --url and, as its first argument, a Client with the key of HINGED_KEY; a refusal is one line."""
+
+    @click.option(
+        "--url",
+        default="http://127.0.0.1:8000",
+        envvar="HINGED_URL",
+        show_default=True,
+        help="The server, also HINGED_URL. Its key is taken from HINGED_KEY.",
+    )
+    @click.pass_context
+    @functools.wraps(command)
+    def connected(context: click.Context, /, *, url: str, **options: Any) -> None:
+        try:
+            # No option: the arguments of a process are for everyone to see.
+            client = Client(url, key=os.environ.get("HINGED_KEY") or None)
+        except ValueError as error:
+            hint = "HINGED_KEY" if str(error).startswith("key ") else "'--url'"
+            raise click.BadParameter(str(error), ctx=context, param_hint=hint) from error
+        with client:
+            try:
+                command(client, **options)
+            except HingedError as error:
+                raise click.ClickException(sentence(error)) from error
+
+    return connected
+
+
+def console() -> Console:
+    """Where a command writes."""
+    from rich.console import Console  # noqa: PLC0415 - help and errors come faster without it
+
+    return Console()
+
+
+def sentence(error: HingedError) -> str:
+    """A refusal in one line."""
+    details = "".join(f", {name} {value}" for name, value in error.details.items())
+    return f"{error.message} ({error.code}{details})".replace("\n", " ")

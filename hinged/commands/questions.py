@@ -1,0 +1,184 @@
+"""`hinged models`, `predict` and `query`: a table for people, one JSON object a line for programs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from hinged.commands.options import EXIT_INTERRUPTED, asks, console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hinged.client.client import Client
+
+STRATEGIES = ("active", "random", "gradient", "autoactive")
+
+as_lines = click.option("--json", "as_json", is_flag=True, help="JSON lines also in a terminal.")
+
+
+@click.command()
+@as_lines
+@asks
+def models(client: Client, *, as_json: bool) -> None:
+    """List the models of a server."""
+    show(
+        client.models(),
+        as_json,
+        {
+            "model": lambda m: m["model"],
+            "solver": lambda m: m["configuration"]["solver"],
+            "kernel": lambda m: m["configuration"]["kernel"]["type"],
+            "features": lambda m: " ".join(str(part) for part in m["configuration"]["features"].values()),
+            "classes": lambda m: names(m["classes"]),
+            "examples": lambda m: f"{m['examples']:,}",
+            "position": lambda m: f"{m['position']:,}",
+        },
+        # A model that could not be loaded has nothing else.
+        broken=lambda m: [m["model"], f"cannot be loaded: {m['error']}"] if "error" in m else None,
+    )
+
+
+@click.command()
+@click.argument("model")
+@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
+@click.option("--explain", type=click.IntRange(1), metavar="K", help="With the K support vectors that count most.")
+@click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
+@as_lines
+@asks
+def predict(
+    client: Client, *, model: str, file: IO[str], x: str | None, explain: int | None, batch: int, as_json: bool
+) -> None:
+    """Predict the examples of FILE, or of stdin: one a line, as JSON.
+
+    A line is an x, such as [0.1, 0.9], or an example {"x": ..., "id": ...}. One with an id is kept by the model until
+    its label comes.
+    """
+    examples = read_examples(file) if x is None else iter([example_of(x, "--x")])
+    columns = {
+        "id": lambda r: r["id"] or "",
+        "prediction": lambda r: label_name(r["prediction"]),
+        "score": lambda r: figure(max(r["scores"].values(), default=None)),
+        "probability": lambda r: figure(r.get("probability")),
+        "label wanted": lambda r: "yes" if r.get("label", {}).get("wanted") else "",
+    }
+    if explain is not None:
+        columns["because of"] = lambda r: "  ".join(
+            f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
+            for vector in r["support_vectors"]
+        )
+    while several := list(itertools.islice(examples, batch)):
+        show(client.predict(model, several, explain=explain)["results"], as_json, columns)
+
+
+@click.command()
+@click.argument("model")
+@click.option("-n", type=click.IntRange(1), default=1, show_default=True, help="Examples to lease.")
+@click.option("--annotator", required=True, metavar="NAME", help="Who will label them.")
+@click.option("--strategy", type=click.Choice(STRATEGIES), default="active", show_default=True, help="How to choose.")
+@click.option("--lease", "lease_s", type=click.IntRange(1), metavar="SECONDS", help="How long they stay leased.")
+@as_lines
+@asks
+def query(
+    client: Client, *, model: str, n: int, annotator: str, strategy: Any, lease_s: int | None, as_json: bool
+) -> None:
+    """Lease the examples of the pool whose labels are worth most. Those still open come first."""
+    from hinged.commands.showing import short_x  # noqa: PLC0415 - rich is slow to import
+
+    found = client.query(model, n=n, annotator=annotator, strategy=strategy, lease_s=lease_s)["queries"]
+    if not found and not as_json:
+        click.echo("the pool has nothing to ask", err=True)
+        return
+    show(
+        found,
+        as_json,
+        {
+            "id": lambda q: q["id"],
+            "x": lambda q: short_x(q["x"]),
+            "score": lambda q: figure(q["score"]),
+            "reason": lambda q: q["reason"],
+            "lease": lambda q: q["lease"],
+            "expires at": lambda q: q["expires_at"],
+        },
+    )
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--from", "after", type=click.IntRange(0), help="From behind this position of its log on; 0 is all of it."
+)
+@as_lines
+@asks
+def events(client: Client, *, model: str, after: int | None, as_json: bool) -> None:
+    """Tell what happens to a model, until Ctrl-C: a line an event."""
+    lines = as_json or not sys.stdout.isatty()
+    try:
+        for event in client.events(model, after=after):
+            click.echo(json.dumps(event, ensure_ascii=False) if lines else told(event))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def told(event: Mapping[str, Any]) -> str:
+    """An event in one line for people."""
+    rest = {name: value for name, value in event.items() if name not in ("position", "kind", "at", "configuration")}
+    facts = "  ".join(f"{name} {label_name(value)}" for name, value in rest.items())
+    return f"{event['position']:>8}  {event.get('at', ''):24}  {event['kind']:12} {facts}".rstrip()
+
+
+def show(
+    objects: Sequence[Mapping[str, Any]],
+    as_json: bool,
+    columns: Mapping[str, Callable[[Any], str]],
+    broken: Callable[[Any], list[str] | None] = lambda _: None,
+) -> None:
+    """Write objects as a table to a terminal, as JSON lines elsewhere."""
+    if as_json or not sys.stdout.isatty():
+        for found in objects:
+            click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    from hinged.commands.showing import table  # noqa: PLC0415 - rich is slow to import
+
+    rows = [broken(found) or [cell(found) for cell in columns.values()] for found in objects]
+    console().print(table(list(columns), rows))
+
+
+def read_examples(file: IO[str]) -> Iterator[dict[str, Any]]:
+    """The examples of JSON lines; empty lines are none."""
+    for count, line in enumerate(file, 1):
+        if line.strip():
+            yield example_of(line, f"{file.name}, line {count}")
+
+
+def example_of(text: str, where: str) -> dict[str, Any]:
+    """An example, or an x alone, as JSON. Named features may have a feature `x`, which is then a plain value."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.ClickException(f"{where}: expected JSON: {error}") from error
+    if isinstance(value, dict) and isinstance(value.get("x"), dict | list):
+        return value
+    return {"x": value}
+
+
+def names(labels: Sequence[Any], shown: int = 6) -> str:
+    """Several labels in a cell."""
+    return ", ".join(map(label_name, labels[:shown])) + (f", ... {len(labels)}" if len(labels) > shown else "")
+
+
+def label_name(label: Any) -> str:
+    """A label in a cell."""
+    from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
+
+    return "-" if label is None else shown_label(label)
+
+
+def figure(value: float | None) -> str:
+    """A number in a cell."""
+    return "-" if value is None else f"{value:.4g}"

@@ -1,0 +1,218 @@
+"""`hinged replay`: a file, streamed into a model as if its rows were just happening."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from hinged.client.client import HingedError
+from hinged.commands.stream import (
+    Waiting,
+    say,
+    show_curl,
+    show_table,
+    stream_and_finish,
+)
+from hinged.readers.base import open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from hinged.client.client import Client
+    from hinged.readers.base import Example, Source
+
+# gamma "scale" looks at no more than these.
+SCALE_EXAMPLES = 2000
+# The beginning that tells one file from another of the same name, and the characters of each that make an id.
+FINGERPRINT_BYTES = 4096
+NAME_CHARS_MAX = 60
+
+
+class ReplayError(Exception):
+    """The replay cannot be as asked; one sentence for people."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says about the model and the stream."""
+
+    model: str = "replay"
+    solver: str = "lasvm"
+    kernel: str = "rbf"
+    gamma: float | None = None  # None: "scale"
+    C: float | None = None  # None: the server's default
+    tol: float | None = None
+    parts: tuple[tuple[str, Any], ...] = ()  # further parts of the configuration
+    batch: int = 100
+    limit: int | None = None
+    shuffle_seed: int | None = None  # None: in the order of the file
+    finish: bool = True
+    # Of the ids of examples that have none.
+    prefix: str = "row"
+    # Names of the options that the user gave: an existing model must agree with these alone.
+    given: frozenset[str] = field(default_factory=frozenset)
+
+
+def replay(
+    client: Client,
+    source: Source,
+    held_out: Source | None,
+    options: Options,
+    console: Console,
+) -> None:
+    """Create the model if need be, stream the file, finish, and print what came of it."""
+    first = next(iter(source), None)
+    if first is None:
+        raise ReplayError(f"{source.name} holds no examples")
+    await_server(client, console)
+    ensure_model(client, source, held_out, options, console)
+    examples = source if options.shuffle_seed is None else source.shuffled(options.shuffle_seed)
+    rows = source.rows if options.limit is None else min(source.rows, options.limit)
+    try:
+        standings = stream_and_finish(
+            client,
+            options.model,
+            identified(itertools.islice(examples, options.limit), options.prefix),
+            rows=rows,
+            held_out=held_out,
+            batch=options.batch,
+            finish=options.finish,
+            console=console,
+        )
+    except HingedError as error:
+        if error.code != "conflict":
+            raise
+        raise ReplayError(
+            f"{error.message}; the model {options.model!r} has learned something else under this id: "
+            "take another --model or delete this one"
+        ) from error
+    show_table(console, standings)
+    show_curl(console, client.url, options.model, x=first.x, y=first.y)
+
+
+def await_server(client: Client, console: Console) -> None:
+    """Return when the server takes requests; say how to start one where none is."""
+    try:
+        if client.ready():
+            return
+    except HingedError as error:
+        if error.code != "unreachable":
+            raise
+        port = httpx.URL(client.url).port
+        command = "hinged serve" if port in {None, 8000} else f"hinged serve --port {port}"
+        raise ReplayError(f"{error.message}; start a server with: {command}") from error
+    with Waiting(console, "waiting for the server to be ready"):
+        client.wait_until_ready()
+
+
+def ensure_model(client: Client, source: Source, held_out: Source | None, options: Options, console: Console) -> None:
+    """Create the model, or make sure that the existing one takes this stream and is what was asked for."""
+    try:
+        existing = client.model(options.model)["configuration"]
+    except HingedError as error:
+        if error.code != "not_found":
+            raise
+        wanted = configuration(source, held_out, options)
+        client.create_model(options.model, **wanted)
+        gamma = wanted["kernel"].get("gamma")
+        say(
+            console,
+            f"created model {options.model}: {options.solver}, {options.kernel} kernel"
+            + ("" if gamma is None else f", gamma {gamma:g}")
+            + "".join(f", {name} {value}" for name, value in own_parts(options).items())
+            + f", {wanted['features']['type']} features, dim {wanted['features']['dim']:,}",
+        )
+        return
+    refuse_other_model(existing, source, options)
+    say(console, f"going on with the existing model {options.model}")
+
+
+def refuse_other_model(existing: dict[str, Any], source: Source, options: Options) -> None:
+    """Raise if an existing model cannot be the one that was asked for."""
+    features = existing["features"]
+    fits = features["type"] == source.features["type"] and (
+        source.dim <= features["dim"] if source.sparse else source.dim == features["dim"]
+    )
+    if not fits:
+        raise ReplayError(
+            f"the model {options.model!r} has {features['type']} features of dim {features.get('dim')}, "
+            f"{source.name} has {source.features['type']} ones of dim {source.dim}: take another --model"
+        )
+    kernel = existing["kernel"]
+    pairs = {
+        "solver": (options.solver, existing.get("solver")),
+        "kernel": (options.kernel, kernel.get("type")),
+        "gamma": (options.gamma, kernel.get("gamma")),
+    }
+    asked_for = {name: pair for name, pair in pairs.items() if name in options.given and pair[0] is not None}
+    asked_for |= {name: (value, existing.get(name)) for name, value in own_parts(options).items()}
+    for name, (asked, has) in asked_for.items():
+        if asked != has:
+            raise ReplayError(
+                f"the model {options.model!r} exists with {name} = {has}, not {asked}: take another --model"
+            )
+
+
+def configuration(source: Source, held_out: Source | None, options: Options) -> dict[str, Any]:
+    """The model that the options and the file ask for."""
+    features = source.features
+    if source.sparse and held_out is not None:
+        features["dim"] = max(source.dim, held_out.dim)
+    kernel: dict[str, Any] = {"type": options.kernel}
+    if options.kernel != "linear":
+        kernel["gamma"] = scale_gamma(source, features["dim"]) if options.gamma is None else options.gamma
+    return {
+        "solver": options.solver,
+        "kernel": kernel,
+        "features": features,
+        "classes": None,
+        "seed": 0,
+        **own_parts(options),
+    }
+
+
+def own_parts(options: Options) -> dict[str, Any]:
+    """The parts of the configuration that the user gave and that not every solver has."""
+    named = {"C": options.C, "tol": options.tol, **dict(options.parts)}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def scale_gamma(source: Iterable[Example], dim: int) -> float:
+    """1 / (dim * variance over all the features of the first examples), to six digits."""
+    values: list[float] = []
+    rows = 0
+    for example in itertools.islice(source, SCALE_EXAMPLES):
+        rows += 1
+        values.extend(example.x["values"] if isinstance(example.x, dict) else example.x)
+    count = rows * dim
+    if count == 0:
+        return 1.0
+    mean = math.fsum(values) / count
+    # What sparse rows leave out are zeros.
+    squares = math.fsum((value - mean) ** 2 for value in values) + (count - len(values)) * mean**2
+    variance = squares / count
+    return float(f"{1.0 / (dim * variance):.6g}") if variance > 0.0 else 1.0
+
+
+def fingerprint(path: Path) -> str:
+    """What an example's id begins with: name and beginning of its file, the same in each run."""
+    with open_bytes(path) as file:
+        digest = hashlib.blake2b(file.read(FINGERPRINT_BYTES), digest_size=4).hexdigest()
+    return f"{path.name[:NAME_CHARS_MAX]}-{digest}"
+
+
+def identified(examples: Iterable[Example], prefix: str) -> Iterator[dict[str, Any]]:
+    """The examples as the server takes them. The same row has the same id in each run, so that a second run
+    goes on where the first was interrupted.
+    """
+    for example in examples:
+        name = f"{prefix}:{example.row}" if example.id is None else example.id
+        yield {"id": name, "x": example.x, "y": example.y}

@@ -1,0 +1,84 @@
+"""`hinged export`, `import`, `rollback`, `skip` and `snapshot`: a model as a file, the way back, past an obstacle."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hinged.commands.options import FILE, asks
+
+if TYPE_CHECKING:
+    from hinged.client.client import Client
+
+SUFFIX = ".hinged"
+OUTPUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+
+
+@click.command("export")
+@click.argument("model")
+@click.argument("file", type=OUTPUT, required=False)
+@click.option("--as-of", type=click.IntRange(1), metavar="POSITION", help="As it was there in its log.")
+@asks
+def export_model(client: Client, *, model: str, file: Path | None, as_of: int | None) -> None:
+    """Write MODEL to FILE, or to MODEL.hinged; - is stdout."""
+    data = client.export_model(model, as_of=as_of)
+    if file is None:
+        file = Path(re.sub(r"[^A-Za-z0-9._-]", "_", model) + SUFFIX)
+    if str(file) == "-":
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from error
+    click.echo(f"{file}: {len(data):,} bytes")
+
+
+@click.command("import")
+@click.argument("file", type=FILE)
+@click.option("--model", required=True, metavar="NAME", help="Of the new model.")
+@asks
+def import_model(client: Client, *, file: Path, model: str) -> None:
+    """Make a new model from FILE, which `hinged export` wrote."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from error
+    answer = client.import_model(model, data)
+    click.echo(f"{model}: {answer['examples']:,} examples, {len(answer['classes'])} classes")
+
+
+@click.command()
+@click.argument("model")
+@click.argument("position", type=click.IntRange(1))
+@asks
+def rollback(client: Client, *, model: str, position: int) -> None:
+    """Make MODEL what it was at POSITION of its log. What came later does not count any more."""
+    answer = client.rollback(model, position)
+    click.echo(f"{model}: {answer['examples']:,} examples, position {answer['position']:,}")
+
+
+@click.command()
+@click.argument("model")
+@click.argument("position", type=click.IntRange(1), required=False)
+@asks
+def skip(client: Client, *, model: str, position: int | None) -> None:
+    """Let MODEL go on without the event, at POSITION of its log, that it could not take in."""
+    answer = client.skip_event(model, position)
+    passed = answer["set_aside"]
+    kind = f" ({passed['kind']})" if passed["kind"] else ""
+    click.echo(f"{model}: event {passed['position']:,}{kind} is set aside, position {answer['position']:,}")
+    if answer["error"]:
+        raise click.ClickException(f"{model} stands again: {answer['error']}")
+
+
+@click.command()
+@click.argument("model")
+@asks
+def snapshot(client: Client, *, model: str) -> None:
+    """Let the server keep a snapshot of MODEL now."""
+    click.echo(f"{model}: snapshot at position {client.snapshot(model)['position']:,}")

@@ -1,0 +1,341 @@
+"""Streaming examples into a model, and what is to be seen of it: live figures, a table, the next steps."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shlex
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+    from hinged.client.client import Client
+    from hinged.readers.base import Source
+
+T = TypeVar("T")
+
+# Support vectors and gap are asked for this often, and plain lines come this often.
+POLL_S = 0.5
+LINE_S = 2.0
+# A longer command line is no longer something to copy.
+CURL_CHARS_MAX = 1500
+
+
+@dataclass
+class Tally:
+    """What a stream has shown so far."""
+
+    learned: int = 0
+    duplicates: int = 0
+    predicted: int = 0
+    right: int = 0
+    support_vectors: int | None = None
+    duality_gap: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """Examples that the server has answered."""
+        return self.learned + self.duplicates
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right predictions, each made before its example was learned."""
+        return self.right / self.predicted if self.predicted else None
+
+    @property
+    def examples_per_s(self) -> float | None:
+        """Answered examples a second."""
+        return self.done / self.seconds if self.seconds > 0.0 else None
+
+    def count(self, labels: Sequence[Any], results: Sequence[Mapping[str, Any]]) -> None:
+        """Take in the answer to one batch."""
+        for label, result in zip(labels, results, strict=True):
+            if result.get("duplicate"):
+                self.duplicates += 1
+            else:
+                self.learned += 1
+            if result["prediction"] is not None:
+                self.predicted += 1
+                self.right += same_label(label, result["prediction"])
+
+    def text(self) -> str:
+        """The figures on one line."""
+        parts = [
+            f"{percent(self.accuracy)} right",
+            f"{number(self.support_vectors)} SV",
+            f"gap {scientific(self.duality_gap)}",
+            f"{number(self.examples_per_s)}/s",
+        ]
+        if self.duplicates:
+            parts.append(f"{self.duplicates:,} known")
+        return "  ".join(parts)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A model, or a batch machine, at one moment: one column of the final table."""
+
+    title: str
+    prequential_accuracy: float | None = None
+    held_out_accuracy: float | None = None
+    support_vectors: int | None = None
+    duality_gap: float | None = None
+    seconds: float | None = None
+    examples_per_s: float | None = None
+
+
+def same_label(a: Any, b: Any) -> bool:
+    """Whether two labels are one; true, 1 and "1" are three."""
+    return type(a) is type(b) and bool(a == b)
+
+
+def stream_and_finish(
+    client: Client,
+    model: str,
+    examples: Iterable[dict[str, Any]],
+    *,
+    rows: int,
+    held_out: Source | None,
+    batch: int,
+    finish: bool,
+    console: Console,
+) -> list[Standing]:
+    """Learn examples in batches, test on the held-out part, finish, test again; the standing after each."""
+    tally = learn(client, model, examples, rows=rows, batch=batch, console=console)
+    if tally.duplicates:
+        say(console, f"{tally.duplicates:,} of {tally.done:,} examples had been learned before")
+    standings = [
+        Standing(
+            "streamed",
+            prequential_accuracy=tally.accuracy,
+            held_out_accuracy=test(client, model, held_out, batch=batch, console=console),
+            support_vectors=tally.support_vectors,
+            duality_gap=tally.duality_gap,
+            seconds=tally.seconds,
+            examples_per_s=tally.examples_per_s,
+        )
+    ]
+    if finish:
+        started = time.perf_counter()
+        with Waiting(console, "finishing"):
+            answer = client.finish(model)
+        standings.append(
+            Standing(
+                "finished",
+                seconds=time.perf_counter() - started,
+                support_vectors=answer["support_vectors"],
+                duality_gap=answer["duality_gap"],
+                held_out_accuracy=test(client, model, held_out, batch=batch, console=console),
+            )
+        )
+    return standings
+
+
+def learn(
+    client: Client,
+    model: str,
+    examples: Iterable[dict[str, Any]],
+    *,
+    rows: int,
+    batch: int,
+    console: Console,
+) -> Tally:
+    """Send the examples, each with its id, and watch the model."""
+    tally = Tally()
+    started = polled = time.perf_counter()
+    with Meter(console, "learning", rows) as meter:
+        for chunk in batches(examples, batch):
+            answer = client.learn(model, chunk)
+            tally.count([example["y"] for example in chunk], answer["results"])
+            now = time.perf_counter()
+            tally.seconds = now - started
+            if now - polled >= POLL_S:
+                look(client, model, tally)
+                polled = time.perf_counter()
+            meter.update(tally.done, tally.text())
+        look(client, model, tally)
+        meter.update(tally.done, tally.text(), total=tally.done)
+    return tally
+
+
+def look(client: Client, model: str, tally: Tally) -> None:
+    """Ask the model for the figures that answers to batches do not hold."""
+    state = client.model(model)
+    tally.support_vectors = state["support_vectors"]
+    tally.duality_gap = state["duality_gap"]
+
+
+def test(client: Client, model: str, held_out: Source | None, *, batch: int, console: Console) -> float | None:
+    """Accuracy on the held-out part."""
+    if held_out is None or held_out.rows == 0:
+        return None
+    done = right = 0
+    with Meter(console, "testing", held_out.rows) as meter:
+        for chunk in batches(held_out, batch):
+            rows = [{"id": f"test:{example.row}", "x": example.x} for example in chunk]
+            results = client.predict(model, rows)["results"]
+            done += len(chunk)
+            right += sum(
+                same_label(example.y, result["prediction"]) for example, result in zip(chunk, results, strict=True)
+            )
+            meter.update(done, f"{percent(right / done)} right")
+    return right / done if done else None
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`, the last one perhaps shorter."""
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
+
+
+class Meter:
+    """A bar with figures on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console, title: str, total: int) -> None:
+        self._console, self._title, self._total = console, title, total
+        self._line = ""
+        self._printed = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}", markup=False),
+            console=console,
+            expand=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=total, figures="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._bar.stop()
+        if kind is None and self._line and not self._console.is_terminal:
+            say(self._console, self._line)
+
+    def update(self, done: int, figures: str, total: int | None = None) -> None:
+        """Show how far it is; `total` corrects an estimate."""
+        self._total = max(total or self._total, done)
+        self._bar.update(self._task, completed=done, total=self._total, figures=figures)
+        if self._console.is_terminal:
+            return
+        self._line = f"{self._title} {done:,}/{self._total:,}  {figures}"
+        if time.monotonic() - self._printed >= LINE_S:
+            say(self._console, self._line)
+            self._line = ""
+            self._printed = time.monotonic()
+
+
+class Waiting:
+    """A spinner with the seconds that have passed; one line where there is no terminal."""
+
+    def __init__(self, console: Console, text: str) -> None:
+        self._console, self._text = console, text
+        self._spinner = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._spinner.add_task(text, total=None)
+
+    def __enter__(self) -> Self:
+        if not self._console.is_terminal:
+            say(self._console, f"{self._text} ...")
+        self._spinner.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._spinner.stop()
+
+
+def say(console: Console, text: str) -> None:
+    """Print text as it is: no markup, no wrapping of what one may want to copy."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_table(console: Console, standings: Sequence[Standing]) -> None:
+    """Print the standings side by side, without the rows that nobody fills."""
+    rows = [
+        ("prequential accuracy", [percent(s.prequential_accuracy) for s in standings]),
+        ("held-out accuracy", [percent(s.held_out_accuracy) for s in standings]),
+        ("support vectors", [number(s.support_vectors) for s in standings]),
+        ("duality gap", [scientific(s.duality_gap) for s in standings]),
+        ("seconds", [seconds(s.seconds) for s in standings]),
+        ("examples/s", [number(s.examples_per_s) for s in standings]),
+    ]
+    table = Table("", *(s.title for s in standings), box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for title, cells in rows:
+        if set(cells) != {"-"}:
+            table.add_row(title, *cells)
+    console.print()
+    console.print(table, highlight=False)
+    console.print()
+
+
+def show_curl(console: Console, url: str, model: str, *, x: Any = None, y: Any = None) -> None:
+    """Print the command lines to try next, with a real row where it is short enough."""
+    base = f"{url}/models/{model}"
+    lines = []
+    if x is not None:
+        example = {"id": "try-1", "x": _short(x)}
+        lines.append(_post(f"{base}/predict", {"examples": [example]}))
+        lines.append(_post(f"{base}/learn", {"examples": [{**example, "y": y}]}))
+    lines = [line for line in lines if len(line) <= CURL_CHARS_MAX]
+    lines.append(f"curl -s {shlex.quote(base)}")
+    say(console, "Try next:\n  " + "\n  ".join(lines))
+
+
+def _short(x: Any) -> Any:
+    """The same x with whole numbers written without a fraction."""
+    if isinstance(x, dict):
+        return {key: _short(values) for key, values in x.items()}
+    return [int(value) if value == int(value) else value for value in x]
+
+
+def _post(url: str, body: Any) -> str:
+    text = json.dumps(body, separators=(",", ":"))
+    return f"curl -s {shlex.quote(url)} -H 'content-type: application/json' -d {shlex.quote(text)}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage."""
+    return "-" if share is None else f"{100.0 * share:.2f} %"
+
+
+def number(count: float | None) -> str:
+    """A count, or a large rate, with separators."""
+    return "-" if count is None else f"{count:,.0f}"
+
+
+def scientific(value: float | None) -> str:
+    """A gap: its magnitude is what matters."""
+    return "-" if value is None else f"{value:.2e}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration."""
+    return "-" if value is None else f"{value:,.2f}"

@@ -1,0 +1,5 @@
+"""The solvers as a classifier of River: pip install 'hinged[river]'."""
+
+from hinged.solvers.estimators.river import SVMClassifier
+
+__all__ = ["SVMClassifier"]

@@ -1,0 +1,154 @@
+"""The server in the text format of Prometheus: what each model stands at, and how requests went.
+
+Nothing is collected but counts of requests. All else is read when somebody scrapes, without waiting for a model that
+learns: its figures may then be of the moment before or after its newest example, or of both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from hinged.service.engine.registry import LOADING, SERVING, Registry
+from hinged.service.engine.worker import Worker
+from hinged.service.model.metrics import ALL
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series, and nobody reads them
+
+METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS")
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+
+
+def support_vectors(worker: Worker) -> int:
+    """Points with a coefficient in what was published last."""
+    alpha = getattr(worker.published.view, "alpha", None)
+    return 0 if alpha is None else int(np.count_nonzero(alpha.any(axis=0)))
+
+
+COUNTERS: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
+    ("hinged_examples_learned", "Examples learned.", lambda w: w.model.learned),
+    ("hinged_predictions_served", "Examples predicted for clients since the start.", lambda w: w.predictions_served),
+    ("hinged_drifts", "Times that the errors of streamed examples rose.", lambda w: w.model.metrics.drift.count),
+    ("hinged_snapshots_failed", "Snapshots since the start that were not kept.", lambda w: w.snapshots_failed),
+)
+GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
+    ("hinged_log_position", "Position of the newest event in the model's log.", lambda w: w.published.position),
+    ("hinged_classes", "Classes known.", lambda w: len(w.published.labels)),
+    ("hinged_points", "Examples that the model holds.", lambda w: w.model.solver.live),
+    ("hinged_support_vectors", "Examples that predictions depend on.", support_vectors),
+    ("hinged_memory_bytes", "Memory of points, coefficients and kernel rows.", lambda w: w.model.solver.memory_bytes()),
+    ("hinged_queue_examples", "Examples that wait to be learned.", lambda w: w.waiting_examples),
+    ("hinged_queue_requests", "Requests that wait for the model.", lambda w: w.waiting_requests),
+)
+
+
+class Exposition:
+    """Counts requests, and writes everything down when it is asked."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        names = ("method", "route")
+        self._requests = Counter("hinged_requests", "Requests answered.", (*names, "status"), registry=self._registry)
+        self._seconds = Histogram(
+            "hinged_request_duration_seconds", "Time to the end of the answer.", names,
+            registry=self._registry, buckets=BUCKETS_S,
+        )  # fmt: skip
+        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def watch(self, registry: Registry) -> None:
+        """Tell of the models of this registry."""
+        self._registry.register(Models(registry))
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """One request to a route, which is its template: there are only so many of them."""
+        method = method if method in METHODS else "other"
+        of_both = self._of.get((method, route, status))
+        if of_both is None:  # looking the labels up takes longer than counting
+            of_both = self._requests.labels(method, route, status), self._seconds.labels(method, route)
+            self._of[method, route, status] = of_both
+        of_both[0].inc()
+        of_both[1].observe(seconds)
+
+    def text(self, accept: str = "") -> tuple[bytes, str]:
+        """Everything as of now, and its Content-Type, in the newest form that an Accept header allows."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+
+class Models(Collector):
+    """What Prometheus is told of each model, read at that moment."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._models = registry
+
+    def describe(self) -> list[Metric]:
+        """Nothing before it is asked: models come and go."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric with one sample a model."""
+        workers = self._models.workers()
+        yield GaugeMetricFamily("hinged_ready", "1 once all models are loaded that can be.", float(self._models.ready))
+        states = GaugeMetricFamily("hinged_models", "Models in each state.", labels=["state"])
+        for state, models in self._models.progress().items():
+            if state != "total":  # a sum over the states is what they are together
+                states.add_metric([state], float(models))
+        yield states
+        up = GaugeMetricFamily(
+            "hinged_model_up", "1 if the model serves, 0 if it stopped or could not be loaded.", labels=["model"]
+        )
+        for name in self._models.names():
+            state, _ = self._models.state(name)
+            if state != LOADING:
+                up.add_metric([name], float(state == SERVING))
+        yield up
+        waited = CounterMetricFamily(
+            "hinged_turn_wait_seconds", "Time that the model's work has waited for a processor.", labels=["model"]
+        )
+        for name, seconds in self._models.waited():
+            waited.add_metric([name], seconds)
+        yield waited
+        for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
+            for title, meaning, read in families:
+                family = kind(title, meaning, labels=["model"])
+                for name, worker in workers:
+                    with _of_whole(worker):
+                        family.add_metric([name], float(read(worker)))
+                yield family
+        yield from _prequential(workers)
+
+
+@contextmanager
+def _of_whole(worker: Worker) -> Iterator[None]:
+    """What cannot be read of a model that stopped is left out: its state may be torn."""
+    try:
+        yield
+    except Exception:
+        if not worker.failed:
+            raise
+
+
+def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
+    labels = ["model", "source"]
+    scored = CounterMetricFamily("hinged_predictions_scored", "Predictions whose labels have come.", labels=labels)
+    accuracy = GaugeMetricFamily("hinged_accuracy_ratio", "Accuracy over the newest 1,000 of them.", labels=labels)
+    log_loss = GaugeMetricFamily("hinged_log_loss", "Log loss over the newest 1,000 of them.", labels=labels)
+    brier = GaugeMetricFamily("hinged_brier_score", "Brier score over the newest 1,000 of them.", labels=labels)
+    for name, worker in workers:
+        with _of_whole(worker):
+            for glance in worker.model.metrics.glance():
+                where = [name, glance.source]
+                if glance.source != ALL:  # a sum over the sources is what they are together
+                    scored.add_metric(where, glance.predicted)
+                for family, value in ((accuracy, glance.accuracy), (log_loss, glance.log_loss), (brier, glance.brier)):
+                    if not math.isnan(value):
+                        family.add_metric(where, value)
+    yield from (scored, accuracy, log_loss, brier)

@@ -1,0 +1,422 @@
+"""Asking for labels: the pool's candidates, and who is to label which.
+
+Each command says which events it makes of the model as it stands (`plan`, which changes nothing) and what it answers
+once they have been applied. What is drawn at random here stands in the event, so a fold draws nothing.
+
+Diversity: of a batch of questions each is chosen by how informative and how unlike the others it is (Brinker, ICML
+2003). A share of the questions, `explore`, is drawn uniformly, for those alone give an honest accuracy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from hinged.service.data.classes import Label
+from hinged.service.data.inputs import Inputs, join_inputs, shown_x
+from hinged.service.data.parts import Configuration, Labelling
+from hinged.service.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    NotFound,
+)
+from hinged.service.model.events import (
+    Leased,
+    ModelEvent,
+    Offered,
+    Released,
+    Renewed,
+    Skipped,
+)
+from hinged.service.model.model import Model
+from hinged.service.model.pool import (
+    EXPLORE,
+    RANDOM,
+    Candidate,
+    Lease,
+)
+from hinged.service.model.view import Published
+from hinged.solvers.core.random import random_below
+from hinged.solvers.scores.selection import (
+    ACTIVE,
+    AUTO_CHUNK,
+    AUTO_SEARCHED,
+    AUTO_WANTED,
+    AUTOACTIVE,
+    GRADIENT,
+    Unseen,
+    diverse,
+    informativeness,
+    is_wanted,
+)
+
+Array = np.ndarray[Any, Any]
+
+Answer = Callable[[Model], dict[str, Any]]
+
+
+class Planned(NamedTuple):
+    """Events to append, and what to answer once the model has applied them."""
+
+    events: list[ModelEvent]
+    answer: Answer
+
+
+class Command(Protocol):
+    """What changes a model, or reads it between two changes."""
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """Decide against the model as it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Candidates for the pool.
+
+    labels: those that are known. learned: ids that the log holds, beyond first answers. read: x and digests as another
+    configuration reads them (Invalid if it does not).
+    """
+
+    ids: list[str]
+    inputs: Inputs
+    digests: list[bytes]
+    labels: list[Label | None]
+    learned: frozenset[str] = frozenset()
+    read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """What is new: not in the pool, not learned, and once. Conflict where the pool has an id with another x."""
+        if not model.learner.takes(self.inputs):
+            if self.read is None:
+                raise Invalid("the model's configuration has changed since the candidates were read; send them again")
+            inputs, digests = self.read(model.configuration)
+            return replace(self, inputs=inputs, digests=digests).plan(model, now_ms)
+        new: dict[str, int] = {}
+        for given in model.traces.known(self.ids):
+            index = self.ids.index(given)
+            raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
+        for index, (given, digest) in enumerate(zip(self.ids, self.digests, strict=True)):
+            candidate = model.pool.find(given)
+            known = candidate.digest if candidate else self.digests[new[given]] if given in new else None
+            if known is not None and known != digest:
+                raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+            if known is None and given not in self.learned and model.answers.number_of(given) is None:
+                new[given] = index
+        size = len(model.pool)
+        kept, leaving = model.pool.room_for(list(new), now_ms)
+        rows = [new[given] for given in kept]
+        events: list[ModelEvent] = []
+        if rows:
+            events.append(
+                Offered(
+                    kept,
+                    self.inputs.take(np.array(rows)),
+                    [self.digests[r] for r in rows],
+                    [self.labels[r] for r in rows],
+                    now_ms,
+                )
+            )
+        added, dropped = len(kept), len(leaving) + len(new) - len(kept)
+
+        def answer(model: Model) -> dict[str, Any]:
+            assert len(model.pool) == size + added - len(leaving)  # noqa: S101
+            return {"added": added, "size": len(model.pool), "dropped": dropped}
+
+        return Planned(events, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """n questions for an annotator. search: candidates to look at; request_id: the same one is answered once."""
+
+    n: int
+    annotator: str
+    strategy: str
+    lease_ms: int
+    request_id: str | None
+    search: int
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this request from another with its id."""
+        said = json.dumps([self.n, self.strategy, self.lease_ms, self.search])
+        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """The annotator's open leases first, then the most informative candidates that nobody else works on."""
+        if self.request_id is not None:
+            asked = model.pool.asked(self.annotator, self.request_id)
+            if asked is not None:
+                if asked.fingerprint != self.fingerprint:
+                    raise Conflict(f"request_id {self.request_id!r} was used for another request")
+                return Planned([], lambda model: self._answer(model, asked.tokens, now_ms))
+        again = [lease.token for _, lease in model.pool.held_by(self.annotator, now_ms)[: self.n]]
+        eligible = _eligible(model, self.annotator, now_ms, self.strategy)
+        choices = choose(model, eligible, self.n - len(again), self.strategy, self.search)
+        leases = [
+            {
+                "id": choice.candidate.id,
+                "token": secrets.token_urlsafe(16),
+                "expires_ms": now_ms + self.lease_ms,
+                "reason": choice.reason,
+                "score": choice.score,
+                "length_ms": self.lease_ms,
+            }
+            for choice in choices
+        ]
+        tokens = again + [str(lease["token"]) for lease in leases]
+        events: list[ModelEvent] = []
+        if leases or (self.request_id is not None and again):
+            events.append(Leased(self.annotator, self.request_id, self.fingerprint, leases, again, now_ms))
+        return Planned(events, lambda model: self._answer(model, tokens, now_ms))
+
+    def _answer(self, model: Model, tokens: Sequence[str], now_ms: int) -> dict[str, Any]:
+        found = [pair for token in tokens if (pair := model.pool.find_lease(token)) is not None]
+        return {"queries": [_question(model, *pair) for pair in found if pair[1].open_at(now_ms)]}
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What would be asked next, and what is leased. Changes nothing."""
+
+    n: int
+    strategy: str
+    search: int
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """No events."""
+        choices = choose(model, _eligible(model, None, now_ms, self.strategy), self.n, self.strategy, self.search)
+        leased = [
+            {"id": c.id, "annotator": x.annotator, "expires_at": shown_time(x.expires_ms), "reason": x.reason}
+            for c in model.pool
+            for x in c.open_leases(now_ms)
+        ]
+        answer = {
+            "next": [{"id": choice.candidate.id, "score": choice.score, "reason": choice.reason} for choice in choices],
+            "leased": leased,
+            "pool": model.pool.figures(now_ms),
+        }
+        return Planned([], lambda _: answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """A heartbeat: the lease lasts lease_ms from now; None: as long as it was given for."""
+
+    token: str
+    lease_ms: int | None = None
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound unless the lease is open."""
+        candidate, lease = open_lease(model, self.token, now_ms)
+        expires_ms = now_ms + (lease.length_ms if self.lease_ms is None else self.lease_ms)
+        answer = {"id": candidate.id, "lease": self.token, "expires_at": shown_time(expires_ms)}
+        return Planned([Renewed(self.token, expires_ms, now_ms)], lambda _: answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A lease is given back."""
+
+    token: str
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound unless the lease is open."""
+        candidate, _ = open_lease(model, self.token, now_ms)
+        return Planned([Released(self.token, now_ms)], lambda _: {"id": candidate.id, "released": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A lease is given back: its annotator, or nobody, is to be asked again."""
+
+    token: str
+    for_all: bool
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound unless the lease is open."""
+        candidate, _ = open_lease(model, self.token, now_ms)
+        answer = {"id": candidate.id, "skipped": "all" if self.for_all else "me"}
+        return Planned([Skipped(self.token, self.for_all, now_ms)], lambda _: answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A candidate to ask for. score: |f(x)|, None where fewer than two classes are known."""
+
+    candidate: Candidate
+    reason: str
+    score: float | None
+
+
+def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, search: int) -> list[Choice]:
+    """At most n of the eligible candidates, chosen by a strategy from `search` of them drawn at random."""
+    n = min(n, len(eligible))
+    if n <= 0:
+        return []
+    random = np.array([hashed(model.configuration.seed, str(model.position).encode())], np.uint64)
+    share = model.configuration.labels.explore * 2**53
+    explored = sum(random_below(random, 2**53) < share for _ in range(n))  # type: ignore[no-untyped-call]
+    published = model.published()
+    if not published.discerns:
+        strategy = RANDOM  # nothing tells candidates apart
+    unseen = Unseen(len(eligible), random)
+    if strategy == RANDOM:
+        drawn = unseen.draw(n)
+        scores = _distances(published, [eligible[p] for p in drawn])
+        return [Choice(eligible[p], RANDOM, score) for p, score in zip(drawn, scores, strict=True)]
+    unseen.draw(explored)
+    at_random = [unseen.remove(place) for place in range(explored - 1, -1, -1)]
+    sample = unseen.draw(min(search, unseen.left)) if strategy != AUTOACTIVE else _auto(published, eligible, unseen, n)
+    looked_at = _distinct([eligible[p] for p in sample], n - explored)
+    choices: list[Choice] = []
+    if looked_at and n > explored:
+        rows = published.rows(join_inputs([c.x for c in looked_at]))
+        columns = published.view.decision(rows)
+        known = [c.label for c in looked_at if c.label is not None]
+        classes = np.array([model.labels.number(label) for label in known]) if strategy == GRADIENT else None
+        wish = informativeness(strategy, columns, classes)
+        places = diverse(model.solver.kernel, rows, wish, n - explored)
+        distances = published.distances(columns)
+        choices = [Choice(looked_at[p], strategy, float(distances[p])) for p in places]
+    randoms = [eligible[p] for p in at_random]
+    scores = _distances(published, randoms)
+    return choices + [Choice(c, EXPLORE, score) for c, score in zip(randoms, scores, strict=True)]
+
+
+def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:
+    """One candidate of each x, where that leaves n of them."""
+    by_x = {c.digest: c for c in reversed(candidates)}
+    return list(by_x.values()) if len(by_x) >= n else candidates
+
+
+def _auto(published: Published, eligible: Sequence[Candidate], unseen: Unseen, n: int) -> Array:
+    """A sample that ends when it holds AUTO_WANTED candidates inside the margin for each question (section 4.4)."""
+    sample = unseen.draw(min(AUTO_SEARCHED * n, unseen.left))
+    inside = 0
+    for begin in range(0, sample.size, AUTO_CHUNK):
+        chunk = sample[begin : begin + AUTO_CHUNK]
+        columns = published.view.decision(published.rows(join_inputs([eligible[p].x for p in chunk])))
+        inside += int(is_wanted(columns, published.view.delta).sum())
+        if inside >= AUTO_WANTED * n:
+            return sample[: begin + chunk.size]
+    return sample
+
+
+def _distances(published: Published, candidates: Sequence[Candidate]) -> list[float | None]:
+    if not candidates or not published.discerns:
+        return [None] * len(candidates)
+    columns = published.view.decision(published.rows(join_inputs([c.x for c in candidates])))
+    return [float(score) for score in published.distances(columns)]
+
+
+def _eligible(model: Model, annotator: str | None, now_ms: int, strategy: str) -> list[Candidate]:
+    overlap = model.configuration.labels.overlap
+    return [
+        c
+        for c in model.pool
+        if c.may_be_asked(annotator, now_ms, overlap)
+        and (strategy != GRADIENT or (c.label is not None and model.labels.number(c.label) is not None))
+    ]
+
+
+def open_lease(model: Model, token: str, now_ms: int) -> tuple[Candidate, Lease]:
+    """A lease that is open. NotFound where it is unknown, answered, given back or expired."""
+    found = model.pool.find_lease(token)
+    if found is None or not found[1].open_at(now_ms):
+        raise NotFound("there is no such lease: it was answered, given back, or has expired")
+    return found
+
+
+def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any]:
+    return {
+        "id": candidate.id,
+        "x": shown_x(candidate.x, 0, dense=model.configuration.features.type == "dense"),
+        "lease": lease.token,
+        "expires_at": shown_time(lease.expires_ms),
+        "score": lease.score,
+        "reason": lease.reason,
+    }
+
+
+def shown_time(ms: int) -> str:
+    """Milliseconds since 1970 as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rank(
+    published: Published, inputs: Inputs, ids: Sequence[str | None], classes: Array | None, strategy: str
+) -> list[dict[str, Any]]:
+    """Examples in the order in which a strategy wants their labels, with |f(x)|. Changes nothing."""
+    if strategy == GRADIENT and classes is None:
+        raise Invalid("the strategy gradient needs y in each example, of a class that the model knows")
+    if not published.discerns:
+        return [{"id": given, "score": None} for given in ids]
+    columns = published.view.decision(published.rows(inputs))
+    order = np.argsort(-informativeness(strategy, columns, classes), kind="stable")
+    scores = published.distances(columns)
+    return [{"id": ids[r], "score": float(scores[r])} for r in order]
+
+
+def hashed(seed: int, key: bytes) -> int:
+    """64 bits that depend on seed and key alone."""
+    digest = hashlib.blake2b(key, digest_size=8, key=seed.to_bytes(8, "little")).digest()
+    return int.from_bytes(digest, "little")
+
+
+class Wish(NamedTuple):
+    """Whether a prediction's label is wanted, with which probability that came about, and why."""
+
+    wanted: bool
+    probability: float
+    reason: str | None
+
+    @property
+    def source(self) -> int:
+        """As a label that comes for it is counted (service/model/metrics.py), where there is a budget."""
+        return {None: 0, ACTIVE: 1, EXPLORE: 2}[self.reason]
+
+
+class LabelBudget:
+    """Which predictions of a stream are worth a label, so that no more than a share of them is.
+
+    Wanted is what lies inside the margin, |f(x)| < 1 + delta / 2, with a probability that keeps to the budget, and of
+    all predictions the share explore times budget at random. The share inside the margin is that of the predictions so
+    far, the newest SPAN of them above all. A draw is a hash of seed and id, so the same example is drawn alike; without
+    an id the predictions are counted instead.
+    """
+
+    SPAN = 1000
+    PRIOR = 10.0  # predictions inside the margin that are taken for granted at first: rather too few than too many
+
+    def __init__(self, seed: int, labels: Labelling) -> None:
+        self.seed = seed
+        self.labels = labels
+        self.seen = self.PRIOR
+        self.inside = self.PRIOR
+        self.nameless = 0
+
+    def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
+        """For each prediction in order."""
+        budget = self.labels.budget
+        if budget is None:
+            return [Wish(inside, float(inside), ACTIVE if inside else None) for inside in doubtful]
+        explored, fade, found = self.labels.explore * budget, 1.0 - 1.0 / self.SPAN, []
+        for given, inside in zip(ids, doubtful, strict=True):
+            self.nameless += given is None
+            key = f"#{self.nameless}" if given is None else f"@{given}"
+            self.seen, self.inside = self.seen * fade + 1.0, self.inside * fade + inside
+            chosen = min(1.0, (budget - explored) / ((1.0 - explored) * max(self.inside / self.seen, 1e-9)))
+            probability = explored + (1.0 - explored) * chosen if inside else explored
+            draw = hashed(self.seed, key.encode()) / 2**64
+            reason = EXPLORE if draw < explored else ACTIVE if draw < probability else None
+            found.append(Wish(reason is not None, probability, reason))
+        return found

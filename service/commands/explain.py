@@ -1,0 +1,82 @@
+"""Why a model predicts what it predicts, and which of its examples it does not believe."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.service.data.inputs import Inputs
+from hinged.service.errors import Invalid
+from hinged.service.model.learner import predicted
+from hinged.service.model.model import Model
+from hinged.service.model.view import Decided, Published
+from hinged.solvers.core.rows import BadRow
+from hinged.solvers.scores.selection import margins
+
+
+class Explained(NamedTuple):
+    """A decision, the state that made it, and for each row the support vectors that carry the score."""
+
+    published: Published
+    decided: Decided
+    support_vectors: list[list[dict[str, Any]]]
+
+
+def explain(model: Model, inputs: Inputs, most: int) -> Explained:
+    """Decide, and name for each row the `most` support vectors that add most to the predicted class's score.
+
+    Invalid for a solver without support vectors, and for an x that the model's kernel does not take.
+    """
+    published = model.published()
+    try:
+        inputs = model.learner.rows(inputs)  # read under another configuration, perhaps
+    except BadRow as error:
+        raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
+    decided = published.decide(inputs)
+    found: list[list[dict[str, Any]]] = [[] for _ in range(len(inputs))]
+    if decided.columns.shape[1] == 0:
+        return Explained(published, decided, found)
+    rows = published.rows(inputs)
+    for r, number in enumerate(decided.numbers.tolist()):
+        contributions = model.solver.contributions(rows.take(np.array([r])))
+        if contributions is None:
+            raise Invalid(f"solver {model.configuration.solver} keeps no support vectors to explain a score with")
+        column = 0 if decided.columns.shape[1] == 1 else number
+        parts = contributions.parts[column]
+        if decided.columns.shape[1] == 1 and number != 1:
+            parts = 0.0 - parts
+        largest = np.argsort(-np.abs(parts), kind="stable")[:most]
+        found[r] = [
+            {
+                "id": model.id_of(int(contributions.keys[s])),
+                "label": model.labels.labels[contributions.classes[s]],
+                "contribution": float(parts[s]),
+            }
+            for s in largest[parts[largest] != 0]
+        ]
+    return Explained(published, decided, found)
+
+
+def suspects(model: Model, most: int) -> list[dict[str, Any]]:
+    """The points that contradict their label most, or that the ramp set aside, as likely errors of the label.
+
+    margin: y f(x), negative where the prediction is another label. Invalid for a solver without points.
+    """
+    held = model.solver.point_scores()
+    if held is None:
+        raise Invalid(f"solver {model.configuration.solver} keeps no examples")
+    numbers, _ = predicted(held.scores, len(model.labels))
+    found = margins(held.scores, held.classes)
+    wanted = np.flatnonzero((found < 0) | held.aside)
+    wanted = wanted[np.argsort(found[wanted], kind="stable")][:most]
+    return [
+        {
+            "id": model.id_of(int(held.keys[s])),
+            "label": model.labels.labels[held.classes[s]],
+            "prediction": model.labels.labels[numbers[s]],
+            "margin": float(found[s]),
+            "reason": "set aside" if held.aside[s] else "contradicts",
+        }
+        for s in wanted.tolist()
+    ]

@@ -1,0 +1,320 @@
+"""What a model is made of: the body of PUT /models/{model}, with its defaults and its checks."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
+
+from hinged.service.data.classes import check_label, label_key
+from hinged.service.data.parts import (
+    AUTO,
+    Configuration,
+    NamedFeatures,
+    Positive,
+    first_problem,
+    shown,
+)
+from hinged.service.errors import Invalid
+from hinged.service.settings import Settings
+from hinged.solvers.core.kernels import NORM_MAX
+from hinged.solvers.core.solver import BOUND_MAX
+
+DIM_SPARSE = 2**20
+
+Tolerance = Annotated[float, Field(gt=0, lt=1e3)]
+Budget = Annotated[int, Field(gt=1, lt=2**31, description="points, at most; the least useful make way")]
+Rate = Annotated[float, Field(gt=0, le=1e6, description="learning rate")]
+
+
+class BoxConfiguration(Configuration):
+    """Of solvers that bound their coefficients."""
+
+    C: Positive = Field(1.0, description="upper bound of a coefficient: the price of an error")
+
+
+class SMOConfiguration(BoxConfiguration):
+    """Batch SMO, solved again as examples come."""
+
+    solver: Literal["smo"]
+    tol: Tolerance = Field(1e-3, description="the largest violation of a pair that stays")
+
+
+class LASVMConfiguration(BoxConfiguration):
+    """LASVM."""
+
+    solver: Literal["lasvm"] = "lasvm"
+    tol: Tolerance = Field(1e-3, description="tau: violations below it are none")
+    delta_max: float | None = Field(None, gt=0, description="repeat REPROCESS until delta is below it")
+    second_order: bool = Field(default=False, description="choose REPROCESS's partner by the gain that it promises")
+
+
+class FullConfiguration(BoxConfiguration):
+    """FULL: paced by the duality gap, keeps all points."""
+
+    solver: Literal["full"]
+    tol: Tolerance = Field(1e-3, description="tau: violations below it are none")
+
+
+class GapConfiguration(FullConfiguration):
+    """LASVM-G: paced by the duality gap, points without a coefficient are cleaned away."""
+
+    solver: Literal["lasvm-g"]  # type: ignore[assignment]
+    idle_max: int = Field(1000, ge=0, lt=2**31, description="points without a coefficient that CLEAN leaves")
+    clean_every: int = Field(1000, gt=0, lt=2**31, description="examples between two CLEANs")
+
+
+class RampConfiguration(GapConfiguration):
+    """LASVM-NC, with the ramp loss, and LASVM-I, with the ramp as a filter."""
+
+    solver: Literal["lasvm-nc", "lasvm-i"]  # type: ignore[assignment]
+    ramp_s: float = Field(-1.0, gt=-1e6, lt=1, description="the ramp's left end")
+    ramp_start: int = Field(
+        100, gt=0, lt=2**31, description="support vectors that a class must have before the ramp counts for it"
+    )
+
+
+class TrackingConfiguration(BoxConfiguration):
+    """Averaged tracking: K random coordinate updates an example."""
+
+    solver: Literal["tracking-1", "tracking-2", "tracking-cached", "tracking-batch"]
+    tol: Tolerance = Field(1e-3, description="of the finishing step")
+    K: int = Field(10, ge=1, le=10_000, description="updates an example; in tracking-batch, rounds at most")
+
+
+class ExactConfiguration(BoxConfiguration):
+    """Exact incremental and decremental learning."""
+
+    solver: Literal["exact"]
+    precision: Literal["float64"] = "float64"
+
+
+class PerceptronConfiguration(Configuration):
+    """The kernel perceptron, and the one that predicts with the average of its coefficients."""
+
+    solver: Literal["perceptron", "averaged-perceptron"]
+
+
+class BudgetConfiguration(Configuration):
+    """Perceptrons on a budget: randomized (rbp), and forgetting the oldest."""
+
+    solver: Literal["rbp", "forgetron"]
+    budget: Budget = 500
+
+
+class BudgetPerceptronConfiguration(BudgetConfiguration):
+    """The perceptron that gives up the point it understands best."""
+
+    solver: Literal["budget-perceptron"]  # type: ignore[assignment]
+    beta: float = Field(0.0, ge=0, description="examples within this margin are learned")
+
+
+class MergedConfiguration(BoxConfiguration, BudgetConfiguration):
+    """Of solvers whose points merge."""
+
+    solver: Literal["bsgd"]  # type: ignore[assignment]
+    maintenance: Literal["merge", "remove", "project"] | None = Field(
+        None, description="what keeps the budget; null: merge for the rbf kernel, else project"
+    )
+    merging: Literal["table", "golden"] = Field("table", description="where a merged point lies: table or search")
+    averaging: int | None = Field(1000, gt=0, lt=2**31, description="examples that the predicting average spans")
+
+
+class BSGDConfiguration(MergedConfiguration):
+    """Stochastic gradient descent on a budget."""
+
+    examples: int = Field(10_000, gt=0, lt=2**53, description="n of lambda = 1 / (C n)")
+    regularization: float | None = Field(None, gt=0, description="lambda; null: from C and examples")
+
+
+class BSCAConfiguration(MergedConfiguration):
+    """Dual coordinate ascent on a budget."""
+
+    solver: Literal["bsca"]  # type: ignore[assignment]
+    step_max: float | None = Field(2.0, gt=0, description="bound of a step at first; null: none")
+    step_decay: float = Field(1000.0, gt=0, description="examples over which the bound shrinks")
+    step_least: float = Field(0.25, ge=0, description="what the bound shrinks to")
+    extra_steps: int = Field(0, ge=0, le=1000, description="steps an example on the reservoir of recent ones")
+    reservoir: int = Field(1000, gt=0, le=2**24, description="recent examples kept for extra steps")
+    remembered: int = Field(2**17, gt=0, le=2**30, description="examples whose coefficients are remembered")
+
+
+class ProjectronConfiguration(BudgetConfiguration):
+    """Perceptrons that project what is nearly in the span of their points."""
+
+    solver: Literal["projectron", "projectron++"]  # type: ignore[assignment]
+    novelty: float = Field(0.1, ge=0.01, lt=1, description="length outside of the span, of 1, that makes a new point")
+
+
+class BPASConfiguration(BoxConfiguration, BudgetConfiguration):
+    """Passive-aggressive learning on a budget."""
+
+    solver: Literal["bpas"]  # type: ignore[assignment]
+
+
+class OGDConfiguration(Configuration):
+    """Online gradient descent."""
+
+    solver: Literal["ogd"]
+    eta: Rate = 0.2
+    lam: float = Field(0.0, ge=0, description="regularisation; eta lam < 1")
+
+
+class BOGDConfiguration(BoxConfiguration, BudgetConfiguration, OGDConfiguration):
+    """Online gradient descent on a budget."""
+
+    solver: Literal["bogd"]  # type: ignore[assignment]
+
+
+class FOGDConfiguration(Configuration):
+    """Online gradient descent over random Fourier features."""
+
+    solver: Literal["fogd"]
+    frequencies: int = Field(1000, ge=1, lt=2**31, description="random frequencies, two features each")
+    eta: Rate = 0.2
+
+
+class NOGDConfiguration(BudgetConfiguration):
+    """Online gradient descent over Nystroem features of the first points."""
+
+    solver: Literal["nogd"]  # type: ignore[assignment]
+    eta: Rate = 0.2
+    rank: int | None = Field(None, ge=1, description="features; null: a fifth of the budget")
+
+
+KINDS: tuple[type[Configuration], ...] = (
+    SMOConfiguration,
+    LASVMConfiguration,
+    FullConfiguration,
+    GapConfiguration,
+    RampConfiguration,
+    TrackingConfiguration,
+    ExactConfiguration,
+    PerceptronConfiguration,
+    BudgetConfiguration,
+    BudgetPerceptronConfiguration,
+    BSGDConfiguration,
+    BSCAConfiguration,
+    ProjectronConfiguration,
+    BPASConfiguration,
+    OGDConfiguration,
+    BOGDConfiguration,
+    FOGDConfiguration,
+    NOGDConfiguration,
+)
+_KIND_OF = {name: kind for kind in KINDS for name in kind.model_fields["solver"].annotation.__args__}  # type: ignore[union-attr]
+SOLVER_NAMES = tuple(_KIND_OF)
+
+
+def _kind(value: Any) -> str | None:
+    """The class that the solver's name asks for; lasvm where none is named."""
+    name = value.get("solver", "lasvm") if isinstance(value, dict) else getattr(value, "solver", None)
+    kind = _KIND_OF.get(name) if isinstance(name, str) else None
+    return None if kind is None else kind.__name__
+
+
+_TAGGED: Any = reduce(or_, (Annotated[kind, Tag(kind.__name__)] for kind in KINDS))
+CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
+    Annotated[
+        _TAGGED,
+        Discriminator(
+            _kind, custom_error_type="solver", custom_error_message=f"must be one of {', '.join(SOLVER_NAMES)}"
+        ),
+    ]
+)
+
+
+def read_configuration(facts: dict[str, Any]) -> Configuration:
+    """The configuration that a log or a snapshot holds. ValueError if it is none."""
+    return CONFIGURATIONS.validate_python(facts)
+
+
+def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
+    """A configuration with every default filled in. Invalid says what was got and what is allowed."""
+    try:
+        configuration = CONFIGURATIONS.validate_json(body)
+    except ValidationError as error:
+        raise Invalid(f"configuration: {_problem(error)}") from None
+    features = configuration.features
+    width, warmup = ("columns_max", features.warmup) if isinstance(features, NamedFeatures) else ("dim", 0)
+    if features.dim > settings.dim_max:
+        raise Invalid(f"features.{width} must be at most {settings.dim_max}, got {features.dim}")
+    if getattr(configuration.kernel, "gamma", None) == AUTO and warmup == 0:
+        raise Invalid('kernel.gamma: "auto" comes from the warm-up of named features, and there is none here')
+    gamma = getattr(configuration.kernel, "gamma", None)
+    if configuration.gamma_max <= 0 or (isinstance(gamma, float) and gamma > configuration.gamma_max):
+        raise Invalid(
+            f"kernel: with named features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
+            f"{configuration.gamma_max:g}, got {gamma}"
+        )
+    points_max = configuration.points_max or settings.points_max
+    if warmup > points_max:
+        raise Invalid(f"features.warmup must be at most points_max = {points_max}, got {warmup}")
+    if points_max > settings.points_max:
+        raise Invalid(f"points_max must be at most {settings.points_max}, got {points_max}")
+    configuration = configuration.model_copy(update={"points_max": points_max})
+    try:
+        solver = configuration.build_solver(cache_bytes=0)
+    except ValueError as error:
+        raise Invalid(f"configuration: {error}") from None
+    window = configuration.window
+    if window is not None and not solver.forgets:
+        raise Invalid(f"window: {configuration.solver} cannot unlearn: it keeps no examples")
+    if window is not None and window.examples is not None and window.examples < warmup:
+        raise Invalid(f"window.examples must be at least features.warmup = {warmup}, got {window.examples}")
+    classes = configuration.classes
+    if classes is not None:
+        if not 2 <= len(classes) <= settings.classes_max:
+            raise Invalid(f"classes must be null or list 2 to {settings.classes_max} labels, got {len(classes)}")
+        if len({label_key(label) for label in classes}) < len(classes):
+            raise Invalid("classes lists a label twice")
+        for index, label in enumerate(classes):
+            check_label(label, f"classes[{index}]", settings.label_chars_max)
+    for name, weight in (configuration.class_weight or {}).items():
+        # The solver would refuse it, but only once the class is in the log.
+        bound = solver.C * weight
+        if not 0 < bound < BOUND_MAX:
+            raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
+    return configuration
+
+
+def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as JSON with some parts changed; of another solver, the parameters that both have stay."""
+    solver = changes.get("solver", base["solver"])
+    kind = _KIND_OF.get(solver) if isinstance(solver, str) else None
+    facts = {name: value for name, value in base.items() if kind is None or name in kind.model_fields}
+    if solver == "exact":
+        facts.pop("precision", None)
+    for name, value in changes.items():
+        inner = name in ("kernel", "labels") and isinstance(value, dict) and isinstance(facts.get(name), dict)
+        whole = not inner or value.get("type", facts[name].get("type")) != facts[name].get("type")
+        facts[name] = value if whole else {**facts[name], **value}
+    return facts
+
+
+def _problem(error: ValidationError) -> str:
+    """The first thing that is wrong, without the name of the class that was tried."""
+    problem = error.errors(include_url=False)[0]
+    if problem["type"] == "solver":
+        given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
+        return f"solver: {problem['msg']}, got {shown(given)}"
+    return first_problem(error, skip=1)
+
+
+def default_configuration(template: str, dense: bool, dim: int, gamma: float, settings: Settings) -> Configuration:
+    """The configuration that the first example gives to the default model: its width, and gamma where it says scale."""
+    try:
+        parts = json.loads(template)
+    except ValueError as error:
+        raise Invalid(f"HINGED_DEFAULT_MODEL is not JSON: {error}") from None
+    if not isinstance(parts, dict):
+        raise Invalid(f"HINGED_DEFAULT_MODEL is not a JSON object, got {shown(parts)}")
+    kernel = parts.get("kernel")
+    if isinstance(kernel, dict) and kernel.get("gamma") == "scale":
+        kernel["gamma"] = gamma
+    dim_sparse = min(DIM_SPARSE, settings.dim_max)
+    parts.setdefault("features", {"type": "dense", "dim": dim} if dense else {"type": "sparse", "dim": dim_sparse})
+    return parse_configuration(json.dumps(parts), settings)

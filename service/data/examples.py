@@ -1,0 +1,320 @@
+"""Examples as they come off the wire, and as rows of numbers.
+
+x is an array of numbers (dense) or {"indices": [...], "values": [...]} (sparse); a model takes either form. What is
+learned, stored and compared is one canonical form: the non-zero features in ascending order, in the model's
+precision. So the same point spelled in two ways is the same content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Annotated, Any, Generic, Literal, NotRequired
+
+import numpy as np
+from pydantic import (
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
+from pydantic_core import PydanticCustomError
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12; type variables have defaults from 3.13 on
+from typing_extensions import TypedDict, TypeVar
+
+from hinged.service.data.classes import Label
+from hinged.service.data.inputs import (
+    Inputs,
+    Records,
+    contents_of,
+    x_digests,
+)
+from hinged.service.data.parts import Configuration, place, shown
+from hinged.service.data.records import Record, RecordX, canonical
+from hinged.service.errors import Invalid
+from hinged.solvers.core.rows import (
+    BadRow,
+    Rows,
+    rows_from_csr,
+    rows_from_dense,
+)
+
+SERVER_ID = "@"
+"""Ids that the server gives begin with this; the number of the example follows."""
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+
+# The first wrong element refuses a body; a list of millions of complaints would fill the memory.
+Numbers = Annotated[list[float], Field(fail_fast=True)]
+Index = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+@with_config(STRICT)
+class SparseX(TypedDict):
+    """A sparse row."""
+
+    indices: Annotated[list[Index], Field(fail_fast=True)]
+    values: Numbers
+
+
+X = Numbers | SparseX
+XT = TypeVar("XT", default=X)
+"""The form of x that the model's features ask for: X, or RecordX where they are named."""
+
+Y = StrictBool | StrictInt | StrictStr
+Strategy = Literal["random", "gradient", "active", "autoactive"]
+
+
+@with_config(STRICT)
+class LabelledExample(TypedDict, Generic[XT]):
+    """One example to learn; without x it is that of the pool or of the pending prediction with this id."""
+
+    x: NotRequired[XT]
+    y: Y
+    id: NotRequired[str | None]
+    lease: NotRequired[str | None]
+
+
+@with_config(STRICT)
+class UnlabelledExample(TypedDict, Generic[XT]):
+    """One example to predict."""
+
+    x: XT
+    id: NotRequired[str | None]
+
+
+@with_config(STRICT)
+class LearnBody(TypedDict, Generic[XT]):
+    """Several examples under `examples`, or the parts of one."""
+
+    examples: NotRequired[Annotated[list[LabelledExample[XT]], Field(fail_fast=True)]]
+    x: NotRequired[XT]
+    y: NotRequired[Y]
+    id: NotRequired[str | None]
+    lease: NotRequired[str | None]
+
+
+@with_config(STRICT)
+class PredictBody(TypedDict, Generic[XT]):
+    """Several examples under `examples`, or the parts of one."""
+
+    examples: NotRequired[Annotated[list[UnlabelledExample[XT]], Field(fail_fast=True)]]
+    x: NotRequired[XT]
+    id: NotRequired[str | None]
+    explain: NotRequired[Annotated[int, Field(ge=0)] | None]
+
+
+@with_config(STRICT)
+class CandidateExample(TypedDict, Generic[XT]):
+    """One example for the pool; y: its label, if it is known, for the strategy gradient alone."""
+
+    id: str
+    x: XT
+    y: NotRequired[Y | None]
+
+
+@with_config(STRICT)
+class PoolBody(TypedDict, Generic[XT]):
+    """Candidates for the pool."""
+
+    examples: Annotated[list[CandidateExample[XT]], Field(fail_fast=True)]
+
+
+@with_config(STRICT)
+class RankedExample(TypedDict, Generic[XT]):
+    """One example to rank; y: its label, if it is known, for the strategy gradient alone."""
+
+    x: XT
+    id: NotRequired[str | None]
+    y: NotRequired[Y | None]
+
+
+@with_config(STRICT)
+class RankBody(TypedDict, Generic[XT]):
+    """Examples to rank, and how many of them are wanted (null: all)."""
+
+    examples: Annotated[list[RankedExample[XT]], Field(fail_fast=True)]
+    n: NotRequired[Annotated[int, Field(gt=0)] | None]
+    strategy: NotRequired[Strategy]
+
+
+# By whether features are named.
+_LEARN: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(LearnBody), True: TypeAdapter(LearnBody[RecordX])}
+_PREDICT: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(PredictBody), True: TypeAdapter(PredictBody[RecordX])}
+_POOL: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(PoolBody), True: TypeAdapter(PoolBody[RecordX])}
+_RANK: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(RankBody), True: TypeAdapter(RankBody[RecordX])}
+_X: dict[bool, TypeAdapter[Any]] = {
+    False: TypeAdapter(X, config=ConfigDict(strict=True)),
+    True: TypeAdapter(RecordX),
+}
+
+
+Body = bytes | dict[str, Any]
+"""A body as it came, or what it says: of a frame the parts besides op and ref."""
+
+
+def parse_learn(body: Body, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
+    """The labelled examples of a body; named: x is a record. Invalid says which one is wrong and why."""
+    parsed = _parsed(_LEARN[named], body)
+    if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
+        raise Invalid("send either examples, or one example with x and y; x is missing")
+    return _examples(parsed, ("y",), examples_max)
+
+
+def parse_predict(body: Body, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], int]:
+    """The examples of a body and how many support vectors are to explain each; named: x is a record."""
+    parsed = _parsed(_PREDICT[named], body)
+    explain = parsed.pop("explain", None) or 0
+    return _examples(parsed, ("x",), examples_max), explain
+
+
+def parse_pool(body: Body, examples_max: int, *, named: bool = False) -> list[CandidateExample]:
+    """The candidates of a body."""
+    return _examples(_parsed(_POOL[named], body), ("x",), examples_max)
+
+
+def parse_rank(body: bytes, examples_max: int, *, named: bool = False) -> RankBody:
+    """The examples to rank of a body."""
+    parsed: RankBody = _parsed(_RANK[named], body)
+    _examples({"examples": parsed["examples"]}, ("x",), examples_max)
+    return parsed
+
+
+def parse_x(text: str, *, named: bool = False) -> Any:
+    """One x as JSON, for a query string."""
+    try:
+        return _X[named].validate_json(text)
+    except ValidationError as error:
+        raise Invalid(f"x: {_problem(error)}") from None
+
+
+def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
+    """What a body says. ValidationError."""
+    return adapter.validate_json(body) if isinstance(body, bytes) else adapter.validate_python(body)
+
+
+def _parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
+    try:
+        return validated(adapter, body)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = problem["loc"]
+        details = {"index": place[1]} if len(place) > 1 and place[0] == "examples" else {}
+        raise Invalid(_problem(error), **details) from None
+
+
+def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[Any]:
+    if "examples" not in parsed:
+        missing = [part for part in parts if part not in parsed]
+        if missing:
+            raise Invalid(f"send either examples, or one example with {' and '.join(parts)}; {missing[0]} is missing")
+        return [parsed]
+    if len(parsed) > 1:
+        raise Invalid("send either examples, or one example bare, not both")
+    examples = parsed["examples"]
+    if not 1 <= len(examples) <= examples_max:
+        raise Invalid(f"examples must be 1 to {examples_max}, got {len(examples)}")
+    return list(examples)
+
+
+def _problem(error: ValidationError) -> str:
+    # x and y may be of several forms: pydantic reports each; the one that got furthest is what was meant.
+    problems = error.errors(include_url=False)
+    problem = max(problems, key=lambda p: len(p["loc"]))
+    loc = tuple(p for p in problem["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str"))
+    if problem["type"] == "record":
+        return f"{place(loc)}: {problem['msg']}".removeprefix(": ")
+    if loc and loc[-1] == "y" and problem["type"] != "missing":
+        return f"{place(loc)}: a label is a string, an integer or a boolean, got {shown(problem['input'])}"
+    if loc and loc[-1] == "x" and problem["type"] != "missing":
+        return (
+            f'{place(loc)}: x is an array of numbers or {{"indices": [...], "values": [...]}}, '
+            f"got {shown(problem['input'])}"
+        )
+    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+
+
+def check_ids(ids: Sequence[str | None], chars_max: int) -> None:
+    """Refuse ids that are empty, too long, or hold control characters."""
+    for index, given in enumerate(ids):
+        if given is not None and not (0 < len(given) <= chars_max and given.isprintable()):
+            raise Invalid(
+                f"examples[{index}].id: an id has 1 to {chars_max} printable characters, got {given[:80]!r}",
+                index=index,
+            )
+
+
+def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:
+    """The canonical form of a batch. Invalid says which example is wrong and why; places: where each x stands."""
+    return Records(tuple(xs)) if configuration.features.type == "named" else to_rows(xs, configuration, places)
+
+
+def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Rows:
+    """The canonical rows of a batch. Invalid says which example is wrong and why; places: where each x stands."""
+    dim, dtype, kernel = configuration.features.dim, configuration.dtype, configuration.kernel.build()
+    try:
+        if all(isinstance(x, list) and len(x) == dim for x in xs):
+            return rows_from_dense(np.array(xs, np.float64), kernel, dim, dtype)
+        indices: list[Sequence[int]] = []
+        values: list[list[float]] = []
+        ends = [0]
+        for index, x in enumerate(xs):
+            if isinstance(x, list):
+                if len(x) != dim:
+                    raise BadRow(index, f"expected {dim} features, got {len(x)}")  # noqa: TRY301
+                indices.append(range(dim))
+                values.append(x)
+            else:
+                if len(x["indices"]) != len(x["values"]):
+                    raise BadRow(  # noqa: TRY301
+                        index, f"{len(x['indices'])} indices, but {len(x['values'])} values"
+                    )
+                indices.append(x["indices"])
+                values.append(x["values"])
+            ends.append(ends[-1] + len(values[-1]))
+        features = np.fromiter(chain.from_iterable(indices), np.int64, ends[-1])
+        numbers = np.fromiter(chain.from_iterable(values), np.float64, ends[-1])
+        return rows_from_csr(np.array(ends), features, numbers, kernel, dim, dtype)
+    except BadRow as error:
+        index = places[error.row] if places else error.row
+        raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
+
+
+def rows_of(X: np.ndarray[Any, Any], configuration: Configuration) -> Rows:
+    """The canonical rows of a matrix (m, dim). Invalid says which row is wrong and why."""
+    try:
+        return rows_from_dense(X, configuration.kernel.build(), configuration.features.dim, configuration.dtype)
+    except BadRow as error:
+        raise Invalid(f"x[{error.row}]: {error.reason}", index=error.row) from None
+
+
+def record_of(x: dict[str, Any], index: int) -> Record:
+    """The canonical form of a record. Invalid says what is wrong with it."""
+    try:
+        return canonical(x)
+    except PydanticCustomError as error:
+        raise Invalid(f"x[{index}]: {error.message()}", index=index) from None
+
+
+def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
+    """16 bytes for each example that tell its content (x in canonical form, and y) from any other's."""
+    return contents_of(x_digests(inputs), labels)
+
+
+def mean_scale(xs: Sequence[Any]) -> float:
+    """gamma as scikit-learn's "scale": 1 / (dim * variance of all entries), from the first examples.
+
+    For sparse rows 1 / mean |x|^2, which is the same where the mean is near 0.
+    """
+    if all(isinstance(x, list) for x in xs):
+        entries = np.array([v for x in xs for v in x], np.float64)
+        spread = len(xs[0]) * float(entries.var()) if entries.size else 0.0
+    else:
+        rows = [x if isinstance(x, list) else x["values"] for x in xs]
+        spread = float(np.mean([np.square(np.array(row, np.float64)).sum() for row in rows]))
+    return 1.0 / spread if 0 < spread < 1e15 else 1.0

@@ -1,0 +1,146 @@
+"""Batches of x: rows of numbers, or records of named values that a model's vocabulary turns into rows.
+
+Either form is what is logged, compared and offered again: rows for dense and sparse features, records for named ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hinged.service.data.classes import Label, label_key
+from hinged.service.data.records import Record, pack_records, unpack_records
+from hinged.service.frames import BadFrame
+from hinged.solvers.core.kernels import NORM_MAX
+from hinged.solvers.core.rows import Rows, joined
+
+Array = np.ndarray[Any, Any]
+
+ROWS = ("indptr", "indices", "values", "norms", "selves")
+
+Refit = Callable[["Inputs"], "Inputs"]
+"""Puts a batch into the form that a model's kernel and precision ask for; a ValueError if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A batch of named values, in canonical form (records.py)."""
+
+    records: tuple[Record, ...]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def part(self, begin: int, end: int) -> Records:
+        """Records begin..end as a batch of their own."""
+        return Records(self.records[begin:end])
+
+    def take(self, wanted: Sequence[int] | Array) -> Records:
+        """The records of these numbers as a batch of their own."""
+        return Records(tuple(self.records[r] for r in wanted))
+
+
+Inputs: TypeAlias = Rows | Records
+
+
+def join_inputs(batches: Sequence[Inputs]) -> Inputs:
+    """Several batches of one form as one, in order. There must be at least one."""
+    if isinstance(batches[0], Records):
+        return Records(tuple(record for batch in batches for record in batch.records))  # type: ignore[union-attr]
+    return joined(list(batches))  # type: ignore[arg-type]
+
+
+def inputs_state(inputs: Inputs) -> tuple[dict[str, Any], dict[str, Array]]:
+    """A batch as facts and arrays of a frame."""
+    if isinstance(inputs, Records):
+        return {"records": pack_records(inputs.records)}, {}
+    return {"dim": inputs.dim}, {name: getattr(inputs, name) for name in ROWS}
+
+
+def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
+    """The batch of `inputs_state`."""
+    if "records" in facts:
+        return Records(tuple(unpack_records(facts["records"])))
+    dim = facts.get("dim")
+    if any(name not in arrays for name in ROWS) or type(dim) is not int or not 0 < dim < 2**31:
+        raise BadFrame(f"a batch of rows has dim, from 1 to 2^31 - 1, and {', '.join(ROWS)}")
+    indptr, indices, values, norms, selves = (arrays[name] for name in ROWS)
+    rows = Rows(indptr, indices, values, norms, selves, dim)
+    if not _is_sound(rows):
+        raise BadFrame(f"the arrays are no rows of {dim} features")
+    return rows
+
+
+def _is_sound(rows: Rows) -> bool:
+    """Whether the arrays are what compiled code, which checks no bounds, takes them for. Norms need only be finite."""
+    indptr, indices, values, norms = rows.indptr, rows.indices, rows.values, rows.norms
+    if (indptr.dtype, indices.dtype) != (np.int64, np.int32) or values.dtype not in (np.float32, np.float64):
+        return False
+    if {norms.dtype, rows.selves.dtype} != {values.dtype} or indptr.ndim != 1 or indices.ndim != 1:
+        return False
+    if not (indptr.size and norms.shape == rows.selves.shape == (indptr.size - 1,) and values.shape == indices.shape):
+        return False
+    if indptr[0] != 0 or indptr[-1] != indices.size or (np.diff(indptr) < 0).any():
+        return False
+    if indices.size and not (indices.min() >= 0 and indices.max() < rows.dim):
+        return False
+    ascends = np.diff(indices) > 0
+    begins = indptr[1:-1]
+    ascends[begins[(begins > 0) & (begins < indices.size)] - 1] = True  # from one row to the next they may fall
+    sizes = np.concatenate((norms, rows.selves))
+    return bool(ascends.all() and np.isfinite(values).all() and ((sizes >= 0) & (sizes <= NORM_MAX)).all())
+
+
+def x_digests(inputs: Inputs) -> list[bytes]:
+    """16 bytes for each x that tell it from any other's."""
+    if isinstance(inputs, Records):
+        texts = (json.dumps(r, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for r in inputs.records)
+        return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
+    found = []
+    for first, last in zip(inputs.indptr[:-1], inputs.indptr[1:], strict=True):
+        bits = inputs.indices[first:last].tobytes() + inputs.values[first:last].tobytes()
+        found.append(hashlib.blake2b(bits, digest_size=16).digest())
+    return found
+
+
+def content_of(x_digest: bytes, label: Label) -> bytes:
+    """16 bytes that tell an example, x and y, from any other."""
+    return hashlib.blake2b(x_digest + label_key(label).encode(), digest_size=16).digest()
+
+
+def refitted(x: Inputs, digest: bytes, refit: Refit) -> tuple[Inputs, bytes]:
+    """A batch of one in another form, and its digest there: another precision holds other numbers."""
+    fitted = refit(x)
+    if fitted is x or isinstance(x, Records) or isinstance(fitted, Records) or fitted.values.dtype == x.values.dtype:
+        return fitted, digest
+    return fitted, x_digests(fitted)[0]
+
+
+def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes]:
+    """The same for a batch, in which the same few labels come again and again."""
+    kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and no label of a number
+    keys = {kind: label_key(kind[1]).encode() for kind in set(kinds)}
+    return [
+        hashlib.blake2b(digest + keys[kind], digest_size=16).digest()
+        for digest, kind in zip(digests, kinds, strict=True)
+    ]
+
+
+def shown_x(inputs: Inputs, r: int, *, dense: bool) -> Any:
+    """The x of row r as it goes over the wire."""
+    if isinstance(inputs, Records):
+        return inputs.records[r]
+    first, last = inputs.indptr[r], inputs.indptr[r + 1]
+    # The shortest decimal that is this number in the model's precision: 0.1, not 0.10000000149011612.
+    values = [float(str(value)) for value in inputs.values[first:last]]
+    if not dense:
+        return {"indices": inputs.indices[first:last].tolist(), "values": values}
+    x = [0.0] * inputs.dim
+    for index, value in zip(inputs.indices[first:last].tolist(), values, strict=True):
+        x[index] = value
+    return x

@@ -1,0 +1,236 @@
+"""What all configurations share, whichever solver they name."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from hinged.service.data.classes import Label, label_key, score_name
+from hinged.service.data.records import CLIP, FIELDS_MAX
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.elementary import exp, log
+from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
+from hinged.solvers.core.solver import BOUND_MAX, Solver
+
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+DIM_SPARSE = 2**20
+
+Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
+AUTO = "auto"
+
+
+def _one_reason(value: Any, check: Any) -> Any:
+    try:
+        return check(value)
+    except ValidationError:  # one for each form that it may have
+        raise PydanticCustomError("gamma", 'Input should be a number > 0 and < 1e15, or "auto"') from None
+
+
+Gamma = Annotated[
+    Positive | Literal["auto"],
+    WrapValidator(_one_reason),
+    Field(description='"auto": the scale of what the warm-up of named features shows'),
+]
+
+
+class Part(BaseModel):
+    """A part of a configuration: strict, closed, never changing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class LinearKernel(Part):
+    """k(x, z) = x.z."""
+
+    type: Literal["linear"]
+
+    def build(self, auto: float = 1.0) -> Kernel:  # noqa: ARG002 (it has no gamma)
+        """The kernel for the solvers."""
+        return make_kernel("linear")
+
+
+class PolynomialKernel(Part):
+    """k(x, z) = (gamma x.z + coef0)^degree."""
+
+    type: Literal["polynomial"]
+    gamma: Gamma = 1.0
+    degree: int = Field(3, ge=1, le=16)
+    coef0: float = Field(0.0, ge=0, lt=1e15)
+
+    def build(self, auto: float = 1.0) -> Kernel:
+        """The kernel for the solvers; `auto` is what gamma "auto" came to."""
+        return make_kernel("polynomial", auto if isinstance(self.gamma, str) else self.gamma, self.degree, self.coef0)
+
+
+class RadialKernel(Part):
+    """rbf: k(x, z) = exp(-gamma |x - z|^2). laplacian: k(x, z) = exp(-gamma |x - z|_1)."""
+
+    type: Literal["rbf", "laplacian"]
+    gamma: Gamma
+
+    def build(self, auto: float = 1.0) -> Kernel:
+        """The kernel for the solvers; `auto` is what gamma "auto" came to."""
+        return make_kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
+
+
+class Features(Part):
+    """The width of x, and the form in which it usually comes; either form is taken."""
+
+    type: Literal["dense", "sparse"]
+    dim: int = Field(gt=0)
+
+
+class NamedFeatures(Part):
+    """x is an object of names and values; columns are found in the first `warmup` examples (vocabulary.py)."""
+
+    type: Literal["named"]
+    warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
+    columns_max: int = Field(1024, ge=1, lt=2**31, description="columns, at most; values beyond are ignored")
+
+    @property
+    def dim(self) -> int:
+        """The width of the rows."""
+        return self.columns_max
+
+
+class Labelling(Part):
+    """How labels are asked for, and how long predictions wait for theirs."""
+
+    pool_max: int = Field(10_000, ge=1, le=1_000_000, description="candidates in the pool; the oldest idle ones leave")
+    overlap: int = Field(1, ge=1, le=99, description="labels by different annotators that a candidate needs")
+    explore: float = Field(0.05, ge=0, le=1, description="share of the questions that are drawn at random")
+    budget: float | None = Field(
+        None, gt=0, le=1, description="share of the predictions whose label may be wanted; null: no limit"
+    )
+    pending_max: int = Field(10_000, ge=0, le=10_000_000, description="predictions that wait for their labels")
+    pending_s: float = Field(86_400.0, gt=0, le=1e9, description="how long they do, seconds")
+    pending_durable: bool = Field(False, description="whether such a prediction is on disk before it is answered")
+
+
+class Window(Part):
+    """What is older is unlearned as the stream goes on: so many examples, or so many seconds."""
+
+    examples: int | None = Field(None, ge=1, lt=2**53, description="the newest that count")
+    seconds: float | None = Field(None, gt=0, le=1e9, description="how long an example counts")
+
+    @model_validator(mode="after")
+    def _either(self) -> Window:
+        if (self.examples is None) == (self.seconds is None):
+            raise PydanticCustomError("window", "Input should have either examples or seconds")
+        return self
+
+
+FeaturesPart = Annotated[Features | NamedFeatures, Field(discriminator="type")]
+KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
+
+
+class Configuration(Part):
+    """A model's configuration. It never changes; another one is another model. Each solver adds its parameters."""
+
+    SHARED: ClassVar[frozenset[str]]
+
+    solver: str
+    kernel: KernelPart
+    features: FeaturesPart
+    classes: Annotated[tuple[StrictBool | StrictInt | StrictStr, ...], Field(fail_fast=True)] | None = Field(
+        None, description="the labels that may come; null: they are discovered"
+    )
+    class_weight: dict[str, Positive] | None = Field(
+        None, description="factor of C by class, named as in `scores`; 1 where none is given"
+    )
+    precision: Literal["float32", "float64"] = Field("float32", description="of points and kernel values")
+    points_max: int | None = Field(None, gt=1, description="points that the model may hold; null: the server's")
+    when_full: Literal["refuse", "remove"] = Field(
+        "refuse", description='at points_max: "refuse" to learn, or "remove" the least useful point'
+    )
+    window: Window | None = Field(None, description="how old an example may be; null: any")
+    labels: Labelling = Labelling()
+    seed: int = Field(0, ge=0, lt=2**63)
+
+    @field_validator("classes", mode="before")
+    @classmethod
+    def _list_to_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @property
+    def dtype(self) -> type:
+        """NumPy's type of points and kernel values."""
+        return np.float64 if self.precision == "float64" else np.float32
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The solver's own parameters."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name not in self.SHARED}
+
+    @property
+    def gamma_max(self) -> float:
+        """The largest gamma with which no named x has too large a kernel value; only a polynomial has one."""
+        kernel, features = self.kernel, self.features
+        if not isinstance(kernel, PolynomialKernel) or not isinstance(features, NamedFeatures):
+            return math.inf
+        square_max = CLIP**2 * min(features.columns_max, FIELDS_MAX)  # of a row
+        # Half of the limit leaves room for rounding.
+        root = float(exp(log(NORM_MAX / 2) / kernel.degree))  # type: ignore[no-untyped-call]
+        return (root - kernel.coef0) / square_max
+
+    def weight_of(self, label: Label) -> float:
+        """The class's factor of C."""
+        return (self.class_weight or {}).get(score_name(label), 1.0)
+
+    def same_as(self, other: Configuration) -> bool:
+        """Whether both say the same. `==` would take the labels true and 1 for one."""
+        mine, theirs = ([label_key(label) for label in c.classes or ()] for c in (self, other))
+        return self == other and mine == theirs
+
+    def build_solver(self, cache_bytes: int, gamma: float = 1.0) -> Solver:
+        """An untaught solver; `gamma` is what "auto" came to. ValueError where its parameters do not go together."""
+        return make_solver(
+            self.solver,
+            self.kernel.build(gamma),
+            self.features.dim,
+            points_max=self.points_max or 2,
+            when_full=self.when_full,
+            cache_bytes=cache_bytes,
+            seed=self.seed,
+            dtype=self.dtype,
+            **self.parameters,
+        )
+
+
+Configuration.SHARED = frozenset(Configuration.model_fields)
+
+
+def first_problem(error: ValidationError, skip: int = 0) -> str:
+    """The first thing that is wrong, in one sentence: where (without `skip` parts), what is allowed, what was got."""
+    problem = error.errors(include_url=False)[0]
+    loc = problem["loc"][skip:]
+    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which nobody wrote there
+        loc = loc[:1] + loc[2:]
+    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+
+
+def place(loc: tuple[int | str, ...]) -> str:
+    """Where in a body something stands, as a.b[3]."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
+
+
+def shown(value: Any) -> str:
+    """What was got, cut to a length that a message bears."""
+    got = repr(value)
+    return got if len(got) <= 80 else got[:77] + "..."

@@ -1,0 +1,1 @@
+"""Between the network and the routes: who may come in, how fast, and what is logged of it."""

@@ -1,0 +1,197 @@
+"""Who may do what: every route names the least role that may use it; here alone it is decided.
+
+A key comes as `Authorization: Bearer KEY`. One GET or one WebSocket may come with `?ticket=` instead, from
+POST /tickets: a browser's EventSource and WebSocket cannot send headers. A key never stands in a URL.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from starlette.requests import HTTPConnection
+
+from hinged.service.edge.keys import (
+    EVERY,
+    NOBODY_ASKED,
+    Key,
+    Keyring,
+    Role,
+)
+from hinged.service.edge.tickets import Tickets
+from hinged.service.errors import Forbidden, Invalid, Unauthenticated
+from hinged.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+DEFAULT = "default"
+"""The model of the routes that name none."""
+
+
+class Rule(NamedTuple):
+    """The least role of a route, and the model that its key must cover where the path names none."""
+
+    role: Role | None  # None: anyone, without a key
+    model: str | None = None  # None: any key will do, and the route shows what it covers
+
+
+RULES: Mapping[str, Rule] = {
+    "healthz": Rule(None),
+    "readyz": Rule(None),
+    "server_live": Rule(None),
+    "server_ready": Rule(None),
+    "server_metadata": Rule(None),
+    "model_metadata": Rule("reader"),
+    "model_ready": Rule("reader"),
+    "infer": Rule("reader"),
+    "create_ticket": Rule("reader"),
+    "list_models": Rule("reader"),
+    "describe_model": Rule("reader"),
+    "predict": Rule("reader"),
+    "predict_one": Rule("reader"),
+    "predict_default": Rule("reader", DEFAULT),
+    "predict_one_default": Rule("reader", DEFAULT),
+    "learn": Rule("annotator"),  # examples that bring an x need a writer, see `check_examples`
+    "learn_default": Rule("annotator", DEFAULT),
+    "rank_examples": Rule("reader"),
+    "peek": Rule("reader"),
+    "suspects": Rule("reader"),
+    "ask": Rule("annotator"),
+    "heartbeat": Rule("annotator"),
+    "release": Rule("annotator"),
+    "skip": Rule("annotator"),
+    "offer": Rule("writer"),
+    "finish": Rule("writer"),
+    "keep_snapshot": Rule("writer"),
+    "correct": Rule("writer"),
+    "forget": Rule("writer"),
+    "certificate": Rule("reader"),
+    "leave_one_out": Rule("reader"),
+    "list_shadows": Rule("reader"),
+    "show_job": Rule("reader"),  # the job's model is checked where its name is known
+    "stream": Rule("reader"),  # each frame needs the role of the route that does the same
+    "follow": Rule("reader"),
+    "metrics": Rule("reader", EVERY),
+    "create_model": Rule("admin"),
+    "delete_model": Rule("admin"),
+    "change_model": Rule("admin"),
+    "challenge": Rule("admin"),
+    "retire": Rule("admin"),
+    "promote": Rule("admin"),
+    "export_model": Rule("admin"),  # it hands out every example, label and annotator that the model holds
+    "import_model": Rule("admin"),
+    "roll_back": Rule("admin"),
+    "set_aside": Rule("admin"),
+}
+"""By the name of the route's function."""
+MISSING = Rule("admin", EVERY)
+"""Of a route that is missing there."""
+
+
+class Access:
+    """The keys and tickets of a server. Without keys everyone may do everything."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Invalid if the key file cannot be read."""
+        self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
+        self._tickets = Tickets(settings.ticket_s, settings.tickets_max)
+        self._ticket_s = settings.ticket_s
+
+    def caller(self, connection: HTTPConnection) -> Key:
+        """The key of a request. Unauthenticated if it has none that is known."""
+        given = [value for name, value in connection.scope["headers"] if name == b"authorization"]
+        if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
+            return self._redeem(connection)
+        if self._keyring is None:
+            return NOBODY_ASKED
+        if len(given) != 1:
+            raise Unauthenticated("send a key as one header `Authorization: Bearer KEY`")
+        scheme, _, text = given[0].decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not text.strip():
+            raise Unauthenticated("the Authorization header must be `Bearer KEY`")
+        key = self._keyring.find(text.strip())
+        if key is None:
+            log.warning("a key that is not known, from %s", connection.client.host if connection.client else "?")
+            raise Unauthenticated("this key is not known, or was revoked")
+        return key
+
+    def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
+        """A ticket with the rights of whoever asks, and when it expires."""
+        expires_at = datetime.now(UTC) + timedelta(seconds=self._ticket_s)
+        ticket = self._tickets.issue(caller(connection))
+        return {"ticket": ticket, "expires_at": expires_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+    def knows(self, key: Key) -> bool:
+        """Whether a key that opened a stream is still good. Unavailable while the key file cannot be read."""
+        return key in self._known()
+
+    def _known(self) -> tuple[Key, ...]:
+        return (NOBODY_ASKED,) if self._keyring is None else self._keyring.keys()
+
+    def _redeem(self, connection: HTTPConnection) -> Key:
+        if connection.scope["type"] == "http" and connection.scope["method"] != "GET":
+            raise Unauthenticated("a ticket opens a GET or a WebSocket; send a key as `Authorization: Bearer KEY`")
+        key = self._tickets.redeem(connection.query_params["ticket"])
+        if key is None or key not in self._known():
+            raise Unauthenticated("this ticket is not known: it is good once, and for seconds")
+        return key
+
+
+async def authorise(connection: HTTPConnection) -> None:
+    """Dependency of every route: note who asks. Unauthenticated or Forbidden where the route's rule says so."""
+    rule = RULES.get(connection.scope["route"].name, MISSING)
+    if rule.role is None:
+        return
+    key = connection.state.caller = connection.app.state.access.caller(connection)
+    _require(key, rule.role, connection.scope["path_params"].get("model", rule.model))
+
+
+def require(connection: HTTPConnection, role: Role, model: str | None = None) -> None:
+    """Forbidden unless whoever asks has this role, and a key for this model."""
+    _require(caller(connection), role, model)
+
+
+def _require(key: Key, role: Role, model: str | None) -> None:
+    if model is not None and not key.covers(model):
+        what = "all models" if model == EVERY else f"model {model[:64]!r}"
+        raise Forbidden(f"this needs a key for {what}; yours is for {', '.join(key.models)}")
+    if not key.plays(role):
+        raise Forbidden(f"this needs a key with the role {role}; yours is {key.role}")
+
+
+def check_examples(connection: HTTPConnection, examples: Iterable[Mapping[str, Any]]) -> None:
+    """Forbidden for an annotator's examples that bring an x of their own: he labels what the model knows."""
+    if any("x" in example for example in examples):
+        require(connection, "writer")
+
+
+def visible(connection: HTTPConnection, summaries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those models that the key of a request covers."""
+    return [summary for summary in summaries if caller(connection).covers(summary["model"])]
+
+
+def caller(connection: HTTPConnection) -> Key:
+    """Who asks, as `authorise` noted it."""
+    key: Key = connection.state.caller
+    return key
+
+
+def refuse_open_door(settings: Settings) -> None:
+    """Invalid if others than this machine could reach a server that knows no keys, and nobody said that they may."""
+    if settings.keys_file is None and not settings.open and not is_loopback(settings.host):
+        raise Invalid(
+            f"others may reach {settings.host}, and there are no keys. Make one: hinged keys create me --role admin "
+            "--file keys.json, and set HINGED_KEYS_FILE=keys.json; or set HINGED_OPEN=yes if everyone who reaches the "
+            "port may do everything"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name: what others resolve to may change
+        return host.lower() == "localhost"

@@ -1,0 +1,221 @@
+"""API keys: who may do what on which models. A JSON file holds their digests, never the keys.
+
+A key is 256 random bits, so there is nothing to guess and nothing for a slow password hash to slow down: one SHA-256
+is as hard to turn back as the key is to find, and costs a request a microsecond. Digests are compared in constant
+time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from hinged.service.errors import Invalid, Unavailable
+
+log = logging.getLogger(__name__)
+
+Role = Literal["reader", "annotator", "writer", "admin"]
+
+ROLES: tuple[Role, ...] = ("reader", "annotator", "writer", "admin")
+"""Each may do what those before it may."""
+
+PREFIX = "hinged_"
+"""Of every key, so that a key in the wrong place is known for one, by people and by scanners for secrets."""
+
+EVERY = "*"
+"""The pattern of all models."""
+
+Pattern = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?\*?$", min_length=1)]
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+class Key(BaseModel):
+    """What is kept of a key: its owner's name, what it is good for, its digest."""
+
+    model_config = _STRICT
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]*$")]
+    role: Role
+    models: Annotated[tuple[Pattern, ...], Field(min_length=1)] = (EVERY,)
+    created_at: str
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+    def plays(self, role: Role) -> bool:
+        """Whether it may do what a role may."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def covers(self, model: str) -> bool:
+        """Whether it is good for a model; EVERY asks for all of them."""
+        return any(model == p or (p.endswith("*") and model.startswith(p[:-1])) for p in self.models)
+
+
+NOBODY_ASKED = Key(name="everyone", role="admin", created_at="", sha256="0" * 64)
+"""Whoever asks a server without keys."""
+
+
+class KeyFile(BaseModel):
+    """The file as it stands on disk."""
+
+    model_config = _STRICT
+
+    version: Literal[1] = 1
+    keys: tuple[Key, ...] = ()
+
+    @field_validator("keys")
+    @classmethod
+    def _each_name_once(cls, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+        names = [key.name for key in keys]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two keys have the name {name!r}")
+        return keys
+
+
+def digest(text: str) -> str:
+    """What is kept of a key's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def read_keys(path: Path) -> tuple[Key, ...]:
+    """The keys of a file. Invalid says what is wrong with it; OSError where it cannot be read."""
+    try:
+        return KeyFile.model_validate_json(path.read_bytes()).keys
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise Invalid(f"{path} is no key file: {where}{': ' if where else ''}{problem['msg']}") from None
+
+
+class Keyring:
+    """The keys of a file, read again whenever the file changes, so that revoking a key needs no restart.
+
+    A file that is gone or cannot be understood lets nobody in: a key that somebody just tried to revoke must not go
+    on opening the door because of a slip in an editor.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file; Invalid if that cannot be done."""
+        self.path = path
+        self._stamp = self._stamp_now()
+        try:
+            self._keys: tuple[Key, ...] | None = read_keys(path)
+        except OSError as error:
+            raise Invalid(f"the key file {path} cannot be read: {error.strerror}") from None
+        if not self._keys:
+            log.warning("%s holds no keys: nobody will be let in", path)
+
+    def find(self, text: str) -> Key | None:
+        """The key with this text. Unavailable while the file cannot be read."""
+        asked = digest(text)
+        found = None
+        for key in self.keys():  # all of them, wherever the right one stands
+            if hmac.compare_digest(key.sha256, asked):
+                found = key
+        return found
+
+    def keys(self) -> tuple[Key, ...]:
+        """The keys as the file has them now. Unavailable while it cannot be read."""
+        stamp = self._stamp_now()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._keys = read_keys(self.path)
+                log.info("%s changed and holds %d keys", self.path, len(self._keys))
+            except (OSError, Invalid) as error:
+                self._keys = None
+                log.error("nobody is let in: %s", error)  # noqa: TRY400 - a sentence says it all
+        if self._keys is None:
+            raise Unavailable("the key file of this server cannot be read; its log says why")
+        return self._keys
+
+    def _stamp_now(self) -> tuple[int, ...]:
+        """What changes whenever the file does; () where there is none."""
+        try:
+            stat = self.path.stat()
+        except OSError:
+            return ()
+        return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_size
+
+
+def create_key(path: Path, name: str, role: Role, models: tuple[str, ...] = (EVERY,)) -> str:
+    """Add a key to a file, which is made if it is missing; the text of the key, which nothing keeps."""
+    text = PREFIX + secrets.token_urlsafe(32)
+    try:
+        key = Key(
+            name=name,
+            role=role,
+            models=models,
+            created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            sha256=digest(text),
+        )
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        raise Invalid(f"{problem['loc'][0]}: {problem['msg']}, got {problem['input']!r}") from None
+    with _Edit(path) as edit:
+        if any(key.name == other.name for other in edit.keys):
+            raise Invalid(f"{path} has a key named {name!r} already: revoke it first, or take another name")
+        edit.keys = (*edit.keys, key)
+    return text
+
+
+def revoke_key(path: Path, name: str) -> None:
+    """Remove a key from a file. Invalid if it is not there."""
+    with _Edit(path) as edit:
+        kept = tuple(key for key in edit.keys if key.name != name)
+        if len(kept) == len(edit.keys):
+            raise Invalid(f"{path} has no key named {name!r}")
+        edit.keys = kept
+
+
+class _Edit:
+    """One change of a key file: it is replaced as a whole, readable by its owner alone, or stays as it is.
+
+    The new file, which nobody else can open for creation meanwhile, is the lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()  # of a link, what it leads to is replaced
+        self.new = self.path.with_name(self.path.name + ".new")
+        self.keys: tuple[Key, ...] = ()
+
+    def __enter__(self) -> Self:
+        try:
+            self.descriptor = os.open(self.new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise Invalid(f"another change of {self.path} is under way; if none is, remove {self.new}") from None
+        except OSError as error:
+            raise Invalid(f"{self.new} cannot be written: {error.strerror}") from None
+        try:
+            if self.path.exists():
+                self.keys = read_keys(self.path)
+        except BaseException:
+            self._give_up()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._give_up()
+            return
+        try:
+            with os.fdopen(os.dup(self.descriptor), "w", encoding="utf-8") as file:
+                file.write(KeyFile(keys=self.keys).model_dump_json(indent=2) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            self.new.replace(self.path)
+        except OSError as error:
+            self._give_up()
+            raise Invalid(f"{self.path} cannot be replaced: {error.strerror}") from None
+        os.close(self.descriptor)
+
+    def _give_up(self) -> None:
+        os.close(self.descriptor)
+        self.new.unlink(missing_ok=True)

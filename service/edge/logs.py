@@ -1,0 +1,63 @@
+"""What the server logs: lines for people or JSON objects for programs. Never an example, a query string or a key.
+
+A request is told by the template of its route, so nothing of what a client wrote into a path stands there either.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.types import Scope
+
+from hinged.service.data.parts import MODEL_NAME
+from hinged.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class JSONLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, what the record has besides, and the traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line: dict[str, Any] = {
+            "time": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{name: value for name, value in vars(record).items() if name not in PLAIN},
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def begin_logging(settings: Settings) -> None:
+    """Log to stderr, all libraries alike."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(TEXT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def log_request(scope: Scope, route: str, status: int, seconds: float) -> None:
+    """One line for a request that was answered."""
+    facts: dict[str, Any] = {
+        "method": scope["method"],
+        "route": route,
+        "status": status,
+        "ms": round(1000 * seconds, 3),
+    }
+    model = scope.get("path_params", {}).get("model", "")
+    if MODEL_NAME.fullmatch(model):
+        facts["model"] = model
+    caller = scope.get("state", {}).get("caller")
+    if caller is not None:
+        facts["key"] = caller.name
+    log.info(" ".join(f"{name}={value}" for name, value in facts.items()), extra=facts)

@@ -1,0 +1,167 @@
+"""What a request must pass before any route sees it: an allowed Host, an allowed Origin, and one shape of refusal.
+
+It is also where requests are counted, by the template of their route.
+
+A page in a browser can post to localhost, and a name that resolves to 127.0.0.1 makes it a same-origin page. So the
+Host must be one of the allowed names, and a write or a WebSocket that names an Origin must come from an allowed one,
+or from a page of this very server.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic_core import to_json
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hinged.service.edge.logs import log_request
+from hinged.service.errors import (
+    BadRequest,
+    Forbidden,
+    NotFound,
+    ServiceError,
+)
+from hinged.service.settings import Settings
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+NO_ROUTE = "none"
+UNFORESEEN = 500  # what an error becomes that nobody foresaw
+
+HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._~!$&'()*+,;=%-]*))(?::[0-9]*)?")
+"""What a Host header says in lower case: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
+
+
+class JSON(Response):
+    """A JSON answer, written by pydantic's encoder."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of the body."""
+        return to_json(content, inf_nan_mode="constants")
+
+
+def error_response(error: ServiceError, path: str = "") -> Response:
+    """The one shape of an error over HTTP; the Open Inference Protocol has its own."""
+    if path == "/v2" or path.startswith("/v2/"):
+        return JSON({"error": error.message}, 400 if error.status == 422 else error.status, dict(error.headers))
+    return JSON(error.body(), error.status, dict(error.headers))
+
+
+class Edge:
+    """ASGI middleware that refuses foreign hosts and foreign origins, and counts.
+
+    count: told of each HTTP request's method, route, status and seconds. direct: answers some requests itself, and says
+    with which status (direct.py).
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        count: Callable[[str, str, int, float], None],
+        direct: Callable[[Scope, Receive, Send], Awaitable[int | None]] | None = None,
+    ) -> None:
+        self.app = app
+        self.count = count
+        self.direct = direct
+        self.log_requests = settings.log_requests
+        self.hosts = {host.lower() for host in settings.allowed_hosts}
+        self.origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer why not."""
+        if scope["type"] == "http":
+            await self._counted(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._opened(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, started = UNFORESEEN, time.perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            if not await self._refused(scope, receive, noting):
+                answered = await self.direct(scope, receive, send) if self.direct is not None else None
+                if answered is None:
+                    await self.app(scope, receive, noting)
+                else:
+                    status = answered
+        finally:
+            route = getattr(scope.get("route"), "path", NO_ROUTE)  # the router leaves it there
+            seconds = time.perf_counter() - started
+            self.count(scope["method"], route, status, seconds)
+            if self.log_requests:
+                log_request(scope, route, status, seconds)
+
+    async def _opened(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a WebSocket on. The router closes those that it has no route for, which is an answer without a word."""
+        accepted = False
+
+        async def telling(message: Message) -> None:
+            nonlocal accepted
+            accepted = accepted or message["type"] != "websocket.close"
+            if accepted:
+                await send(message)
+            else:
+                unknown = NotFound(f"there is no WebSocket at {scope['path'][:100]!r}")
+                await error_response(unknown)(scope, receive, send)
+
+        if not await self._refused(scope, receive, send):
+            await self.app(scope, receive, telling)
+
+    async def _refused(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer what may not pass; a WebSocket instead of its handshake."""
+        try:
+            self.check(scope)
+        except ServiceError as error:
+            await error_response(error, scope["path"])(scope, receive, send)
+            return True
+        return False
+
+    def check(self, scope: Scope) -> None:
+        """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
+        hosts, origins = [], []
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value.decode("latin-1"))
+            elif name == b"origin":
+                origins.append(value.decode("latin-1"))
+        if len(hosts) != 1:
+            raise BadRequest(f"a request has one Host header, got {len(hosts)}")
+        name = _name_of(hosts[0])
+        if "*" not in self.hosts and name not in self.hosts:
+            raise BadRequest(
+                f"host {hosts[0][:100]!r} is not allowed; HINGED_ALLOWED_HOSTS lists {', '.join(sorted(self.hosts))}"
+            )
+        if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
+            return
+        for value in origins:
+            if not self._may_write(value.lower(), hosts[0].lower()):
+                raise Forbidden(f"origin {value[:100]!r} may not write; HINGED_ALLOWED_ORIGINS lists those that may")
+
+    def _may_write(self, origin: str, host: str) -> bool:
+        try:
+            return origin in self.origins or urlsplit(origin).netloc == host
+        except ValueError:  # no URL at all, such as "http://["
+            return False
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, without its port. BadRequest for what is no name."""
+    found = HOST.fullmatch(host.strip(" \t").lower())
+    if found is None:
+        raise BadRequest(f"the Host header is a name or an address, and perhaps a port, got {host[:100]!r}")
+    return found["address"] or found["name"]

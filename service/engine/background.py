@@ -1,0 +1,207 @@
+"""Doing what a model still has to do, beside its worker: teach learners anew, swap them in, erase what is forgotten.
+
+A round takes up all jobs that run. Whatever it has done when a crash comes, the next start begins the round again: the
+events that began the jobs are in the log, and each step can be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
+
+from hinged.service.engine.erasure import redact
+from hinged.service.engine.history import History
+from hinged.service.engine.purging import Purging
+from hinged.service.engine.retraining import Fold
+from hinged.service.errors import ServiceError
+from hinged.service.model.model import Model
+from hinged.service.model.tombstones import Traces
+from hinged.service.store.base import Damaged, Store
+
+log = logging.getLogger(__name__)
+
+LAG_MAX = 16  # events that the worker folds at the swap, while its model learns nothing
+BESIDE_S = 1.0  # that a fold goes on beside the worker before it is looked at whether it gains on the stream
+BESIDE_MIN_S = 0.05
+TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker folds at a time where it does not, and learns nothing meanwhile
+SWAP_S = 1.0  # that it folds at the swap; one that takes longer gives way and is tried again
+RETRY_FIRST_S = 0.5
+RETRY_MAX_S = 60.0
+
+
+class Owner(Protocol):
+    """What the worker of a model offers."""
+
+    model: Model
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it takes no more work."""
+
+    async def read(self, question: Callable[[Model], Any]) -> Any:
+        """What a question to the model finds, between two changes."""
+
+    async def catch_up(self, fold: Fold, seconds: float) -> None:
+        """Fold for so long while the model learns nothing."""
+
+    async def swap(self, fold: Fold) -> int | None:
+        """Put the learners of a fold in their places: the position of the new state.
+
+        None where the fold no longer fits, or what it had yet to be taught took too long.
+        """
+
+    async def snapshot(self, *, first: bool = False) -> int:
+        """Keep a snapshot, before what waits if it is to be first."""
+
+    async def settle(self, fold: Fold, unwritten: list[str]) -> None:
+        """Note that the jobs of a fold have ended."""
+
+
+class Shared:
+    """What the models of a server share: how many are folded at once, and purges."""
+
+    def __init__(self, store: Store, folds: int = 1) -> None:
+        self.folding = asyncio.Semaphore(folds)
+        self._patient = asyncio.Semaphore(max(1, folds - 1))
+        self.purging = Purging(store)
+
+    @asynccontextmanager
+    async def turn(self, fold: Fold) -> AsyncIterator[None]:
+        """Wait for one of the places, of which one is kept for what is urgent."""
+        async with AsyncExitStack() as held:
+            if not fold.urgent:
+                await held.enter_async_context(self._patient)
+            await held.enter_async_context(self.folding)
+            yield
+
+
+class Mender:
+    """The jobs of one model."""
+
+    def __init__(self, owner: Owner, history: History, store: Store, executor: Executor, shared: Shared) -> None:
+        self._owner = owner
+        self._history = history
+        self._store = store
+        self._executor = executor
+        self._shared = shared
+        self._fold: Fold | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._woken = False
+        self._stopped = False
+        self._step: asyncio.Future[Any] | None = None  # what runs on a thread
+        self._swapped: tuple[Fold, int] | None = None  # a round that is not through, behind its swap
+
+    def wake(self) -> None:
+        """Begin, or look again before leaving off."""
+        self._woken = True
+        if self._stopped:
+            return
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name=f"mender of {self._history.name}")
+
+    @property
+    def progress(self) -> float:
+        """The part of the log that the round has been through."""
+        fold = self._fold
+        return 0.0 if fold is None else min(1.0, fold.position / max(1, self._owner.model.position))
+
+    @property
+    def busy(self) -> bool:
+        """Whether the log is being read."""
+        return self._fold is not None
+
+    async def stop(self) -> None:
+        """Leave off; the next start takes the jobs up again. Nothing of it runs when this returns."""
+        self._stopped = True
+        if self._fold is not None:
+            self._fold.stopped = True
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._step is not None:  # a thread cannot be cancelled
+            await asyncio.wait([self._step])
+
+    async def _run(self) -> None:
+        wait_s = RETRY_FIRST_S
+        while not self._owner.stopped:
+            try:
+                self._woken = False
+                if await self._owner.read(lambda model: bool(model.jobs.running())):
+                    await self._round()
+                elif not self._woken:
+                    break
+                wait_s = RETRY_FIRST_S
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # what a solver raises need be no Exception
+                unforeseen = not isinstance(error, ServiceError | Damaged)
+                log.warning("jobs of model %s wait: %s", self._history.name, error, exc_info=unforeseen)
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, RETRY_MAX_S)
+
+    async def _round(self) -> None:
+        if self._swapped is None:
+            await self._teach_and_swap()
+        if self._swapped is None:
+            return
+        fold, position = self._swapped
+        unwritten: list[str] = []
+        if fold.erases:
+            await self._owner.snapshot(first=True)  # a recovery should not need the state in the log
+            traces: Traces = await self._owner.read(lambda model: model.traces.copy())
+            await self._call(redact, self._store, self._history.name, traces, position, lambda: self._stopped)
+            unwritten = await self._shared.purging.purge(self._call)
+        await self._owner.settle(fold, unwritten)
+        self._swapped = None
+
+    async def _teach_and_swap(self) -> None:
+        fold: Fold = await self._owner.read(lambda model: Fold(self._history, model))
+        self._fold = fold
+        try:
+            async with self._shared.turn(fold):
+                position = None
+                while position is None and not fold.stopped and await self._owner.read(fold.fits):
+                    if not await self._drawn_near(fold):
+                        return
+                    position = await self._owner.swap(fold)
+            if position is not None:
+                self._swapped = fold, position
+        finally:
+            self._fold = None
+
+    async def _drawn_near(self, fold: Fold) -> bool:
+        """Fold until few events are left for the swap; whether it came to that.
+
+        A fold that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, longer ones
+        until that is so. That may not be enough for a solver that cannot keep up with the stream: then it goes on until
+        the stream leaves it time, or something is to be put right first.
+        """
+        beside_s, turn_s = BESIDE_S, 0.0
+        while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
+            folded = fold.position
+            if beside_s >= BESIDE_MIN_S or not turn_s:
+                await self._call(fold.advance, self._owner.model.position, beside_s)
+            if turn_s:
+                await self._owner.catch_up(fold, turn_s)
+            if not self._gains(fold, folded, behind):
+                beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
+            elif turn_s:
+                turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
+            else:
+                beside_s = min(2 * beside_s, BESIDE_S)
+            if turn_s and await self._owner.read(fold.gives_way):
+                return False
+        return True
+
+    def _gains(self, fold: Fold, folded: int, behind: int) -> bool:
+        """Whether fewer than half as many events came as were folded since it stood at `folded`, so far behind."""
+        came = self._owner.model.position - folded - behind
+        return 2 * came <= fold.position - folded
+
+    async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+        return await asyncio.shield(self._step)

@@ -1,0 +1,102 @@
+"""Examples of the log: what a model no longer keeps of them, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hinged.service.commands.change import Located
+from hinged.service.data.examples import SERVER_ID
+from hinged.service.data.inputs import content_of, x_digests
+from hinged.service.model.answers import Answer, Answers
+from hinged.service.model.events import (
+    Imported,
+    Learned,
+    ModelEvent,
+    decode_event,
+)
+from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.model import Model, answers_of
+from hinged.service.store.base import Damaged, Store
+
+
+class Lookup:
+    """Finds examples in the log of one model by their ids."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._imported: Answers | None = None  # what an imported model knew when its log began
+
+    def forget(self) -> None:
+        """Keep nothing of what was read."""
+        self._imported = None
+
+    def first_answers(self, model: Model, ids: Sequence[str]) -> dict[str, Answer]:
+        """From the log, the contents of examples whose first answers the model no longer keeps."""
+        if model.answers.oldest == 1:
+            return {}
+        by_position: dict[int, list[str]] = {}
+        for given, position in self._store.find(self._name, ids).items():
+            if model.counts(position):
+                by_position.setdefault(position, []).append(given)
+        found: dict[str, Answer] = {}
+        for position, given_ids in by_position.items():
+            event = self._event_at(position)
+            if isinstance(event, Learned):
+                places = {given: r for r, given in enumerate(event.ids)}
+                found |= {
+                    given: self._first_answer(model, event, places[given]) for given in given_ids if given in places
+                }
+            elif isinstance(event, Imported):
+                if self._imported is None:  # it is as large as the model was: read once
+                    self._imported = answers_of(event.state)
+                answers = [(given, self._imported.find(given)) for given in given_ids]
+                found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
+        return found
+
+    def _first_answer(self, model: Model, event: Learned, r: int) -> Answer:
+        """What is known of an example of the log: its content and label, as they have been corrected perhaps."""
+        content, label = event.contents[r], int(event.classes[r])
+        corrected = model.corrections.get(int(event.keys[r]), label)
+        if corrected != label:
+            digest = x_digests(event.inputs.take(np.array([r])))[0]
+            content = content_of(digest, model.labels.labels[corrected])
+        return Answer(content, corrected, UNKNOWN, 0.0)
+
+    def locate(self, model: Model, given: str) -> Located | None:
+        """Where the log has an example. None if it has not, also where it is trimmed. On any thread."""
+        if given.startswith(SERVER_ID):
+            number = model.answers.number_of(given)
+            return self._find_number(model, number) if number is not None else None
+        for position in self._store.find(self._name, [given]).values():
+            event = self._event_at(position)
+            if isinstance(event, Learned) and given in event.ids:
+                row = event.ids.index(given)
+                return Located(position, int(event.keys[row]), x_digests(event.inputs.take(np.array([row])))[0])
+            if isinstance(event, Imported) and (number := answers_of(event.state).number_of(given)) is not None:
+                return Located(position, number, None)
+        return None
+
+    def _find_number(self, model: Model, number: int) -> Located | None:
+        """Where the log has the example with this number and no id of its own; it has no index for that."""
+        for position, record in self._store.read(self._name, 0):
+            if record.kind == Learned.KIND and model.counts(position):
+                event = decode_event(record.kind, record.payload)
+                if isinstance(event, Learned):
+                    for row in np.flatnonzero(event.keys == number):
+                        digest = x_digests(event.inputs.take(np.array([row])))[0]
+                        return Located(position, number, digest) if event.ids[row] is None else None
+        return None
+
+    def _event_at(self, position: int) -> ModelEvent | None:
+        """An event of the log; None where it has been trimmed, perhaps this very moment."""
+        try:
+            at, record = next(self._store.read(self._name, position - 1), (0, None))
+        except Damaged:
+            at, record = next(self._store.read(self._name, 0), (0, None))
+            if at <= position:
+                raise
+        return decode_event(record.kind, record.payload) if record is not None and at == position else None

@@ -1,0 +1,509 @@
+"""Names to workers: creates, loads and deletes models, and keeps every one of them single."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import IO, Any, TypeVar
+from weakref import WeakValueDictionary
+
+from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.data.classes import check_label, label_key
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import check_ids
+from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.engine.background import Shared
+from hinged.service.engine.exports import pack_export, unpack_export
+from hinged.service.engine.history import History, Obstacle
+from hinged.service.engine.rehearsal import examine, rehearse
+from hinged.service.engine.threads import Lane, Threads
+from hinged.service.engine.turns import (
+    BESIDE,
+    Account,
+    GivenUp,
+    Turns,
+    stand_back,
+)
+from hinged.service.engine.worker import RETRY_FIRST_S, RETRY_MAX_S, Worker
+from hinged.service.engine.yielding import Yielding
+from hinged.service.errors import (
+    Conflict,
+    Invalid,
+    NotFound,
+    ServiceError,
+    StoreUnavailable,
+    Unavailable,
+)
+from hinged.service.frames import BadFrame, peek
+from hinged.service.model.answers import Answer
+from hinged.service.model.events import Created, Imported
+from hinged.service.model.model import SHADOWS_MAX, SNAPSHOT, Model
+from hinged.service.settings import Settings
+from hinged.service.store.base import Event, Store
+from hinged.solvers import warm
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FOLDS = 2  # models that are folded beside those that serve, at once: each takes its memory and a thread
+CLOCKS_MS = 86_400_000  # by so much the clock of a server may be ahead whose models another one imports
+LOADS_BESIDE_PLACES = 2  # loads at once, more than there are places to compute on: for those that wait for the store
+LOAD_LONG_S = 0.5  # after which a load lets the next one begin although it goes on itself
+OWN_MAX = 64  # calls at once that are no model's: creations, imports, exports
+ENDING_S = 5.0  # that a computation which was given up may take to notice, when the server stops
+
+LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
+"""States of a model."""
+CUT_OFF = "its deletion was cut off; delete it again"
+
+
+class Loading:
+    """The load of one model: where it runs, and whether it has begun."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.begin = asyncio.Event()
+        self.counts = False  # among those that have begun and are not yet long
+        self.task: asyncio.Task[None] | None = None
+
+
+class Registry:
+    """All models of a server. Methods run on one event loop.
+
+    open: whether requests are taken; each model answers as soon as it is loaded.
+    ready: whether all models are loaded that can be.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.settings = settings
+        self.open = False
+        self.ready = False
+        self.turns = Turns()
+        self._store = Yielding(store)
+        self._threads = Threads("hinged")
+        self._own = Lane(self._threads, self.turns, most=OWN_MAX)  # for what is no model's
+        self._warming = Lane(self._threads, self.turns, most=OWN_MAX)
+        self._beside = self._own.beside()
+        self._lanes: dict[str, tuple[Lane, Lane]] = {}  # of each model, and of its jobs
+        self._workers: dict[str, Worker] = {}
+        self._loading: dict[str, Loading] = {}
+        self._broken: dict[str, str] = {}  # models that could not be loaded, and why
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._beginning = 0  # models that are just being created
+        self._loads = 0  # that have begun and are not yet long
+        self._shared = Shared(self._store, FOLDS)
+
+    async def start(self) -> None:
+        """Compile the kernels and open, then load every model that the store holds, beside each other.
+
+        Each serves as soon as it is there.
+        """
+        started = time.monotonic()
+        warm.before_waiting[:] = [stand_back]
+        log.info("loading the kernels; the first time on a machine they are compiled, which takes 15 to 40 s")
+        await self._run(warm.warm_up, "lasvm")
+        log.info("kernels are there, %.1f s", time.monotonic() - started)
+        for name in await self._run(self._store.models):
+            self._loading[name] = Loading(Lane(self._threads, self.turns, Account(BESIDE)))
+        self.open = True
+        tasks = []
+        for name, loading in self._loading.items():
+            loading.task = asyncio.create_task(self._load_beside(name, loading), name=f"load of {name}")
+            tasks.append(loading.task)
+        self._begin_loads()
+        await asyncio.gather(*tasks)
+        self.ready = True
+        log.info("ready with %d models, %.1f s", len(self._workers), time.monotonic() - started)
+
+    async def stop(self, seconds: float | None = None) -> None:
+        """Let every worker finish what it has, for so long, keep snapshots, close the store.
+
+        What is not done by then is given up; the log has what was acknowledged.
+        """
+        warm.end_compiling()
+        why = "the server stops"
+        for loading in self._loading.values():
+            loading.lane.give_up(why)
+        ends = [asyncio.create_task(worker.stop()) for worker in self._workers.values()]
+        if ends:
+            await asyncio.sleep(0)  # they know now that jobs are to end
+            for _, jobs in self._lanes.values():
+                jobs.give_up(why)  # the next start takes them up again
+            _, late = await asyncio.wait(ends, timeout=seconds)
+            if late:
+                log.warning("%d models have not ended what they do and give it up", len(late))
+                for lane, _ in self._lanes.values():
+                    lane.give_up(why)
+                await asyncio.wait(late, timeout=ENDING_S)
+            for end in ends:
+                if not end.done():
+                    end.cancel()
+            for error in await asyncio.gather(*ends, return_exceptions=True):
+                if isinstance(error, Exception) and not isinstance(error, GivenUp):
+                    log.error("a model did not stop in order", exc_info=error)
+        if not await asyncio.to_thread(self._threads.close, None if seconds is None else ENDING_S):
+            log.warning("a computation did not notice that it was given up, and ends with the process")
+        self._store.close()
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Every model in short, sorted by name, from what was published last; `error` where it has stopped."""
+        self._check_open()
+        return [self._summary(name) for name in self.names()]
+
+    def _summary(self, name: str) -> dict[str, Any]:
+        state, error = self.state(name)
+        found: dict[str, Any] = {"model": name, "state": state}
+        worker = self._workers.get(name)
+        if worker is not None:
+            published = worker.published
+            found |= {
+                "configuration": worker.model.configuration.model_dump(mode="json"),
+                "position": published.position,
+                "examples": published.examples,
+                "classes": list(published.labels),
+            }
+        return found if error is None else {**found, "error": error}
+
+    def names(self) -> list[str]:
+        """Every model, whether it is loaded, can be or not; sorted."""
+        return sorted({*self._workers, *self._loading, *self._broken})
+
+    def state(self, name: str) -> tuple[str, str | None]:
+        """What a model does that there is, and why where it has stopped."""
+        worker = self._workers.get(name)
+        if worker is not None:
+            return (SERVING, None) if worker.failure is None else (STOPPED, worker.failure)
+        return (LOADING, None) if name in self._loading else (STOPPED, self._broken.get(name))
+
+    def progress(self) -> dict[str, int]:
+        """How many models there are, and how many of them are loading, serve and have stopped."""
+        found = {"total": 0, LOADING: 0, SERVING: 0, STOPPED: 0}
+        for name in self.names():
+            found["total"] += 1
+            found[self.state(name)[0]] += 1
+        return found
+
+    def waited(self) -> list[tuple[str, float]]:
+        """Seconds that each model that is loaded has waited for a place to compute on, by name."""
+        return [(name, lane.account.waited_s) for name, (lane, _) in sorted(self._lanes.items())]
+
+    def workers(self) -> list[tuple[str, Worker]]:
+        """Every model that is loaded, by name."""
+        return sorted(self._workers.items())
+
+    def broken(self) -> list[str]:
+        """The models that could not be loaded."""
+        return sorted(self._broken)
+
+    def get(self, name: str) -> Worker:
+        """The worker of a model. NotFound if there is none, Unavailable if it is not loaded yet or could not be.
+
+        One that is asked for is loaded before others.
+        """
+        self._check_open()
+        self.turns.asked()
+        worker = self._workers.get(name)
+        if worker is not None:
+            return worker
+        check_name(name)
+        if name in self._loading:
+            self._loading[name].lane.hurry()
+            self._begin(self._loading[name])
+            raise Unavailable(f"model {name} is being loaded; try again soon", retry_after_s=1, state=LOADING)
+        if name in self._broken:
+            raise Unavailable(f"model {name} could not be loaded: {self._broken[name]}", state=STOPPED)
+        raise NotFound(f"there is no model {name!r}")
+
+    async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
+        """A model of this name and configuration, and whether it is new. Conflict if it is there with another one."""
+        self._check_open()
+        check_name(name)
+        if self._is_new(name):
+            self._check_models()
+            # Before the lock: a model of this name can be deleted while a solver is compiled for it.
+            await self._run(warm.warm_up, configuration.solver, configuration.dtype, lane=self._warming)
+        async with self._alone(name):
+            new = self._is_new(name)
+            if new:
+                async with self._room():
+                    self._serve(*await self._run(self._begin_log, name, configuration))
+            worker = self.get(name)
+            if not worker.model.configuration.same_as(configuration):
+                raise Conflict(
+                    f"model {name!r} exists with another configuration",
+                    configuration=worker.model.configuration.model_dump(mode="json"),
+                )
+            return worker, new
+
+    def rehearse(self, configuration: Configuration, request: LearnRequest) -> None:
+        """Raise what a new model of this configuration would say to its first request."""
+        model = Model("new", configuration, **self._sizes())
+        plan = make_plan(model, [request], _nothing, self.settings.classes_max, at_ms=0)
+        fates = plan.fates[0]
+        if isinstance(fates, ServiceError):
+            raise fates
+
+    async def delete(self, name: str) -> None:
+        """Remove a model, its log and its snapshots; what it computes is given up."""
+        self._check_open()
+        async with self._alone(name):
+            why = f"model {name} was deleted"
+            loading = self._loading.pop(name, None)
+            if loading is not None:
+                self._broken[name] = CUT_OFF
+                loading.lane.give_up(why)
+                self._begin(loading)
+                if loading.task is not None:
+                    await asyncio.wait([loading.task])
+            if name not in self._broken:
+                worker = self.get(name)
+                del self._workers[name]
+                self._broken[name] = CUT_OFF
+                for lane in self._lanes.pop(name):
+                    lane.give_up(why)
+                await worker.stop(keep_snapshot=False)
+            with suppress(KeyError):  # an earlier deletion of unknown outcome did happen
+                await self._run(self._store.delete, name)
+            self._broken.pop(name, None)
+
+    async def export(self, name: str, as_of: int | None) -> tuple[int, bytes]:
+        """A model as a file, and the position whose state it holds: the newest, or `as_of`.
+
+        Invalid for a position that there is not, Conflict for one that log and snapshots no longer reach.
+        """
+        worker = self.get(name)
+        if as_of is None:
+            position, state = await worker.read(_exported)
+        else:
+            position, floor = as_of, await worker.read(_exportable_from)
+            if position > worker.published.position:
+                raise Invalid(f"as_of must be from 1 to {worker.published.position}, got {position}")
+            if position < floor:
+                raise Conflict(f"an example was forgotten at {floor}: no state from before may leave the server")
+            history = History(self._store, name, **self._sizes())
+            state = await self.beside(lambda: history.at(position).snapshot())
+            if position < await worker.read(_exportable_from):
+                raise Conflict("an example was forgotten meanwhile: no state from before may leave the server")
+        return position, await self._run(pack_export, name, position, state, lane=self._beside)
+
+    async def import_file(self, name: str, file: IO[bytes]) -> Worker:
+        """A new model from a file. Invalid if it is none that this server takes, Conflict if the name is taken."""
+        self._check_open()
+        check_name(name)
+        async with self._alone(name):
+            if not self._is_new(name):
+                raise Conflict(f"there is a model {name!r} already")
+            async with self._room():
+                return self._serve(await self._run(self._import, name, file, lane=self._beside))
+
+    async def beside(self, function: Callable[..., T], *args: Any) -> T:
+        """What a long computation finds, beside those that serve."""
+        async with self._shared.folding:
+            found: T = await self._run(function, *args, lane=self._beside)
+        return found
+
+    # -- loading --------------------------------------------------------------------------------------------------
+
+    def _begin_loads(self) -> None:
+        """Let as many loads begin as may at once."""
+        for loading in self._loading.values():
+            if self._loads >= self.turns.places + LOADS_BESIDE_PLACES:
+                return
+            self._begin(loading)
+
+    def _begin(self, loading: Loading) -> None:
+        if not loading.begin.is_set():
+            loading.begin.set()
+            loading.counts = True
+            self._loads += 1
+
+    async def _load_beside(self, name: str, loading: Loading) -> None:
+        """Load one model once it may begin; whatever comes of it, others go on."""
+        await loading.begin.wait()
+        long = asyncio.get_running_loop().call_later(LOAD_LONG_S, self._let_next_load, loading)
+        try:
+            found = await self._loaded(name, loading.lane)
+            if name in self._loading:
+                self._serve(*found)
+        except GivenUp:  # it is being deleted, or the server stops
+            pass
+        except BaseException as error:  # one bad model must not keep the others from being served
+            if isinstance(error, asyncio.CancelledError):
+                loading.lane.give_up("the server stops")
+                raise
+            log.exception("model %s cannot be loaded", name)
+            if name in self._loading:
+                self._broken[name] = str(error) or type(error).__name__
+        finally:
+            self._loading.pop(name, None)
+            long.cancel()
+            self._let_next_load(loading)
+
+    async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
+        """A model of the store, which is waited for where it is away."""
+        wait_s = RETRY_FIRST_S
+        while True:
+            try:
+                found: tuple[Model, Obstacle | None] = await self._run(self._load, name, lane=lane)
+            except StoreUnavailable as error:
+                log.warning("model %s waits for the store: %s", name, error.message)
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, RETRY_MAX_S)
+            else:
+                return found
+
+    def _let_next_load(self, before: Loading) -> None:
+        if before.counts:
+            before.counts = False
+            self._loads -= 1
+            self._begin_loads()
+
+    def _serve(self, model: Model, obstacle: Obstacle | None = None) -> Worker:
+        lane = Lane(self._threads, self.turns)
+        jobs, readers = lane.beside(), lane.readers()
+        worker = Worker(model, self._store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers)
+        self._lanes[model.name], self._workers[model.name] = (lane, jobs), worker
+        return worker
+
+    # -- what all of this needs -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _alone(self, name: str) -> AsyncIterator[None]:
+        """One creation, import or deletion of a name at a time; those of others go on."""
+        lock = self._changing.get(name)
+        if lock is None:
+            lock = self._changing[name] = asyncio.Lock()
+        async with lock:
+            yield
+
+    @asynccontextmanager
+    async def _room(self) -> AsyncIterator[None]:
+        """Conflict if there is no room for another model; meanwhile it counts as one."""
+        self._check_models()
+        self._beginning += 1
+        try:
+            yield
+        finally:
+            self._beginning -= 1
+
+    def _is_new(self, name: str) -> bool:
+        return name not in self._workers and name not in self._loading and name not in self._broken
+
+    def _check_models(self) -> None:
+        count = len(self._workers) + len(self._loading) + self._beginning
+        if count >= self.settings.models_max:
+            raise Conflict(f"the server has {count} models of at most {self.settings.models_max}")
+
+    def _check_open(self) -> None:
+        if not self.open:
+            raise Unavailable("the server is starting: it compiles kernels and looks for models", retry_after_s=1)
+
+    async def _run(self, function: Any, *args: Any, lane: Lane | None = None) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(lane or self._own, function, *args)
+
+    def _sizes(self) -> dict[str, int]:
+        return {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
+
+    def _begin_log(self, name: str, configuration: Configuration) -> tuple[Model, Obstacle | None]:
+        warm.warm_up(configuration.solver, configuration.dtype)
+        created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
+        try:
+            self._store.create(name, Event(created.KIND, created.encode()))
+        except KeyError:  # an earlier creation of unknown outcome did happen: what is in the log holds
+            return self._load(name)
+        model = Model(name, configuration, **self._sizes())
+        model.apply(1, created)
+        return model, None
+
+    def _import(self, name: str, file: IO[bytes]) -> Model:
+        file.seek(0)
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            state = unpack_export(file.read())
+            for configuration in self._configurations(peek(state, SNAPSHOT)):
+                warm.warm_up(configuration.solver, configuration.dtype)
+            model = Model.begin(name, 1, Imported(state, now_ms), **self._sizes())
+        except ValueError as error:  # whatever a file may hold that no server wrote
+            raise Invalid(f"the file is no model: {_first_line(error)}") from error
+        self._check_imported(model, now_ms)
+        # Written as this server would write it: what is in the log can be read again.
+        imported = Imported(model.snapshot(), model.at_ms)
+        try:
+            examine(model, imported.state)
+            rehearse(model, imported.state)
+        except Exception as error:  # what comes out of a state that fits together and is none has no other name
+            log.warning("a file's model failed in rehearsal", exc_info=True)
+            raise Invalid(f"the file's model cannot learn: {_first_line(error)}") from error
+        try:
+            self._store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
+        except KeyError:  # an earlier creation of unknown outcome did happen
+            there, _ = self._load(name)
+            if there.snapshot() != model.snapshot():
+                raise Conflict(f"there is a model {name!r} already; start the server again to see it") from None
+            return there
+        return model
+
+    def _configurations(self, facts: dict[str, Any]) -> list[Configuration]:
+        """Those of a file's model and its challengers: the limits come before anything is made that breaks them."""
+        shadows = facts.get("shadows")
+        if not isinstance(shadows, dict) or len(shadows) > SHADOWS_MAX or not all(map(MODEL_NAME.fullmatch, shadows)):
+            raise BadFrame(f"a model has at most {SHADOWS_MAX} challengers, each with a name")
+        learners = [facts.get("learner"), *shadows.values()]
+        configurations = [learner.get("configuration") if isinstance(learner, dict) else None for learner in learners]
+        return [parse_configuration(json.dumps(configuration), self.settings) for configuration in configurations]
+
+    def _check_imported(self, model: Model, now_ms: int) -> None:
+        settings = self.settings
+        if max([model.at_ms, *(prediction.at_ms for prediction in model.pending)]) > now_ms + CLOCKS_MS:
+            raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
+        if len(model.labels) > settings.classes_max:
+            raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")
+        for index, label in enumerate(model.labels.labels):
+            check_label(label, f"classes[{index}]", settings.label_chars_max)
+        declared = model.configuration.classes
+        if declared is not None and list(map(label_key, declared)) != list(map(label_key, model.labels.labels)):
+            raise Invalid("the file's model has other classes than its configuration declares")
+        waiting = [given for part in (model.pool, model.pending) for given in (entry.id for entry in part)]
+        check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting), settings.id_chars_max)
+        for candidate in model.pool:
+            for told in (candidate.label, *(label for _, label in candidate.votes)):
+                if told is not None:
+                    check_label(told, f"a label of {candidate.id!r}", settings.label_chars_max)
+
+    def _load(self, name: str) -> tuple[Model, Obstacle | None]:
+        return History(self._store, name, **self._sizes()).reached()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).partition("\n")[0] or type(error).__name__)[:200]
+
+
+def _exportable_from(model: Model) -> int:
+    """The position of the oldest state that may be handed out. Conflict while an example is being forgotten."""
+    if any(job.kind == "forget" for job in model.jobs.running()):
+        raise Conflict("an example is being forgotten; try again when that is done", retry_after_s=1)
+    return model.floor
+
+
+def _exported(model: Model) -> tuple[int, bytes]:
+    _exportable_from(model)
+    return model.position, model.snapshot()
+
+
+def _nothing(_: Sequence[str]) -> Mapping[str, Answer]:
+    """What the log of a new model holds."""
+    return {}
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could not be a file's name or part of a key."""
+    if not MODEL_NAME.fullmatch(name):
+        raise Invalid(
+            f"a model's name has 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-' and begins with a letter or a digit, "
+            f"got {name[:80]!r}"
+        )

@@ -1,0 +1,123 @@
+"""What the model of a file is put through before a server takes it in: looked at closely, then tried on a copy.
+
+A right checksum is no right state. What `Model.restore` takes may still be nothing that learning comes to; then the
+first example might bring it to a state that can be written, and never be read again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hinged.service.data.inputs import Inputs, Records, join_inputs
+from hinged.service.data.records import Record
+from hinged.service.frames import decode
+from hinged.service.model.events import (
+    ClassAdded,
+    Corrected,
+    Finished,
+    Forgotten,
+    Learned,
+    ModelEvent,
+)
+from hinged.service.model.learner import Learner
+from hinged.service.model.model import SNAPSHOT, Model
+from hinged.solvers.core.rows import rows_from_csr
+
+LEARNED_MAX = 2**52  # examples: a count in a snapshot may be twice as large
+COUNTED_MAX = 2**61  # of any other number: at two billion a second it takes a century to what a solver's state may hold
+SIZE_MAX = 1e200  # of any float
+FINISHED_MAX = 2_000  # coefficients up to which all is optimised, and all dropped: more may take their time
+EXAMPLES = 4
+
+
+def examine(model: Model, snapshot: bytes) -> None:
+    """Refuse (ValueError) a state that no stream leads to; snapshot: of the model."""
+    if model.learned > LEARNED_MAX:
+        raise ValueError(f"a file's model has learned at most {LEARNED_MAX} examples, this one {model.learned}")
+    for name, array in decode(snapshot, SNAPSHOT)[1].items():
+        if array.dtype == np.int64 and array.size and not -COUNTED_MAX <= array.min() <= array.max() <= COUNTED_MAX:
+            raise ValueError(f"{name} must be within {COUNTED_MAX}, got {array.min()} to {array.max()}")
+        if array.dtype == np.float64 and (np.abs(array) > SIZE_MAX).any():
+            raise ValueError(f"{name} must be within {SIZE_MAX:g}, got {array.min()} to {array.max()}")
+    for learner in (model.learner, *model.shadows.values()):
+        learner.solver.examine()
+
+
+def rehearse(model: Model, snapshot: bytes) -> None:
+    """Let a copy of the model learn, unlearn, finish and predict; refuse (ValueError) what cannot be read again then.
+
+    snapshot: of the model. Other errors may come out of a state that is none.
+    """
+    copy = _copied(model, snapshot)
+    labels = ["rehearsed", "again"] if not copy.labels.labels else []
+    for label in labels:
+        _take(copy, ClassAdded(label))
+    examples = _examples(copy.learner)
+    examples = examples.take(np.arange(min(len(examples), copy.room)))
+    if len(examples):
+        _take(copy, _learned(copy, examples))
+        _check_answers(copy, examples)
+    numbers = copy.solver.keys()
+    small = max(copy.solver.live, numbers.size) * max(1, len(copy.labels)) <= FINISHED_MAX
+    if small:
+        _take(copy, Finished(copy.at_ms))
+    if numbers.size and copy.learner.exact:
+        _take(copy, Corrected(int(numbers[-1]), 0, bytes(16).hex(), copy.at_ms))
+    for learner in (copy.learner, *copy.shadows.values()):
+        if learner.stopped is None:
+            learner.forget(learner.solver.keys()[:1].tolist())
+    salt = copy.traces.fresh_salt()
+    _take(copy, Forgotten(copy.traces.mark_of("", salt), salt, None, copy.at_ms))
+    _check_read(copy)
+    if small:
+        for learner in (copy.learner, *copy.shadows.values()):
+            learner.solver.drop(learner.solver.known())
+        if len(examples) and copy.room >= len(examples):
+            _take(copy, _learned(copy, examples))
+            _check_answers(copy, examples)
+        _check_read(copy)
+
+
+def _copied(model: Model, snapshot: bytes) -> Model:
+    return Model.restore(model.name, snapshot, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
+
+
+def _take(model: Model, event: ModelEvent) -> None:
+    model.apply(model.position + 1, event)
+
+
+def _learned(model: Model, examples: Inputs) -> Learned:
+    m = len(examples)
+    classes = (np.arange(m) % len(model.labels)).astype(np.int32)
+    first, contents, sources = model.learned + 1, [bytes(16)] * m, np.zeros(m, np.uint8)
+    return Learned(first, [None] * m, classes, examples, contents, model.at_ms, sources)
+
+
+def _examples(learner: Learner) -> Inputs:
+    """A few examples as the model's own are, and some that are new."""
+    if learner.vocabulary is not None:
+        figures = learner.vocabulary.figures()["fields"]
+        numbered = [field["name"] for field in figures if field["number"]][: EXAMPLES - 1]
+        known: list[Record] = [dict.fromkeys([name], 1.0) for name in numbered]
+        return Records((*learner.vocabulary.observed[:EXAMPLES], *known, {}, {"rehearsed": "again"}))
+    dim, dtype, kernel = learner.configuration.features.dim, learner.configuration.dtype, learner.solver.kernel
+    found: list[Inputs] = []
+    for key in learner.solver.keys()[-EXAMPLES:].tolist():
+        held = learner.solver.row_of(key)
+        if held is not None:
+            found.append(held)
+    indptr, indices = np.array([0, 0, 1, 2]), np.array([0, dim - 1])
+    found.append(rows_from_csr(indptr, indices, np.array([1.0, -0.5]), kernel, dim, dtype))
+    return join_inputs(found)
+
+
+def _check_answers(model: Model, examples: Inputs) -> None:
+    columns = model.published().decide(examples).columns
+    if not np.isfinite(columns).all():
+        raise ValueError("it cannot predict what it has learned")
+
+
+def _check_read(model: Model) -> None:
+    model.describe(model.at_ms)
+    if _copied(model, model.snapshot()).digest() != model.digest():
+        raise ValueError("what it learns cannot be read again as it was written")

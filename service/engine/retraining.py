@@ -1,0 +1,205 @@
+"""Learners taught anew from a model's log, beside the model that goes on serving and learning.
+
+What makes another solver state is not applied to the old one but left out of, or put into, what a new one is taught:
+an example that is forgotten or has another label, another configuration, a challenger.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+
+from hinged.service.data.configuration import read_configuration
+from hinged.service.data.parts import Configuration
+from hinged.service.engine.history import History, as_it_should_be
+from hinged.service.errors import Conflict
+from hinged.service.model.events import ClassAdded, Finished, Learned
+from hinged.service.model.jobs import Job
+from hinged.service.model.learner import Learner
+from hinged.service.model.model import Model
+from hinged.solvers.warm import warm_up
+
+log = logging.getLogger(__name__)
+
+URGENT = ("forget", "correct")
+
+
+class Fold:
+    """What the running jobs of a model need: a learner for the model itself (None) or for challengers, by name."""
+
+    def __init__(self, history: History, model: Model) -> None:
+        self.history = history
+        self.jobs = _due(model.jobs.running())
+        self.position = 0
+        self.undone = model.undone
+        self.learners: dict[str | None, Learner] = {}
+        self.failed: dict[str | None, str] = {}
+        self.stopped = False  # the server is: leave off
+        self.whole = True  # whether the log holds all that was learned
+        self._labels = list(model.labels.labels)
+        self._forgotten = frozenset(model.traces.numbers)
+        self._corrections = dict(model.corrections)
+        for name, configuration in _wanted(model, self.jobs).items():
+            self.learners[name] = Learner(configuration, model.cache_bytes)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether something is put right, and not only changed."""
+        return any(job.kind in URGENT for job in self.jobs)
+
+    def gives_way(self, model: Model) -> bool:
+        """Whether something else is to be put right first."""
+        return not self.urgent and any(job.kind in URGENT for job in model.jobs.running())
+
+    @property
+    def erases(self) -> bool:
+        """Whether an example is to leave no trace."""
+        return any(job.kind == "forget" for job in self.jobs)
+
+    def advance(self, through: int, seconds: float = math.inf) -> None:
+        """Teach what the log holds up to and with this position, for so long. The model is not touched."""
+        end = time.monotonic() + seconds
+        if not self.learners or not self.whole:
+            self.position = through
+            return
+        for learner in self.learners.values():
+            warm_up(learner.configuration.solver, learner.configuration.dtype)
+        try:
+            for at, event in self.history.taught(self.undone, through + 1, self.position):
+                self._teach(at, event)
+                if self.stopped:  # perhaps in the middle of it
+                    return
+                self.position = at
+                if time.monotonic() > end:
+                    return
+        except Conflict as error:
+            log.info("model %s: %s", self.history.name, error.message)
+            self.whole = False
+        self.position = through
+
+    def _teach(self, at: int, event: ClassAdded | Learned | Finished) -> None:
+        if isinstance(event, Learned):
+            event = as_it_should_be(event, self._forgotten, self._corrections)
+        for name, learner in self.learners.items():
+            if name in self.failed:
+                continue
+            try:
+                match event:
+                    case ClassAdded() if learner.labels.number(event.label) is None:
+                        learner.add_class(event.label)
+                    case Learned() if event.ids:
+                        while len(learner.labels) <= int(event.classes.max()):  # by a correction, before its time
+                            learner.add_class(self._labels[len(learner.labels)])
+                        learner.follow(event)
+                    case Finished():
+                        learner.finish(event.epochs, lambda: self._epoch(at))
+            except ValueError as error:
+                self.failed[name] = str(error)
+
+    def _epoch(self, before: int) -> Iterator[Learned]:
+        for _, event in self.history.taught(self.undone, before):
+            if self.stopped:
+                return
+            if isinstance(event, Learned):
+                rest = as_it_should_be(event, self._forgotten, self._corrections)
+                if rest.ids:
+                    yield rest
+
+    def fits(self, model: Model) -> bool:
+        """Whether the model is still the one that the fold began with, but for what can be made good at the swap.
+
+        What came meanwhile is made good by a job of its own that runs, or by a learner that is exact.
+        """
+        running = {job.at for job in model.jobs.running()}
+        if self.undone != model.undone or not all(job.at in running for job in self.jobs):
+            return False  # a rollback, or a challenger was retired
+        mended = {job.number for job in model.jobs.running() if job.folds}
+        if not self._changed(model) <= mended and not all(learner.exact for learner in self.learners.values()):
+            return False
+        wanted = _wanted(model, self.jobs)
+        return wanted.keys() == self.learners.keys() and all(
+            learner.configuration.model_copy(update={"labels": wanted[name].labels}) == wanted[name]
+            for name, learner in self.learners.items()
+        )
+
+    def _changed(self, model: Model) -> set[int]:
+        """Numbers of the examples that were forgotten or corrected since the fold began."""
+        corrected = {n for n, label in model.corrections.items() if self._corrections.get(n) != label}
+        return (model.traces.numbers - self._forgotten) | corrected
+
+    def put_into(self, model: Model) -> None:
+        """Let the learners take their places in a copy of the model, which stands where the fold does.
+
+        Where the log was no longer whole, the points of forgotten examples are dropped, and those that have another
+        label learned again with it.
+        """
+        wanted = _wanted(model, self.jobs)
+        for name, learner in self.learners.items():
+            if name in self.failed or not self.whole:
+                continue
+            learner.configuration = wanted[name]  # how labels are asked for may have changed meanwhile
+            model.take_over(learner, name)
+        late = self._changed(model) | {job.number for job in self.jobs if job.number is not None}
+        for _, present in _learners(model):
+            if present.exact:
+                _make_good(present, model, late)
+        for name in self._left_out():
+            held = model.learner if name is None else model.shadows.get(name)
+            if held is not None:
+                self._mend(held)
+
+    def _mend(self, learner: Learner) -> None:
+        """Drop and relabel points where they stand: the log does not tell what else there was to learn."""
+        for job in self.jobs:
+            if job.kind == "forget" and job.number is not None:
+                learner.forget_words(job.number, self.history.record_of(job.number, self.undone))
+                learner.forget([job.number])
+            if job.kind == "correct" and job.number is not None and job.number in self._corrections:
+                learner.learn_again(job.number, self._corrections[job.number])
+
+    def _left_out(self) -> list[str | None]:
+        """Learners that are to be mended where they stand."""
+        return [name for name in self.learners if name in self.failed or not self.whole]
+
+    def error_of(self, job: Job) -> str | None:
+        """Why a job has failed, None if it has not. Forgetting never fails."""
+        if job.kind in URGENT:
+            return None
+        if not self.whole:
+            return "the log does not hold all that was learned: it was trimmed, or begins with an import"
+        return self.failed.get(job.shadow)
+
+
+def _due(running: list[Job]) -> list[Job]:
+    """The jobs of one round: what is wrong is put right first, then comes one configuration after the other."""
+    urgent = [job for job in running if job.kind in URGENT]
+    if urgent:
+        return urgent
+    configure = [job for job in running if job.kind == "configure"][:1]
+    return configure + [job for job in running if job.kind == "shadow"]
+
+
+def _learners(model: Model) -> list[tuple[str | None, Learner]]:
+    return [(None, model.learner), *model.shadows.items()]
+
+
+def _make_good(learner: Learner, model: Model, numbers: set[int]) -> None:
+    """Forget and correct these examples in place, where that has not been done."""
+    held = set(learner.solver.keys().tolist()) & numbers
+    learner.forget(sorted(held & model.traces.numbers))
+    for number in sorted(held - model.traces.numbers):
+        if number in model.corrections:
+            learner.relabel(number, model.corrections[number])
+
+
+def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
+    """The configuration of each learner that is to be taught anew."""
+    wanted: dict[str | None, Configuration] = {}
+    if any(job.folds and job.kind in ("forget", "correct") for job in jobs):
+        wanted = {name: learner.configuration for name, learner in _learners(model) if not learner.exact}
+    for job in jobs:  # of several configurations the newest
+        if job.configuration is not None:
+            wanted[job.shadow] = read_configuration(job.configuration)
+    return wanted

@@ -1,0 +1,124 @@
+"""Snapshots of one model: when one is due, its writing beside the worker, the log trimmed behind it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+
+from hinged.service.errors import ServiceError, StoreUnavailable
+from hinged.service.frames import BadFrame, decode
+from hinged.service.model.model import SNAPSHOT, Model
+from hinged.service.settings import Settings
+from hinged.service.store.base import SNAPSHOTS_KEPT, Damaged, Store
+
+log = logging.getLogger(__name__)
+
+NOT_KEPT = (ServiceError, Damaged, KeyError)
+"""What a store may raise where a snapshot is read or written."""
+
+
+class Snapshots:
+    """The snapshots of a model. What it is given is the model as it stands; one at a time is being written.
+
+    tell: called with the position of each that was kept, on the thread that wrote it.
+    log_is_read: whether nothing may be trimmed now.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        store: Store,
+        settings: Settings,
+        executor: Executor,
+        tell: Callable[[int], None],
+        log_is_read: Callable[[], bool],
+    ) -> None:
+        self.failed = 0
+        self.newest: Future[ServiceError | None] | None = None  # its result: why it was not kept
+        self._name = model.name
+        self._store = store
+        self._settings = settings
+        self._executor = executor
+        self._tell = tell
+        self._log_is_read = log_is_read
+        self._learned, self._position = model.learned, model.position
+        self._at = time.monotonic()
+
+    def due_in_s(self, model: Model) -> float:
+        """Seconds until one is due because of its age."""
+        if model.position == self._position:
+            return math.inf
+        return self._at + self._settings.snapshot_s - time.monotonic()
+
+    def take_if_due(self, model: Model) -> None:
+        """Begin one where enough has changed, or where it is time."""
+        examples, events = model.learned - self._learned, model.position - self._position
+        aged = self.due_in_s(model) <= 0
+        if max(examples, events) < self._settings.snapshot_examples and not aged:
+            return
+        if self.newest is None or self.newest.done():
+            self._begin(model)
+        elif aged:  # the one being written takes longer than that
+            self._at = time.monotonic()
+
+    def take(self, model: Model) -> tuple[int, Future[ServiceError | None]]:
+        """Begin one, whether it is due or not: its position and the future of what came of it."""
+        written, position = self.newest, self._position
+        if written is None or position != model.position or (written.done() and written.result() is not None):
+            self.let_end()
+            written, position = self._begin(model), model.position
+        return position, written
+
+    def let_end(self) -> None:
+        """None is being written, and nothing trimmed, when this returns.
+
+        One that has not begun is given up: it may wait for the very thread that this runs on.
+        """
+        if self.newest is not None and not self.newest.cancel():
+            self.newest.result()
+        self.newest = None
+
+    def take_last(self, model: Model) -> None:
+        """Write the one of a model that learns no more, if it is not there yet."""
+        kept: list[int] = []
+        with suppress(*NOT_KEPT):
+            kept = self._store.snapshots(self._name)
+        if model.position not in kept:
+            self._write(model.position, model.snapshot(), model.reads_back_at)
+
+    def _begin(self, model: Model) -> Future[ServiceError | None]:
+        """Taken here, between two micro-batches; written beside the next ones."""
+        self._learned, self._position = model.learned, model.position
+        self._at = time.monotonic()
+        self.newest = self._executor.submit(self._write, model.position, model.snapshot(), model.reads_back_at)
+        return self.newest
+
+    def _write(self, position: int, state: bytes, reads_back_at: int) -> ServiceError | None:
+        """Keep one, then trim the log behind it; why it was not kept, if so."""
+        try:
+            self._store.put_snapshot(self._name, position, state)
+            self._tell(position)
+        except NOT_KEPT as error:  # the log still has everything
+            self.failed += 1
+            log.warning("snapshot of model %s at %d was not kept", self._name, position, exc_info=True)
+            return error if isinstance(error, ServiceError) else StoreUnavailable(f"the snapshot was not kept: {error}")
+        try:
+            self._trim(reads_back_at)
+        except (*NOT_KEPT, BadFrame):  # the next snapshot tries again
+            log.warning("the log of model %s was not trimmed", self._name, exc_info=True)
+        return None
+
+    def _trim(self, reads_back_at: int) -> None:
+        """Forget what neither of the two snapshots needs, but for as many events as are to be kept."""
+        if self._settings.log_kept is None or self._log_is_read():
+            return
+        snapshots = self._store.snapshots(self._name)
+        older = min(snapshots, default=0)
+        # What reads the log before it must not have to be applied again.
+        if len(snapshots) >= SNAPSHOTS_KEPT and older >= reads_back_at and older > self._settings.log_kept:
+            decode(self._store.get_snapshot(self._name, older), SNAPSHOT)  # all that will be left of what it holds
+            self._store.trim(self._name, older - self._settings.log_kept)

@@ -1,0 +1,283 @@
+"""Who computes next: the processors shared out among the models of a server, turn by turn.
+
+Long computations rest every few milliseconds (solvers/core/turns.py), and what becomes of them there is decided here. A
+call that computes needs a place, of which there are as many as processors; where none is free, the one whose model has
+used the least goes next. What a model has used is forgotten with MEMORY_S, so that one that was idle is soon as good as
+new.
+
+Most calls are short. They go before all others, and have as many places of their own, so that they need not wait until
+a long one rests: the system's scheduler lets both get on. It could be told that long ones matter less, but they hold
+Python's lock now and then, and one that is kept from its processor by some other process then keeps everybody waiting.
+So while requests come, one processor is left to the event loop and to short calls, where there are two at least.
+
+    used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
+
+An account keeps ln used(t) + t / MEMORY_S, which only changes when it computes: the order of those who wait does not.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import TypeVar
+
+from hinged.service.errors import Unavailable
+from hinged.solvers.core.turns import Abandoned, resting
+
+T = TypeVar("T")
+
+MEMORY_S = 2.0
+SLICE_S = 0.02
+"""CPU seconds by which one that computes is ahead of one that waits before they change: less would only cost."""
+LOOK_S = 0.001
+"""How often a call that rests looks about."""
+SHORT_S = 0.02
+"""CPU seconds within which a call is short, where those of its model usually are."""
+QUICK_S = 0.002
+"""Where calls usually take less than that, they need no place until they have taken longer: to wait would cost more."""
+USUAL_MAX, USUAL_GAIN = 5.0, 0.2
+"""Of these a long call counts for so many at most, and each for so much of what is usual: some eight short calls after
+a long one are waited for until the next is taken for short."""
+ASKED_S = 0.25
+"""For how long after a request another one is expected."""
+BESIDE = 4.0
+"""What is done beside the models that serve counts so many times: loading, folding, exporting."""
+
+
+class GivenUp(Unavailable):
+    """The computation was given up for good: its model is deleted, or the server stops."""
+
+
+def processors() -> int:
+    """How many this process may use."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class Account:
+    """What a model has used of the processors, and whether it is given up.
+
+    weight: how many times that counts; above 1 none of its calls is short.
+    """
+
+    __slots__ = ("given_up", "used", "usual_s", "waited_s", "weight")
+
+    def __init__(self, weight: float = 1.0) -> None:
+        self.weight = weight
+        self.used = -math.inf  # as the module says
+        self.usual_s = 0.0  # CPU seconds of a call
+        self.waited_s = 0.0  # for a place, since the start
+        self.given_up: str | None = None  # why
+
+
+class _Call:
+    """One computation on one thread."""
+
+    __slots__ = ("account", "begun_at", "charged_at", "look_at", "place", "queued", "turns", "woken")
+
+    def __init__(self, turns: Turns, account: Account) -> None:
+        self.turns = turns
+        self.account = account
+        self.place: list[_Call] | None = None  # the kind of place that it holds: those who hold one
+        self.begun_at = self.charged_at = time.thread_time()  # what this thread had used by then
+        self.look_at = time.perf_counter() + LOOK_S
+        self.queued = False
+        self.woken = threading.Lock()
+        self.woken.acquire()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it has not computed for long yet, and is not likely to."""
+        account = self.account
+        return self.charged_at - self.begun_at < SHORT_S > account.usual_s and account.weight <= 1.0
+
+    def rest(self) -> None:
+        """Go on if nobody comes first. Abandoned if the account is given up."""
+        if self.account.given_up is not None:
+            raise Abandoned
+        if time.perf_counter() >= self.look_at:
+            self.turns.look(self)
+
+
+_here = threading.local()
+
+
+def stand_back() -> None:
+    """Give away the place that this thread's call holds: it is about to wait for something else than processors."""
+    call: _Call | None = getattr(_here, "call", None)
+    if call is not None:
+        call.turns.leave(call)
+
+
+def rest_before_work() -> None:
+    """Rest on this thread however short ago it did so last: what comes next may take long."""
+    call: _Call | None = getattr(_here, "call", None)
+    if call is not None:
+        if call.account.usual_s > QUICK_S and call.turns.contested:
+            call.look_at = 0.0
+        call.rest()
+
+
+class Turns:
+    """Places to compute on. Methods may be called from any thread."""
+
+    def __init__(self, places: int | None = None) -> None:
+        self.places = places or processors()
+        self._lock = threading.Lock()
+        self._holding: list[_Call] = []  # the places of those who compute for long
+        self._passing: list[_Call] = []  # those that are for short calls alone
+        self._waiting: list[tuple[bool, float, int, _Call]] = []  # a heap: short calls, then who has used the least
+        self._numbers = count()
+        self._asked_at = -math.inf
+
+    def run(self, account: Account, function: Callable[[], T]) -> T:
+        """What the function finds, which rests as others need. Abandoned if the account is given up meanwhile."""
+        call = _here.call = _Call(self, account)
+        try:
+            with resting(call.rest):
+                if account.weight > 1.0:
+                    self.look(call)
+                return function()
+        finally:
+            _here.call = None
+            with self._lock:
+                self._charge(call)
+                took_s = min(call.charged_at - call.begun_at, USUAL_MAX * SHORT_S)
+                account.usual_s += USUAL_GAIN * (took_s - account.usual_s)
+                self._leave(call)
+                self._let_in()
+
+    def asked(self) -> None:
+        """Note that a request came."""
+        self._asked_at = time.monotonic()
+
+    @property
+    def contested(self) -> bool:
+        """Whether all places are taken."""
+        return len(self._holding) >= self._long_places
+
+    @property
+    def _long_places(self) -> int:
+        """Places for long calls."""
+        return max(1, self.places - (time.monotonic() - self._asked_at < ASKED_S))
+
+    def leave(self, call: _Call) -> None:
+        """Let others have the place of a call, if it holds one."""
+        if call.place is not None:
+            with self._lock:
+                self._charge(call)
+                self._leave(call)
+                self._let_in()
+
+    def look(self, call: _Call) -> None:
+        """Take a place, give it up or keep it; returns when it is the call's turn. Abandoned if it is given up."""
+        with self._lock:
+            self._charge(call)
+            goes_on = self._goes_on(call)
+            if not goes_on:
+                self._leave(call)
+                call.queued = True
+                heapq.heappush(self._waiting, self._entry(call))
+                self._let_in()
+        if goes_on:
+            call.look_at = time.perf_counter() + LOOK_S
+            return
+        began = time.perf_counter()
+        call.woken.acquire()
+        ended = time.perf_counter()
+        call.look_at = ended + LOOK_S
+        call.account.waited_s += ended - began
+        if call.account.given_up is not None:
+            raise Abandoned
+
+    def give_up(self, account: Account, why: str) -> None:
+        """Let all that computes on an account end at its next rest."""
+        with self._lock:
+            account.given_up = why
+            for *_, call in self._waiting:
+                if call.account is account and call.queued:
+                    call.queued = False
+                    call.woken.release()
+
+    def hurry(self, account: Account) -> None:
+        """Let an account count like any other from now on: somebody waits for what it computes."""
+        with self._lock:
+            account.weight = 1.0
+            self._waiting = [self._entry(call) for *_, call in self._waiting if call.queued]
+            heapq.heapify(self._waiting)
+
+    # -- with the lock held ---------------------------------------------------------------------------------------
+
+    def _charge(self, call: _Call) -> None:
+        """Add the CPU time since it was charged last."""
+        cpu, now = time.thread_time(), time.monotonic()
+        seconds, call.charged_at = cpu - call.charged_at, cpu
+        if seconds > 0.0:
+            call.account.used = math.log(_seconds(call.account, now) + seconds) + now / MEMORY_S
+
+    def _entry(self, call: _Call) -> tuple[bool, float, int, _Call]:
+        account = call.account
+        return not call.is_short, account.used + math.log(account.weight), next(self._numbers), call
+
+    def _goes_on(self, call: _Call) -> bool:
+        """Whether the call computes on, on a place that it has or now takes."""
+        if call.place is self._passing and not call.is_short:
+            self._leave(call)
+        self._let_in()
+        first = self._first()
+        if call.place is self._holding and len(self._holding) > self._long_places:
+            return False
+        if call.place is not None:
+            return first is None or not self._gives_way(call, first)
+        if first is None and len(self._holding) < self._long_places:
+            self._enter(call, self._holding)
+        elif call.is_short and len(self._passing) < self.places:
+            self._enter(call, self._passing)
+        return call.place is not None
+
+    def _let_in(self) -> None:
+        """Give the places that are free to those who wait."""
+        while (first := self._first()) is not None:
+            if len(self._holding) < self._long_places:
+                place = self._holding
+            elif len(self._passing) < self.places and first.is_short:
+                place = self._passing
+            else:
+                return
+            heapq.heappop(self._waiting)
+            first.queued = False
+            self._enter(first, place)
+            first.woken.release()
+
+    def _first(self) -> _Call | None:
+        """Of those who wait the one that goes next."""
+        while self._waiting and not self._waiting[0][-1].queued:  # was given up
+            heapq.heappop(self._waiting)
+        return self._waiting[0][-1] if self._waiting else None
+
+    def _enter(self, call: _Call, place: list[_Call]) -> None:
+        call.place = place
+        place.append(call)
+
+    def _leave(self, call: _Call) -> None:
+        if call.place is not None:
+            call.place.remove(call)
+            call.place = None
+
+    def _gives_way(self, call: _Call, first: _Call) -> bool:
+        """Whether one that computes lets the first of those who wait go on in its place."""
+        if call.is_short != first.is_short:
+            return first.is_short
+        now = time.monotonic()
+        mine, others = (c.account.weight * _seconds(c.account, now) for c in (call, first))
+        return mine - others >= SLICE_S * call.account.weight
+
+
+def _seconds(account: Account, now: float) -> float:
+    """CPU seconds that it has used, as far as they are remembered."""
+    return math.exp(max(account.used - now / MEMORY_S, -700.0))

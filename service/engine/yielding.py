@@ -1,0 +1,94 @@
+"""The store as the models use it: whoever waits for it leaves his place to compute on to others.
+
+Behind an append comes what may take long, and so does each event of a log that is read: there is a rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hinged.service.engine.turns import rest_before_work, stand_back
+from hinged.service.store.base import Event, Store
+from hinged.solvers.core.turns import rest
+
+
+class Yielding(Store):
+    """A store with rests in it. Its errors, and besides what a rest raises."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def models(self) -> list[str]:
+        """Store.models."""
+        return self._store.models()
+
+    def create(self, model: str, first: Event) -> None:
+        """Store.create."""
+        stand_back()
+        self._store.create(model, first)
+
+    def delete(self, model: str) -> None:
+        """Store.delete."""
+        stand_back()
+        self._store.delete(model)
+
+    def append(self, model: str, after: int, events: Sequence[Event]) -> int:
+        """Store.append, then rest."""
+        stand_back()
+        position = self._store.append(model, after, events)
+        rest_before_work()
+        return position
+
+    def end(self, model: str) -> int:
+        """Store.end."""
+        return self._store.end(model)
+
+    def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """Store.read, with a rest before each event."""
+        return _resting(self._store.read(model, after))
+
+    def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """Store.read_around, with a rest before each event."""
+        return _resting(self._store.read_around(model, after))
+
+    def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
+        """Store.find."""
+        return self._store.find(model, ids)
+
+    def put_snapshot(self, model: str, position: int, state: bytes) -> None:
+        """Store.put_snapshot."""
+        stand_back()
+        self._store.put_snapshot(model, position, state)
+
+    def snapshots(self, model: str) -> list[int]:
+        """Store.snapshots."""
+        return self._store.snapshots(model)
+
+    def get_snapshot(self, model: str, position: int) -> bytes:
+        """Store.get_snapshot."""
+        return self._store.get_snapshot(model, position)
+
+    def trim(self, model: str, through: int) -> None:
+        """Store.trim."""
+        stand_back()
+        self._store.trim(model, through)
+
+    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
+        """Store.redact."""
+        stand_back()
+        self._store.redact(model, through, events, ids)
+
+    def purge(self) -> list[str]:
+        """Store.purge."""
+        stand_back()
+        return self._store.purge()
+
+    def close(self) -> None:
+        """Store.close."""
+        self._store.close()
+
+
+def _resting(events: Iterator[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
+    for event in events:
+        rest()
+        yield event

@@ -1,0 +1,221 @@
+"""First answers: an example with an id is learned once, and a repeat is answered as the first time.
+
+Kept for the newest examples only, in arrays used as a ring, so that memory is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hinged.service.data.examples import SERVER_ID
+from hinged.service.frames import BadFrame
+from hinged.service.model.events import Learned
+from hinged.solvers.core.solver import CLASSES_MAX, StateReader
+
+Array = np.ndarray[Any, Any]
+
+RING_MIN = 1024
+FORGOTTEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was answered when the example was learned; prediction is a class number or UNKNOWN, label the class's."""
+
+    content: bytes
+    label: int
+    prediction: int
+    score: float
+
+
+class Answers:
+    """First answers of examples oldest..newest, at most `kept` of them."""
+
+    def __init__(self, kept: int) -> None:
+        self.kept = kept
+        self.newest = 0
+        self._from = 1  # older answers were forgotten by a server that kept fewer
+        self._ids: list[str | None] = []
+        self._by_id: dict[str, int] = {}
+        self._contents = np.zeros((0, 16), np.uint8)
+        self._labels = np.zeros(0, np.int32)
+        self._predictions = np.zeros(0, np.int32)
+        self._scores = np.zeros(0)
+
+    @property
+    def oldest(self) -> int:
+        """Number of the oldest example whose answer is kept."""
+        return max(self._from, self.newest - self.kept + 1)
+
+    def add(self, event: Learned, predictions: Array, scores: Array) -> list[tuple[int, str]]:
+        """Keep the answers of a batch; forget the oldest beyond `kept`, and return their numbers and clients' ids."""
+        m = len(event.ids)
+        self._grow(min(self.kept, self.newest + m))
+        size = len(self._ids)
+        forgotten: list[tuple[int, str]] = []
+        begin = event.first % size
+        if begin + m <= size and not any(self._ids[begin : begin + m]):  # mostly: nothing has to make room
+            self._ids[begin : begin + m] = event.ids
+            self._by_id.update((given, number) for number, given in enumerate(event.ids, event.first) if given)
+        else:
+            forgotten = self._replace(event.first, event.ids)
+        tail = min(m, size)  # of a batch longer than the ring, the end
+        places = (event.first + np.arange(m - tail, m)) % size
+        self._contents[places] = np.frombuffer(b"".join(event.contents[m - tail :]), np.uint8).reshape(-1, 16)
+        self._labels[places] = event.classes[m - tail :]
+        self._predictions[places] = predictions[m - tail :]
+        self._scores[places] = scores[m - tail :]
+        self.newest += m
+        return forgotten
+
+    def _replace(self, first: int, given_ids: Sequence[str | None]) -> list[tuple[int, str]]:
+        """Write ids into the ring, one after another; numbers and ids of what they push out."""
+        size, forgotten = len(self._ids), []
+        for number, given in enumerate(given_ids, first):
+            place = number % size
+            former = self._ids[place]
+            if former is not None:
+                forgotten.append((number - size, former))
+                if self._by_id.get(former) == number - size:
+                    del self._by_id[former]
+            self._ids[place] = given
+            if given is not None:
+                self._by_id[given] = number
+        return forgotten
+
+    def find(self, given: str) -> Answer | None:
+        """The first answer of an id, None if it is unknown or no longer kept."""
+        number = self.number_of(given)
+        if number is None or not self.oldest <= number <= self.newest:
+            return None
+        place = number % len(self._ids)
+        if self._labels[place] == FORGOTTEN:
+            return None
+        return Answer(
+            self._contents[place].tobytes(),
+            int(self._labels[place]),
+            int(self._predictions[place]),
+            float(self._scores[place]),
+        )
+
+    def id_of(self, number: int) -> str | None:
+        """The id that a client gave to the example of this number, None if it gave none or it is no longer kept."""
+        return self._ids[number % len(self._ids)] if self.oldest <= number <= self.newest else None
+
+    @property
+    def given_ids(self) -> tuple[str, ...]:
+        """The ids that clients gave, of examples whose answers are kept."""
+        return tuple(self._by_id)
+
+    def number_of(self, given: str) -> int | None:
+        """The number of the example with this id; for a server's id whether or not it is kept."""
+        if given.startswith(SERVER_ID):
+            digits = given[len(SERVER_ID) :]
+            number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else 0
+            if not 1 <= number <= self.newest:
+                return None
+            # An example with an id of its own is not also known by its number.
+            kept = number >= self.oldest
+            return None if kept and self._ids[number % len(self._ids)] is not None else number
+        return self._by_id.get(given)
+
+    def forget(self, number: int) -> None:
+        """Keep nothing of an example but that there was one."""
+        if not self.oldest <= number <= self.newest:
+            return
+        place = number % len(self._ids)
+        given = self._ids[place]
+        if given is not None and self._by_id.get(given) == number:
+            del self._by_id[given]
+        self._ids[place] = None
+        self._contents[place] = 0
+        self._labels[place], self._predictions[place], self._scores[place] = FORGOTTEN, FORGOTTEN, 0.0
+
+    def pass_over(self, through: int) -> list[tuple[int, str]]:
+        """The examples up to this number were never learned: there is no answer of them. What `add` returns."""
+        forgotten: list[tuple[int, str]] = []
+        while self.newest < through:  # a part of the ring at a time
+            m = min(through - self.newest, self.kept)
+            first = self.newest + 1
+            self._grow(min(self.kept, self.newest + m))
+            forgotten += self._replace(first, [None] * m)
+            places = np.arange(first, first + m) % len(self._ids)
+            self._contents[places], self._scores[places] = 0, 0.0
+            self._labels[places], self._predictions[places] = FORGOTTEN, FORGOTTEN
+            self.newest += m
+        return forgotten
+
+    def correct(self, number: int, label: int, content: bytes) -> None:
+        """An example has another label. What was predicted stays."""
+        if self.oldest <= number <= self.newest:
+            place = number % len(self._ids)
+            self._labels[place], self._contents[place] = label, np.frombuffer(content, np.uint8)
+
+    def _grow(self, needed: int) -> None:
+        size = len(self._ids)
+        if needed <= size:
+            return
+        # The ring goes round by `number % size`: a larger one has other places.
+        larger = min(self.kept, max(needed, 2 * size, RING_MIN))
+        numbers = np.arange(max(1, self.newest - size + 1), self.newest + 1)
+        old, new = numbers % max(size, 1), numbers % larger
+        ids: list[str | None] = [None] * larger
+        for a, b in zip(old, new, strict=True):
+            ids[b] = self._ids[a]
+        self._ids = ids
+        for name, empty in (
+            ("_contents", np.zeros((larger, 16), np.uint8)),
+            ("_labels", np.zeros(larger, np.int32)),
+            ("_predictions", np.zeros(larger, np.int32)),
+            ("_scores", np.zeros(larger)),
+        ):
+            if numbers.size:
+                empty[new] = getattr(self, name)[old]
+            setattr(self, name, empty)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The answers as facts and arrays, in the order of the examples."""
+        numbers = np.arange(self.oldest, self.newest + 1)
+        places = numbers % max(len(self._ids), 1)
+        return (
+            {"newest": self.newest, "ids": [self._ids[p] for p in places]},
+            {
+                "contents": self._contents[places],
+                "labels": self._labels[places],
+                "predictions": self._predictions[places],
+                "scores": self._scores[places],
+            },
+        )
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over a state of `state`."""
+        newest, n, read = int(facts["newest"]), len(facts["ids"]), StateReader(arrays)
+        if n > newest:
+            raise BadFrame(f"{n} first answers of {newest} examples")
+        clients = [own for own in facts["ids"] if own is not None]
+        if len(set(clients)) < len(clients):
+            raise BadFrame("an id is there twice")
+        contents = read.take("contents", np.uint8, (n, 16))
+        labels = read.take("labels", np.int32, (n,), FORGOTTEN, CLASSES_MAX - 1)
+        predictions = read.take("predictions", np.int32, (n,), -1, CLASSES_MAX - 1)
+        scores = read.take("scores", np.float64, (n,))
+        ids: list[str | None] = facts["ids"][-self.kept :]
+        self._ids, self._by_id = [], {}
+        self._from = newest - len(ids) + 1
+        self.newest = 0
+        self._grow(min(self.kept, max(len(ids), 1)))
+        self.newest = newest
+        places = np.arange(self._from, newest + 1) % len(self._ids)
+        for place, given, number in zip(places, ids, range(self._from, newest + 1), strict=True):
+            self._ids[place] = given
+            if given is not None:
+                self._by_id[given] = number
+        if ids:
+            self._contents[places] = contents[-len(ids) :]
+            self._labels[places] = labels[-len(ids) :]
+            self._predictions[places] = predictions[-len(ids) :]
+            self._scores[places] = scores[-len(ids) :]

@@ -1,0 +1,78 @@
+"""Whether a model's errors have changed: ADWIN (adwin.py) over the 0/1 errors of its predictions.
+
+ADWIN keeps a window as long as the mean is the same all over it, and cuts it where two parts differ. A cut behind which
+there are more errors is a drift; fewer errors are what learning is for. After either the detector begins anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hinged.service.model.adwin import CLOCK, Adwin
+from hinged.solvers.core.solver import COUNT_MAX, StateReader
+
+Array = np.ndarray[Any, Any]
+
+DETECTOR = "adwin"
+
+
+class Drift:
+    """Counts drifts and knows where the last one was."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last_at = 0  # number of the example, from 1 on; 0 for none
+        self._adwin = Adwin()
+
+    @property
+    def seen(self) -> int:
+        """Examples since the detector began."""
+        return self._adwin.width
+
+    @property
+    def errors(self) -> int:
+        """The wrong ones of them."""
+        return self._adwin.total
+
+    def add(self, errors: list[bool], numbers: list[int]) -> None:
+        """Take errors in order, each with the number of its example."""
+        if len(errors) != len(numbers):
+            raise ValueError(f"numbers must be one for each of {len(errors)} errors, got {len(numbers)}")
+        begin = 0
+        while begin < len(errors):
+            end = min(len(errors), begin + CLOCK - self.seen % CLOCK)
+            self._adwin.extend(errors[begin:end])
+            begin = end
+            if self.seen % CLOCK == 0:
+                rate = self.errors / self.seen
+                if self._adwin.cut():
+                    # What is left is the part behind the cut.
+                    if self.errors / self.seen > rate:
+                        self.count += 1
+                        self.last_at = numbers[end - 1]
+                    self._adwin = Adwin()
+
+    def state(self) -> dict[str, Array]:
+        """The detector as arrays: drifts, where the last was, examples and errors since; the detector's buckets."""
+        return {
+            "counts": np.array([self.count, self.last_at, self.seen, self.errors]),
+            "buckets": np.array(self._adwin.buckets, np.int64),
+        }
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Take over a state of `state`. ValueError where it is none; nothing changes then.
+
+        Of a state from before the detector was one of this project only the counts are taken: it begins anew.
+        """
+        read = StateReader(state)
+        count, last_at, seen, errors = read.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
+        if not count * CLOCK <= last_at or (last_at > 0) != (count > 0):
+            raise ValueError(f"counts tell of {count} drifts, the last at {last_at}")
+        adwin = Adwin()
+        if "buckets" in state or "version" not in state:
+            adwin.load(seen, read.take("buckets", np.int64, (None,), 0, COUNT_MAX).tolist())
+            if adwin.total != errors:
+                raise ValueError(f"buckets hold {adwin.total} errors, counts tell of {errors}")
+        self.count, self.last_at, self._adwin = count, last_at, adwin

@@ -1,0 +1,393 @@
+"""What learns: vocabulary, solver and metrics of one configuration, along the batches of a log.
+
+A model has one that predicts, and perhaps challengers (shadows) that learn the same beside it. A change of a model that
+its solver cannot make in place is another learner, taught from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hinged.service.data.classes import Label, Labels
+from hinged.service.data.configuration import read_configuration
+from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.parts import Configuration, NamedFeatures
+from hinged.service.data.records import Record
+from hinged.service.data.vocabulary import Spread, Vocabulary
+from hinged.service.model.events import Learned
+from hinged.service.model.metrics import UNKNOWN, Prequential
+from hinged.service.model.window import Ages, Left
+from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.solver import (
+    COUNT_MAX,
+    UNBOUNDED,
+    Finish,
+    PointsFull,
+    Solver,
+    StateReader,
+)
+from hinged.solvers.dual.exact import ExactSVM
+
+Array = np.ndarray[Any, Any]
+Part = tuple[Array, Array]
+"""Decision values (m, K) of a part of a batch, from right before each example was learned; predicted classes (m,)."""
+
+DROPPED_MAX = 2**16  # numbers that are listed at once
+
+Epoch = Callable[[], Iterator[Learned]]
+"""All learned batches of the log before an event, in order: what a further epoch learns again."""
+
+
+def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
+    """Class numbers (m,) and the scores (m,) of those classes, from decision values (m, K) of the columns.
+
+    With one column the second class is its positive side. Without any class the prediction is UNKNOWN, the score 0.
+    """
+    numbers = numbers_of(columns, classes)
+    return numbers, score_of(columns, numbers) if classes else np.zeros(numbers.size)
+
+
+def numbers_of(columns: Array, classes: int) -> Array:
+    """The class numbers alone."""
+    if classes == 0:
+        return np.full(columns.shape[0], UNKNOWN, np.int32)
+    if columns.shape[1] == 1:
+        return np.asarray(((columns[:, 0] > 0) & (classes > 1)).astype(np.int32))
+    return np.asarray(columns.argmax(axis=1).astype(np.int32))
+
+
+def score_of(columns: Array, numbers: Array) -> Array:
+    """(m,) the scores of the classes `numbers` (m,), from decision values (m, K), K >= 1."""
+    if columns.shape[1] == 1:
+        return np.where(numbers == 1, columns[:, 0], 0.0 - columns[:, 0])
+    return np.asarray(columns[np.arange(numbers.size), numbers])
+
+
+class Learner:
+    """One configuration, taught. Everything it does is a function of what it was given, in order."""
+
+    def __init__(self, configuration: Configuration, cache_bytes: int) -> None:
+        self.configuration = configuration
+        self.cache_bytes = cache_bytes
+        features = configuration.features
+        self.vocabulary: Vocabulary | None = None
+        if isinstance(features, NamedFeatures):
+            self.vocabulary = Vocabulary(features.warmup, features.columns_max)
+        # Of the examples of the warm-up, while it lasts.
+        self.warm_classes, self.warm_keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self.learned = 0
+        self.gamma = 1.0  # what "auto" came to
+        self.solver = configuration.build_solver(cache_bytes)
+        self.labels = Labels()
+        self.metrics = Prequential()
+        self.ages = Ages(configuration.window)
+        self.stopped: str | None = None  # why a challenger learns no more
+        for label in configuration.classes or ():
+            self.add_class(label)
+
+    def add_class(self, label: Label) -> None:
+        """A label that was not seen before."""
+        self.labels.add(label)
+        self.solver.add_class(self.configuration.weight_of(label))
+        self.metrics.add_class()
+
+    @property
+    def room(self) -> int:
+        """Examples that may come before points_max is reached, also when the warm-up is learned anew."""
+        warming = self.vocabulary is not None and self.vocabulary.warming
+        if warming and self.solver.room < UNBOUNDED:
+            return self.solver.points_max - self.warm_classes.size
+        return self.solver.room
+
+    @property
+    def exact(self) -> bool:
+        """Whether examples and parameters can be changed in place as if it had never been otherwise."""
+        return isinstance(self.solver, ExactSVM) and self.vocabulary is None
+
+    # -- learning -------------------------------------------------------------------------------------------------
+
+    def learn(self, event: Learned) -> Iterator[Part]:
+        """Learn a batch, one part of it after another. What is older than the window leaves in between."""
+        self._drop(self.ages.older_than(event.at_ms))
+        begin, m = 0, len(event.keys)
+        while begin < m:
+            end = self.ages.end_of_part(event.keys, begin)
+            part = event.part(begin, end)
+            yield from self._learn_part(part)
+            self.learned += end - begin
+            self._drop(self.ages.add(int(part.keys[-1]), event.at_ms))
+            begin = end
+
+    def _learn_part(self, event: Learned) -> Iterator[Part]:
+        if not isinstance(event.inputs, Records):
+            yield from self._learn_rows(event.inputs, event.classes, event.keys, first=self.learned == 0)
+            return
+        assert self.vocabulary is not None  # noqa: S101  records are those of named features
+        begin, keys = 0, event.keys
+        while begin < len(keys):
+            wanted = self.vocabulary.until_freeze or len(keys)
+            end = min(begin + wanted, len(keys))
+            records, classes = event.inputs.records[begin:end], event.classes[begin:end]
+            if self.vocabulary.warming and not len(self.vocabulary):
+                yield np.zeros((end - begin, 0)), self._majorities(classes)
+            else:
+                first = self.learned + begin == 0
+                yield from self._learn_rows(self._encoded(records), classes, keys[begin:end], first=first)
+            if self.vocabulary.warming:
+                self.warm_classes = np.concatenate((self.warm_classes, classes))
+                self.warm_keys = np.concatenate((self.warm_keys, keys[begin:end]))
+                if self.vocabulary.observe(records):
+                    self._freeze()
+            begin = end
+
+    def _learn_rows(self, rows: Rows, classes: Array, keys: Array, *, first: bool) -> Iterator[Part]:
+        columns = self.solver.learn(rows, classes, keys)
+        numbers = numbers_of(columns, len(self.labels))
+        begin = 0
+        if keys.size and first:
+            # Before the first example of all nothing is known, whatever classes were declared.
+            yield np.zeros((1, 0)), np.full(1, UNKNOWN, np.int32)
+            begin = 1
+        yield columns[begin:], numbers[begin:]
+
+    def follow(self, event: Learned) -> None:
+        """Learn a batch that another learner was asked to; predictions made before each example count.
+
+        ValueError, before anything changes, if an example is none for this kernel, or there is no room.
+        """
+        event = event.with_inputs(self.rows(event.inputs))
+        if len(event.ids) > self.room:
+            raise PointsFull(f"holds {self.solver.live} points of at most {self.solver.points_max}")
+        begin = 0
+        for columns, numbers in self.learn(event):
+            end = begin + numbers.size
+            counted = numbers if columns.shape[1] else np.full(numbers.size, UNKNOWN, np.int32)
+            self.metrics.add(columns, counted, event.classes[begin:end], event.sources[begin:end])
+            begin = end
+
+    def challenge(self, event: Learned) -> None:
+        """The same; whoever cannot follow stops, and says why."""
+        if self.stopped is None:
+            try:
+                self.follow(event)
+            except ValueError as error:
+                self.stopped = str(error)
+
+    def finish(self, epochs: int, epoch: Epoch | None) -> Finish:
+        """So many further epochs, then the finishing step."""
+        if self.vocabulary is not None and self.vocabulary.warming and self.warm_classes.size:
+            self._freeze()
+        for _ in range(epochs):
+            assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
+            for event in epoch():
+                inputs, keys = event.inputs, event.keys
+                rows = self._encoded(inputs.records) if isinstance(inputs, Records) else self.rows(inputs)
+                # What was dropped before comes back as long as there is room, unless it was too old.
+                assert isinstance(rows, Rows)  # noqa: S101
+                held = np.isin(keys, self.solver.keys())
+                fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
+                self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
+        return self.solver.finish()
+
+    def takes(self, inputs: Inputs) -> bool:
+        """Whether a batch is as this kernel and precision see it."""
+        return isinstance(inputs, Records) or inputs.fits(self.solver.kernel, self.configuration.dtype)
+
+    def rows(self, inputs: Inputs) -> Inputs:
+        """Rows as this kernel sees them, which they may be already; records as they are. BadRow for one too large."""
+        if isinstance(inputs, Records) or self.takes(inputs):
+            return inputs
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        return rows_from_csr(inputs.indptr, inputs.indices, inputs.values, self.solver.kernel, dim, dtype)
+
+    # -- unlearning -----------------------------------------------------------------------------------------------
+
+    def _drop(self, left: Left) -> None:
+        if left and not (self.vocabulary is not None and self.vocabulary.warming):
+            self._drop_from(left)
+
+    def _drop_from(self, left: Left) -> None:
+        """Drop the examples of these numbers; where they are many, only those of which anything is known."""
+        if len(left) <= DROPPED_MAX:
+            self.solver.drop(np.arange(left.start, left.stop))
+            return
+        known = np.unique(self.solver.known())
+        self.solver.drop(known[(known >= left.start) & (known < left.stop)])
+
+    def forget(self, keys: Sequence[int]) -> None:
+        """Take these examples' points out: exactly as if they had never been where it is `exact`."""
+        gone = np.array(keys, np.int64)
+        if self.vocabulary is not None and self.vocabulary.warming:
+            left = np.flatnonzero(np.isin(self.warm_keys, gone, invert=True))
+            self.vocabulary.observed = [self.vocabulary.observed[r] for r in left]
+            self.warm_classes, self.warm_keys = self.warm_classes[left], self.warm_keys[left]
+            if len(self.vocabulary):  # its words go with it
+                self._freeze()
+        self.solver.drop(gone)
+        self.solver.compact()
+
+    def relabel(self, key: int, number: int) -> None:
+        """Give an example another class, exactly; only where it is `exact`. One that is not held stays so."""
+        assert isinstance(self.solver, ExactSVM)  # noqa: S101
+        if np.isin(key, self.solver.keys()):
+            self.solver.relabel(key, number)
+
+    def learn_again(self, key: int, number: int) -> None:
+        """Drop an example's point, where there is one, and learn it with this class; for a log that has lost it."""
+        self.warm_classes[self.warm_keys == key] = number
+        held = self.solver.row_of(key)
+        if held is not None:
+            self.solver.drop(np.array([key]))
+            self.solver.learn(held, np.array([number], np.int32), np.array([key]))
+
+    def forget_words(self, key: int, record: Record | None) -> None:
+        """Forget the names and values of features that this example has and no other point; before it is dropped.
+
+        record: its named values, where they are known. Only needed where the log no longer tells.
+        """
+        vocabulary = self.vocabulary
+        if vocabulary is None or vocabulary.warming:
+            return
+        held = self.solver.row_of(key)
+        own = set(held.indices.tolist()) if held is not None else set()
+        if record is not None:
+            own |= set(vocabulary.reader().encode([record])[1].tolist())
+        others = np.isin(self.solver.keys(), [key], invert=True)
+        vocabulary.forget(own - set(self.solver.indices(self.solver.keys()[others]).tolist()))
+
+    def reconfigure(self, configuration: Configuration) -> None:
+        """Another configuration in place: of the same solver, another C, weights or kernel where it is `exact`."""
+        if isinstance(self.solver, ExactSVM):
+            kernel = configuration.kernel.build(self.gamma)
+            if kernel != self.solver.kernel:
+                self.solver.change_kernel(kernel)
+            weights = [configuration.weight_of(label) for label in self.labels.labels]
+            C = float(configuration.parameters["C"])
+            if C != self.solver.C or weights != self.solver.weights.tolist():
+                self.solver.change_C(C, weights)
+        self.configuration = configuration
+
+    # -- named features -------------------------------------------------------------------------------------------
+
+    @property
+    def majority(self) -> int:
+        """The most frequent class while nothing better is known of named features, else UNKNOWN."""
+        if self.vocabulary is None or len(self.vocabulary) or not self.vocabulary.warming:
+            return UNKNOWN
+        return int(np.bincount(self.warm_classes).argmax()) if self.warm_classes.size else UNKNOWN
+
+    def _majorities(self, classes: Array) -> Array:
+        """The most frequent class right before each of these examples."""
+        counts = np.bincount(self.warm_classes, minlength=len(self.labels))
+        found = np.full(classes.size, UNKNOWN, np.int32)
+        for r, number in enumerate(classes):
+            if counts.any():
+                found[r] = counts.argmax()
+            counts[number] += 1
+        return found
+
+    def _encoded(self, records: Sequence[Record]) -> Rows:
+        assert self.vocabulary is not None  # noqa: S101
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        return rows_from_csr(*self.vocabulary.encode(records), self.solver.kernel, dim, dtype)
+
+    def _freeze(self) -> None:
+        """Fix the columns by what the warm-up has shown so far, and learn it anew."""
+        vocabulary = self.vocabulary
+        assert vocabulary is not None  # noqa: S101
+        csr = vocabulary.freeze()
+        self.gamma = min(vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
+        self.solver = self._new_solver()
+        rows = rows_from_csr(*csr, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
+        if self.warm_keys.size:
+            self.solver.learn(rows, self.warm_classes, self.warm_keys)
+        if not vocabulary.warming:
+            self.warm_classes, self.warm_keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        if self.ages.dropped:
+            self._drop_from(range(1, self.ages.dropped + 1))
+
+    def _new_solver(self) -> Solver:
+        solver = self.configuration.build_solver(self.cache_bytes, self.gamma)
+        for label in self.labels.labels:
+            solver.add_class(self.configuration.weight_of(label))
+        return solver
+
+    @property
+    def gamma_used(self) -> float | None:
+        """The kernel's gamma, whether it was given or found; None for a linear kernel."""
+        return None if self.configuration.kernel.type == "linear" else float(self.solver.kernel.gamma)
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as facts and arrays."""
+        facts: dict[str, Any] = {
+            "configuration": self.configuration.model_dump(mode="json"),
+            "learned": self.learned,
+            "gamma": self.gamma,
+            "labels": self.labels.labels,
+            "stopped": self.stopped,
+        }
+        arrays: dict[str, Array] = {"warm_classes": self.warm_classes, "warm_keys": self.warm_keys}
+        if self.vocabulary is not None:
+            facts["vocabulary"], parts = self.vocabulary.state()
+            arrays |= {f"vocabulary.{name}": array for name, array in parts.items()}
+        states: dict[str, dict[str, Array]] = {
+            "solver": self.solver.state(),
+            "metrics": self.metrics.state(),
+            "ages": self.ages.state(),
+        }
+        for prefix, state in states.items():
+            arrays |= {f"{prefix}.{name}": array for name, array in state.items()}
+        return facts, arrays
+
+    @classmethod
+    def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> Learner:
+        """The learner of a state. ValueError if it does not fit together."""
+        learner = cls(read_configuration(facts["configuration"]), cache_bytes)
+
+        def part(prefix: str) -> dict[str, Array]:
+            return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+        learner.labels = Labels()
+        for label in facts["labels"]:
+            learner.labels.add(label)
+        learner.learned, learner.gamma, learner.stopped = facts["learned"], facts["gamma"], facts["stopped"]
+        if learner.vocabulary is not None:
+            learner.vocabulary.load(facts["vocabulary"], part("vocabulary."))
+        if learner.gamma not in learner._gammas():
+            raise ValueError(f"gamma is none that the warm-up comes to, got {learner.gamma}")
+        solver = learner.solver = learner.configuration.build_solver(cache_bytes, learner.gamma)
+        C, kernel = solver.C, solver.kernel
+        solver.load(part("solver."))
+        if (solver.C, solver.kernel) != (C, kernel):
+            raise ValueError(f"the solver has C = {solver.C} and {solver.kernel}, its configuration {C} and {kernel}")
+        if solver.weights.tolist() != [learner.configuration.weight_of(label) for label in learner.labels.labels]:
+            raise ValueError("the solver has other weights of the classes than its configuration")
+        learner.metrics.load(part("metrics."))
+        learner.ages.load(part("ages."))
+        for what, classes in (("classes", learner.solver.classes), ("classes of metrics", learner.metrics.classes)):
+            if classes != len(learner.labels):
+                raise ValueError(f"the snapshot has {len(learner.labels)} labels for {classes} {what}")
+        read = StateReader(arrays)
+        observed = len(learner.vocabulary.observed) if learner.vocabulary is not None else 0
+        learner.warm_classes = read.take("warm_classes", np.int32, (observed,), 0, len(learner.labels) - 1)
+        learner.warm_keys = read.take("warm_keys", np.int64, (observed,), 1, COUNT_MAX)
+        if (np.diff(learner.warm_keys) <= 0).any():
+            raise ValueError("warm_keys must ascend")
+        return learner
+
+    def _gammas(self) -> set[float]:
+        """What `gamma` may be: that of the warm-up, or 1 where there was none yet."""
+        if self.vocabulary is None:
+            return {1.0}
+        shown = min(self.vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
+        return {shown, 1.0} if self.vocabulary.spread == Spread(0.0, 0.0, 0.0) else {shown}
+
+    def numbers(self) -> Array:
+        """Numbers of all examples of which it holds anything, or that have left its window."""
+        left = [self.ages.newest] if self.ages.newest else []
+        return np.concatenate((self.solver.known(), self.warm_keys, np.array(left, np.int64)))

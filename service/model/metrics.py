@@ -1,0 +1,276 @@
+"""Prequential metrics: each example is predicted before it is learned, and that prediction counts.
+
+Kept apart by source: streamed examples, those whose labels were asked for because they looked informative, and those
+asked for at random. Only the last are a fair sample of what comes, and only the first are counted by the drift flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hinged.service.data.classes import Label
+from hinged.service.model.drift import DETECTOR, Drift
+from hinged.solvers.core.solver import (
+    CLASSES_MAX,
+    COUNT_MAX,
+    StateReader,
+    columns_of,
+)
+from hinged.solvers.scores.sigmoid import WINDOW, Calibration, Sigmoid
+from hinged.solvers.scores.tally import (
+    BRIER,
+    LOG_LOSS,
+    Tally,
+    losses_of,
+)
+
+Array = np.ndarray[Any, Any]
+Figures = dict[str, Any]
+
+UNKNOWN = -1  # no prediction: no class was known yet
+STREAMED, QUERIED, RANDOM = range(3)
+SOURCES = ("streamed", "queried", "random")
+ALL = "all"
+CONFUSION_CLASSES_MAX = 32  # of a confusion matrix among the figures
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The figures of one source that cost next to nothing. NaN where there is none yet."""
+
+    source: str
+    predicted: int
+    accuracy: float
+    log_loss: float
+    brier: float
+
+
+class Prequential:
+    """Figures of all predictions whose labels have come, together and by source, and the fit of their probabilities."""
+
+    def __init__(self) -> None:
+        self.classes = 0
+        self.added = 0  # examples, with a prediction or without
+        self.drift = Drift()
+        self._sigmoid = Sigmoid()
+        self._tallies = {ALL: Tally()}
+
+    @property
+    def predicted(self) -> int:
+        """Predictions counted."""
+        return self._tallies[ALL].seen
+
+    def add_class(self) -> None:
+        """One more class was announced."""
+        self.classes += 1
+        columns = columns_of(self.classes)
+        if columns > self._sigmoid.columns:
+            self._sigmoid.widen(columns)
+        for tally in self._tallies.values():
+            tally.widen(self.classes)
+
+    def add(self, columns: Array, numbers: Array, classes: Array, sources: Array) -> None:
+        """Count a batch of predictions in order.
+
+        columns (m, K): decision values from right before each example was learned, or from when its prediction was
+        asked for: then K may be smaller than it is now. numbers, classes (m,): predicted and true class; UNKNOWN
+        predictions do not count. sources (m,): STREAMED, QUERIED or RANDOM. ValueError where they do not fit, before
+        anything changes.
+        """
+        m, k = columns.shape
+        if not numbers.shape == classes.shape == sources.shape == (m,):
+            shapes = numbers.shape, classes.shape, sources.shape
+            raise ValueError(f"numbers, classes and sources must be {m} each, got {shapes}")
+        if k > columns_of(self.classes):
+            raise ValueError(f"columns must be at most {columns_of(self.classes)}, got {k}")
+        _check("classes", classes, 0, self.classes - 1)
+        _check("numbers", numbers, UNKNOWN, self.classes - 1)
+        _check("sources", sources, 0, len(SOURCES) - 1)
+        known = np.flatnonzero(numbers != UNKNOWN)
+        if known.size and not k:
+            raise ValueError("a prediction needs a column")
+        at = self.added + 1 + known
+        self.added += m
+        if not known.size:
+            return
+        columns = np.ascontiguousarray(columns[known], np.float64)
+        numbers, classes, sources = numbers[known].astype(np.int32), classes[known].astype(np.int32), sources[known]
+        losses = losses_of(self._sigmoid.learn(columns, classes), classes)
+        everything = np.arange(known.size)
+        self._tallies[ALL].add(everything, columns, numbers, classes, losses)
+        for source, name in enumerate(SOURCES):
+            of_source = np.flatnonzero(sources == source)
+            if of_source.size:
+                self._tally(name).add(of_source, columns, numbers, classes, losses)
+                if source == STREAMED:
+                    self.drift.add((numbers != classes)[of_source].tolist(), at[of_source].tolist())
+
+    def _tally(self, name: str) -> Tally:
+        if name not in self._tallies:
+            self._tallies[name] = Tally(self.classes)
+        return self._tallies[name]
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def calibration(self) -> Calibration:
+        """The present fit: columns and numbers to the probabilities of those classes. It never changes."""
+        return self._sigmoid.calibration()
+
+    def probability(self, columns: Array, numbers: Array) -> Array:
+        """(m,) the probability of the predicted classes by the present fit; NaN where unknown."""
+        return self.calibration()(columns, numbers)
+
+    def glance(self) -> tuple[Glance, ...]:
+        """What is cheap enough to be taken after each micro-batch: of all, then of each source seen."""
+        return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
+
+    def figures(self, labels: Sequence[Label] = ()) -> Figures:
+        """The metrics as the server answers them; `labels` name the classes of the confusion matrices."""
+        at = self.drift.last_at
+        return {
+            **_figures(self._tallies[ALL], labels),
+            "sources": {name: _figures(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
+            "drift": {
+                "detector": DETECTOR,
+                "flagged": bool(at and self.added - at < WINDOW),
+                "last_at": at or None,
+                "count": self.drift.count,
+            },
+        }
+
+    def memory_bytes(self) -> int:
+        """Memory of all windows and counts, bytes."""
+        return sum(array.nbytes for array in self.state().values())
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Array]:
+        """The metrics as arrays."""
+        parts: dict[str, dict[str, Array]] = {"drift": self.drift.state(), "sigmoid": self._sigmoid.state()}
+        parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
+        arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
+        return {"counts": np.array([self.classes, self.added]), **arrays}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others."""
+
+        def part(name: str) -> dict[str, Array]:
+            return {key.removeprefix(f"{name}."): a for key, a in state.items() if key.startswith(f"{name}.")}
+
+        counts = StateReader(state).take("counts", np.int64, (2,), 0, COUNT_MAX)
+        self.classes, self.added = (int(v) for v in counts)
+        if self.classes > CLASSES_MAX:
+            raise ValueError(f"at most {CLASSES_MAX} classes, got {self.classes}")
+        self.drift.load(part("drift"))
+        self._sigmoid.load(part("sigmoid"))
+        if self._sigmoid.columns != columns_of(self.classes):
+            raise ValueError(f"{self._sigmoid.columns} columns do not fit {self.classes} classes")
+        self._tallies = {}
+        for name in (ALL, *SOURCES):
+            if name == ALL or f"{name}.seen" in state:
+                self._tally(name).load(part(name), self.classes)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse parts that count otherwise than others."""
+        everything, parts = self._tallies[ALL], [self._tallies[name] for name in SOURCES if name in self._tallies]
+        if not self._sigmoid.seen == everything.seen <= self.added:
+            raise ValueError(f"{everything.seen} predictions of {self.added} examples, {self._sigmoid.seen} in the fit")
+        if not np.array_equal(everything.cells, sum((tally.cells for tally in parts), np.zeros_like(everything.cells))):
+            raise ValueError("the predictions of the sources must be all predictions")
+        drift, streamed = self.drift, self._tallies.get(SOURCES[STREAMED], Tally(self.classes))
+        wrong = streamed.seen - int(np.trace(streamed.cells))
+        if drift.last_at + drift.seen > self.added or drift.seen > streamed.seen or drift.errors > wrong:
+            raise ValueError(
+                f"the detector has seen {drift.errors} errors of {drift.seen} since example {drift.last_at}, "
+                f"of {wrong} of {streamed.seen} until {self.added}"
+            )
+
+
+def _check(name: str, values: Array, least: int, most: int) -> None:
+    if values.size and not least <= values.min() <= values.max() <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, got {values.min()} to {values.max()}")
+
+
+def agreement(cells: Array) -> dict[str, float | None]:
+    """Accuracy, balanced accuracy and Cohen's kappa of (weighted) examples by class (rows) and predicted class."""
+    total = float(cells.sum())
+    if not total > 0:
+        return {"accuracy": None, "balanced_accuracy": None, "kappa": None}
+    hits, of_class, of_prediction = np.diagonal(cells), cells.sum(axis=1), cells.sum(axis=0)
+    present = of_class > 0
+    accuracy = float(hits.sum()) / total
+    chance = float((of_class * of_prediction).sum()) / (total * total)
+    return {
+        "accuracy": accuracy,
+        "balanced_accuracy": float((hits[present] / of_class[present]).mean()),
+        "kappa": (accuracy - chance) / (1 - chance) if chance < 1 else None,
+    }
+
+
+def area(scores: Array, positive: Array) -> float:
+    """Area under the ROC curve: the part of pairs in which the positive example scores higher, ties half."""
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    n = int(positive.sum())
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (positive.size - n)))
+
+
+def auc(scores: Array, classes: Array) -> float | None:
+    """Of the one column (K, n), or the mean over the classes present of each against the rest; None without a pair.
+
+    NaN scores, of columns that came later than the example, are left out.
+    """
+    areas = []
+    for c, column in enumerate(scores):
+        there = ~np.isnan(column)
+        positive = classes[there] == (1 if len(scores) == 1 else c)
+        if positive.any() and not positive.all():
+            areas.append(area(column[there], positive))
+    return float(np.mean(areas)) if areas else None
+
+
+def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
+    window, classes = tally.window, tally.cells.shape[0]
+    n = window.classes.size
+    cells = np.bincount(window.classes * classes + window.numbers, minlength=classes**2).reshape(classes, classes)
+    overall, recent = agreement(tally.cells), agreement(cells)
+    return {
+        "predicted": tally.seen,
+        "accuracy": overall["accuracy"],
+        "accuracy_window": recent["accuracy"],
+        "window": {
+            "examples": n,
+            **recent,
+            "log_loss": float(window.losses[:, LOG_LOSS].mean()) if n else None,
+            "brier": float(window.losses[:, BRIER].mean()) if n else None,
+            "auc": auc(window.scores, window.classes),
+        },
+        "fading": _fading(tally),
+        "confusion": {"classes": list(labels), "all": tally.cells.tolist(), "window": cells.tolist()}
+        if 0 < len(labels) <= CONFUSION_CLASSES_MAX
+        else None,
+    }
+
+
+def _fading(tally: Tally) -> Figures:
+    faded, losses = tally.faded, tally.faded_losses
+    weight = float(faded.sum())
+    return {
+        "examples": weight,
+        **agreement(faded),
+        "log_loss": float(losses[LOG_LOSS]) / weight if weight else None,
+        "brier": float(losses[BRIER]) / weight if weight else None,
+    }
+
+
+def _glance(name: str, tally: Tally) -> Glance:
+    window = tally.window
+    if not window.classes.size:
+        return Glance(name, 0, np.nan, np.nan, np.nan)
+    log_loss, brier = window.losses.mean(axis=0).tolist()
+    return Glance(name, tally.seen, float((window.classes == window.numbers).mean()), log_loss, brier)

@@ -1,0 +1,183 @@
+"""Pending predictions: examples that were predicted with an id and whose label has not come yet.
+
+Bounded in number and in age; the oldest go first. A prediction is kept as it was made, for the metrics count that one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.service.data.classes import Label, Labels, same_label
+from hinged.service.data.inputs import (
+    Inputs,
+    Refit,
+    inputs_state,
+    join_inputs,
+    read_inputs,
+    refitted,
+)
+from hinged.service.frames import BadFrame
+from hinged.service.model.window import MS_MAX
+from hinged.solvers.core.solver import CLASSES_MAX, StateReader
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One example as it was predicted.
+
+    x: a batch of one; digest: of x. columns (K,): decision values; number: the predicted class's, or UNKNOWN. source:
+    why its label was wanted, if it was (metrics.py). at_ms: milliseconds since 1970.
+    """
+
+    id: str
+    x: Inputs
+    digest: bytes
+    columns: Array
+    number: int
+    source: int
+    at_ms: int
+
+
+class Pending:
+    """At most `most` predictions by id, none older than `age_ms`."""
+
+    def __init__(self, most: int, age_ms: int) -> None:
+        self.most = most
+        self.age_ms = age_ms
+        self._by_id: OrderedDict[str, Prediction] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return iter(self._by_id.values())
+
+    def keep(self, predictions: Sequence[Prediction]) -> None:
+        """Take in predictions, oldest first. An id that is there with the same x keeps its first one."""
+        for prediction in predictions:
+            former = self._by_id.get(prediction.id)
+            if former is not None and former.digest == prediction.digest:
+                continue
+            self._by_id.pop(prediction.id, None)
+            self._by_id[prediction.id] = prediction
+        while len(self._by_id) > self.most:
+            self._by_id.popitem(last=False)
+
+    def find(self, given: str, now_ms: int) -> Prediction | None:
+        """The prediction of an id, unless it is too old."""
+        prediction = self._by_id.get(given)
+        return None if prediction is None or self._expired(prediction, now_ms) else prediction
+
+    def _expired(self, prediction: Prediction, now_ms: int) -> bool:
+        return prediction.at_ms < now_ms - self.age_ms
+
+    def pop(self, given: str) -> Prediction | None:
+        """The same; it is no longer pending."""
+        return self._by_id.pop(given, None)
+
+    def limit(self, most: int, age_ms: int, now_ms: int) -> None:
+        """Hold at most so many, none older than this, from now on."""
+        self.most, self.age_ms = most, age_ms
+        self.keep([])
+        self.expire(now_ms)
+
+    def change(self, refit: Refit) -> None:
+        """Put every x into another form; what has none waits no longer."""
+        none = Labels()
+        fitted = [Made(prediction).fitted(none, refit) for prediction in self]
+        self._by_id = OrderedDict((made.prediction.id, made.prediction) for made in fitted if made is not None)
+
+    def expire(self, now_ms: int) -> None:
+        """Drop what is older than age_ms."""
+        while self._by_id:
+            oldest = next(iter(self._by_id.values()))
+            if not self._expired(oldest, now_ms):
+                break
+            self._by_id.popitem(last=False)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as facts and arrays."""
+        return predictions_state(list(self._by_id.values()))
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over a state of `state`."""
+        predictions = read_predictions(facts, arrays)
+        if len({p.id for p in predictions}) < len(predictions):
+            raise BadFrame("an id is there twice")
+        self._by_id = OrderedDict((p.id, p) for p in predictions)
+
+
+class Made(NamedTuple):
+    """A prediction, and the classes that the state which made it knew: its numbers are places among these."""
+
+    prediction: Prediction
+    classes: Sequence[Label] = ()
+
+    def fitted(self, labels: Labels, refit: Refit) -> Made | None:
+        """The prediction as a state with these classes has it.
+
+        None where its x has no such form, or its classes are others: a rollback has undone the state that made it.
+        """
+        prediction, known = self.prediction, labels.labels
+        if not all(map(same_label, self.classes, known)) or len(self.classes) > len(known):
+            return None
+        try:
+            x, digest = refitted(prediction.x, prediction.digest, refit)
+        except ValueError:
+            return None
+        return self if x is prediction.x else Made(replace(prediction, x=x, digest=digest), self.classes)
+
+
+def predictions_state(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Predictions as facts and arrays of a frame; decision values of different widths stand behind one another."""
+    facts: dict[str, Any] = {"ids": [p.id for p in predictions]}
+    if not predictions:
+        return facts, {}
+    inputs, arrays = inputs_state(join_inputs([p.x for p in predictions]))
+    return facts | inputs, arrays | {
+        "digests": np.frombuffer(b"".join(p.digest for p in predictions), np.uint8),
+        "columns": np.concatenate([p.columns for p in predictions]).astype(np.float64),
+        "widths": np.array([p.columns.size for p in predictions], np.int32),
+        "numbers": np.array([p.number for p in predictions], np.int32),
+        "sources": np.array([p.source for p in predictions], np.uint8),
+        "at_ms": np.array([p.at_ms for p in predictions], np.int64),
+    }
+
+
+def read_predictions(facts: dict[str, Any], arrays: dict[str, Array]) -> list[Prediction]:
+    """The predictions of `predictions_state`."""
+    n = len(facts["ids"])
+    if not n:
+        return []
+    inputs, read = read_inputs(facts, arrays), StateReader(arrays)
+    if len(inputs) != n:
+        raise BadFrame(f"{n} predictions with {len(inputs)} x")
+    widths = read.take("widths", np.int32, (n,), 0, CLASSES_MAX)
+    numbers = read.take("numbers", np.int32, (n,), -1, CLASSES_MAX - 1)
+    # One column tells two classes apart; with none, the class is the most frequent one.
+    if (numbers >= np.select([widths == 0, widths == 1], [CLASSES_MAX, 2], widths)).any():
+        raise BadFrame("a prediction is of a class that has no column")
+    ends = np.concatenate(([0], np.cumsum(widths)))
+    columns = read.take("columns", np.float64, (int(ends[-1]),))
+    sources = read.take("sources", np.uint8, (n,), 0, 2)
+    at_ms = read.take("at_ms", np.int64, (n,), 0, MS_MAX)
+    digests = read.take("digests", np.uint8, (16 * n,)).tobytes()
+    return [
+        Prediction(
+            id=given,
+            x=inputs.part(r, r + 1),
+            digest=digests[16 * r : 16 * (r + 1)],
+            columns=columns[ends[r] : ends[r + 1]],
+            number=int(numbers[r]),
+            source=int(sources[r]),
+            at_ms=int(at_ms[r]),
+        )
+        for r, given in enumerate(facts["ids"])
+    ]

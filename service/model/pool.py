@@ -1,0 +1,314 @@
+"""The pool: candidates for a label, who holds a lease on which, and the labels collected so far.
+
+A lease is open until its time has come, or it is released, skipped or answered. Nothing here reads a clock: whether a
+lease is open is asked with the time of an event. Candidates stand in the order in which they were offered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hinged.service.data.classes import Label, label_key
+from hinged.service.data.inputs import (
+    Inputs,
+    Refit,
+    inputs_state,
+    join_inputs,
+    read_inputs,
+    refitted,
+)
+from hinged.service.frames import BadFrame
+from hinged.solvers.core.solver import StateReader
+
+Array = np.ndarray[Any, Any]
+
+REQUESTS_KEPT = 1_000  # requests for labels whose answer is known again
+LEASES_KEPT = 100  # of one candidate, those that have ended; an older one is unknown
+SKIPPED_KEPT = 1_000  # annotators who have skipped one candidate
+EXPLORE = "explore"
+RANDOM = "random"
+
+
+@dataclass(slots=True)
+class Lease:
+    """A candidate lent to an annotator. score: its distance from the boundary then, None before a second class."""
+
+    token: str
+    annotator: str
+    expires_ms: int
+    reason: str
+    score: float | None
+    length_ms: int
+    closed: bool = False
+
+    def open_at(self, now_ms: int) -> bool:
+        """Whether its annotator still holds it."""
+        return not self.closed and self.expires_ms > now_ms
+
+    @property
+    def source(self) -> int:
+        """Why its label was asked for: 1 it was chosen, 2 it was drawn at random (see metrics.py)."""
+        return 2 if self.reason in (EXPLORE, RANDOM) else 1
+
+
+@dataclass(slots=True)
+class Candidate:
+    """An example without a label, or (label) with one that is known and serves selection alone. x: a batch of one."""
+
+    id: str
+    x: Inputs
+    digest: bytes
+    label: Label | None = None
+    leases: list[Lease] = field(default_factory=list)
+    votes: list[tuple[str, Label]] = field(default_factory=list)
+    skipped_by: list[str] = field(default_factory=list)
+    skipped_by_all: bool = False
+
+    def open_leases(self, now_ms: int) -> list[Lease]:
+        """Those that are held."""
+        return [lease for lease in self.leases if lease.open_at(now_ms)]
+
+    def voted(self, annotator: str) -> bool:
+        """Whether this annotator has given a label."""
+        return any(voter == annotator for voter, _ in self.votes)
+
+    def may_be_asked(self, annotator: str | None, now_ms: int, overlap: int) -> bool:
+        """Whether it may be leased to an annotator (None: to anybody new)."""
+        if not self.leases:
+            return True  # most are like this, and a question looks at all of them
+        if self.skipped_by_all:
+            return False
+        held = [lease for lease in self.open_leases(now_ms) if not self.voted(lease.annotator)]
+        if len(held) + len(self.votes) >= overlap:
+            return False
+        return annotator is None or not (
+            annotator in self.skipped_by or self.voted(annotator) or any(x.annotator == annotator for x in held)
+        )
+
+    @property
+    def source(self) -> int:
+        """Why its label came: that of the newest lease, 0 where nobody asked (see metrics.py)."""
+        return self.leases[-1].source if self.leases else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for labels that was answered: what it said, and the leases it got, by token."""
+
+    fingerprint: str
+    tokens: list[str]
+
+
+class Pool:
+    """At most `most` candidates."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.answered = 0  # candidates whose label came through a lease
+        self.disagreed = 0  # of those with several labels, how many had different ones
+        self._by_id: OrderedDict[str, Candidate] = OrderedDict()
+        self._by_token: dict[str, str] = {}
+        self._asked: OrderedDict[str, Asked] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self._by_id.values())
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def find(self, given: str) -> Candidate | None:
+        """The candidate of an id."""
+        return self._by_id.get(given)
+
+    def find_lease(self, token: str) -> tuple[Candidate, Lease] | None:
+        """A lease on a candidate that is still in the pool, whether open or not."""
+        given = self._by_token.get(token)
+        if given is None:
+            return None
+        candidate = self._by_id[given]
+        return candidate, next(lease for lease in candidate.leases if lease.token == token)
+
+    def held_by(self, annotator: str, now_ms: int) -> list[tuple[Candidate, Lease]]:
+        """An annotator's open leases, in the order in which they were given."""
+        found = [self._leased(token) for token in self._by_token]
+        return [(c, lease) for c, lease in found if lease.annotator == annotator and lease.open_at(now_ms)]
+
+    def asked(self, annotator: str, request_id: str) -> Asked | None:
+        """What a request was answered."""
+        return self._asked.get(_request_key(annotator, request_id))
+
+    def room_for(self, ids: Sequence[str], now_ms: int) -> tuple[list[str], list[str]]:
+        """Of new ids those that find room, and the ids of candidates that make it: the oldest that nobody works on."""
+        idle = [c.id for c in self if not c.votes and not c.open_leases(now_ms)]
+        needed = max(0, len(self) + len(ids) - self.most)
+        leaving = idle[:needed]
+        # Where even that is too little, the newest of those offered stay.
+        return list(ids[needed - len(leaving) :]), leaving
+
+    def figures(self, now_ms: int) -> dict[str, Any]:
+        """The pool in numbers; disagreement: of the candidates answered, the share with different labels."""
+        return {
+            "size": len(self),
+            "size_max": self.most,
+            "leased": sum(bool(c.open_leases(now_ms)) for c in self),
+            "votes": sum(len(c.votes) for c in self),
+            "answered": self.answered,
+            "disagreement": self.disagreed / self.answered if self.answered else None,
+        }
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    def offer(self, candidates: Sequence[Candidate], now_ms: int) -> None:
+        """Take in new candidates; where there is no room the oldest that nobody works on leave."""
+        staying, leaving = self.room_for([c.id for c in candidates], now_ms)
+        for given in leaving:
+            self._remove(given)
+        kept = set(staying)
+        self._by_id.update((c.id, c) for c in candidates if c.id in kept)
+
+    def lend(self, given: str, lease: Lease, now_ms: int) -> None:
+        """Lease a candidate. Of its leases that have ended the newest are kept."""
+        candidate = self._by_id[given]
+        candidate.leases.append(lease)
+        self._by_token[lease.token] = given
+        ended = [old for old in candidate.leases if not old.open_at(now_ms)]
+        for old in ended[: max(0, len(ended) - LEASES_KEPT)]:
+            del self._by_token[old.token]
+            candidate.leases.remove(old)
+
+    def remember(self, annotator: str, request_id: str, asked: Asked) -> None:
+        """Keep a request's answer, so that it is known again."""
+        self._asked[_request_key(annotator, request_id)] = asked
+        while len(self._asked) > REQUESTS_KEPT:
+            self._asked.popitem(last=False)
+
+    def skip(self, token: str, *, for_all: bool) -> None:
+        """Close a lease; its candidate is not asked again, of this annotator or of anybody."""
+        candidate, lease = self._leased(token)
+        lease.closed = True
+        candidate.skipped_by_all |= for_all
+        if not for_all and lease.annotator not in candidate.skipped_by:
+            candidate.skipped_by.append(lease.annotator)
+            del candidate.skipped_by[:-SKIPPED_KEPT]
+
+    def release(self, token: str) -> None:
+        """Close a lease."""
+        self._leased(token)[1].closed = True
+
+    def renew(self, token: str, expires_ms: int) -> None:
+        """Let a lease last until then."""
+        self._leased(token)[1].expires_ms = expires_ms
+
+    def vote(self, token: str, label: Label) -> None:
+        """Note an annotator's label and close the lease, with any later one that the annotator has on the candidate."""
+        candidate, lease = self._leased(token)
+        for held in candidate.leases:
+            held.closed |= held.annotator == lease.annotator
+        candidate.votes.append((lease.annotator, label))
+
+    def answer(self, given: str) -> None:
+        """The label of this id is learned: it is no candidate any more."""
+        candidate = self._by_id.get(given)
+        if candidate is None:
+            return
+        if candidate.leases:
+            self.answered += 1
+            self.disagreed += len({label_key(label) for _, label in candidate.votes}) > 1
+        self._remove(given)
+
+    def forget(self, given: str) -> None:
+        """A candidate leaves; nothing counts that was said of it."""
+        if given in self._by_id:
+            self._remove(given)
+
+    def limit(self, most: int, now_ms: int) -> None:
+        """Hold at most so many from now on: the oldest that nobody works on leave, then the oldest."""
+        self.most = most
+        for given in self.room_for([], now_ms)[1]:
+            self._remove(given)
+        for given in list(self._by_id)[: max(0, len(self) - most)]:
+            self._remove(given)
+
+    def change(self, refit: Refit) -> None:
+        """Put every x into another form; a candidate whose x has none leaves."""
+        for candidate in list(self):
+            try:
+                candidate.x, candidate.digest = refitted(candidate.x, candidate.digest, refit)
+            except ValueError:
+                self._remove(candidate.id)
+
+    def _leased(self, token: str) -> tuple[Candidate, Lease]:
+        found = self.find_lease(token)
+        if found is None:
+            raise ValueError("the log names a lease that was never given")
+        return found
+
+    def _remove(self, given: str) -> None:
+        for lease in self._by_id.pop(given).leases:
+            del self._by_token[lease.token]
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as facts and arrays."""
+        candidates = list(self)
+        facts: dict[str, Any] = {
+            "answered": self.answered,
+            "disagreed": self.disagreed,
+            "asked": [[key, asked.fingerprint, asked.tokens] for key, asked in self._asked.items()],
+            "tokens": list(self._by_token),
+            "candidates": [
+                {
+                    "id": c.id,
+                    "label": c.label,
+                    "leases": [asdict(lease) for lease in c.leases],
+                    "votes": c.votes,
+                    "skipped_by": c.skipped_by,
+                    "skipped_by_all": c.skipped_by_all,
+                }
+                for c in candidates
+            ],
+        }
+        if not candidates:
+            return facts, {}
+        inputs, arrays = inputs_state(join_inputs([c.x for c in candidates]))
+        return facts | inputs, arrays | {"digests": np.frombuffer(b"".join(c.digest for c in candidates), np.uint8)}
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over a state of `state`."""
+        self.answered, self.disagreed = facts["answered"], facts["disagreed"]
+        self._asked = OrderedDict((key, Asked(fingerprint, tokens)) for key, fingerprint, tokens in facts["asked"])
+        self._by_id.clear()
+        if facts["candidates"]:
+            inputs, n = read_inputs(facts, arrays), len(facts["candidates"])
+            if not len(inputs) == n == len({c["id"] for c in facts["candidates"]}):
+                raise BadFrame(f"{n} candidates with {len(inputs)} x, or an id twice")
+            digests = StateReader(arrays).take("digests", np.uint8, (16 * n,)).tobytes()
+            for r, c in enumerate(facts["candidates"]):
+                self._by_id[c["id"]] = Candidate(
+                    id=c["id"],
+                    x=inputs.part(r, r + 1),
+                    digest=digests[16 * r : 16 * (r + 1)],
+                    label=c["label"],
+                    leases=[Lease(**lease) for lease in c["leases"]],
+                    votes=[(annotator, label) for annotator, label in c["votes"]],
+                    skipped_by=c["skipped_by"],
+                    skipped_by_all=c["skipped_by_all"],
+                )
+        candidate_of = {lease.token: c.id for c in self for lease in c.leases}
+        if sorted(facts["tokens"]) != sorted(lease.token for c in self for lease in c.leases):
+            raise BadFrame("the tokens are not those of the leases")
+        if len(candidate_of) < len(facts["tokens"]):
+            raise BadFrame("a token is there twice")
+        self._by_token = {token: candidate_of[token] for token in facts["tokens"]}
+
+
+def _request_key(annotator: str, request_id: str) -> str:
+    return label_key(annotator) + label_key(request_id)

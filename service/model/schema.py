@@ -1,0 +1,131 @@
+"""What the facts of a snapshot must be. Its arrays are checked by the part that takes them.
+
+A snapshot may come from a file that anybody wrote: a right checksum is no right state.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr, TypeAdapter, with_config
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from hinged.service.model.window import MS_MAX
+
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+
+AnyLabel = StrictBool | StrictInt | StrictStr
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Milliseconds = Annotated[int, Field(ge=0, le=MS_MAX)]
+
+
+@with_config(STRICT)
+class LeaseFacts(TypedDict):
+    """A lease (pool.py)."""
+
+    token: str
+    annotator: str
+    expires_ms: Milliseconds
+    reason: str
+    score: float | None
+    length_ms: Milliseconds
+    closed: bool
+
+
+@with_config(STRICT)
+class CandidateFacts(TypedDict):
+    """A candidate; its x stands in the arrays."""
+
+    id: str
+    label: AnyLabel | None
+    leases: list[LeaseFacts]
+    votes: list[Annotated[tuple[StrictStr, AnyLabel], Strict(strict=False)]]
+    skipped_by: list[str]
+    skipped_by_all: bool
+
+
+@with_config(STRICT)
+class PoolFacts(TypedDict):
+    """The pool."""
+
+    answered: Count
+    disagreed: Count
+    asked: list[Annotated[tuple[StrictStr, StrictStr, list[StrictStr]], Strict(strict=False)]]
+    tokens: list[str]
+    candidates: list[CandidateFacts]
+
+
+@with_config(STRICT)
+class AnswersFacts(TypedDict):
+    """First answers: the ids of the newest examples, the last of which has number `newest`."""
+
+    newest: Count
+    ids: list[str | None]
+
+
+@with_config(STRICT)
+class PendingFacts(TypedDict):
+    """Predictions that wait for their labels."""
+
+    ids: list[str]
+
+
+@with_config(STRICT)
+class LearnerFacts(TypedDict):
+    """What learns. A vocabulary checks its own."""
+
+    configuration: dict[str, Any]
+    learned: Count
+    gamma: Annotated[float, Field(gt=0)]
+    labels: list[AnyLabel]
+    stopped: str | None
+
+
+@with_config(STRICT)
+class TracesFacts(TypedDict):
+    """What stays of forgotten examples."""
+
+    salt: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
+    marks: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]
+
+
+@with_config(STRICT)
+class JobFacts(TypedDict):
+    """What is still to be done, or was (jobs.py)."""
+
+    at: Count
+    kind: Literal["forget", "correct", "configure", "shadow"]
+    folds: bool
+    number: Count | None
+    configuration: dict[str, Any] | None
+    shadow: str | None
+    state: Literal["running", "done", "failed"]
+    result: dict[str, Any]
+    error: str | None
+
+
+@with_config(STRICT)
+class StateFacts(TypedDict):
+    """All of it."""
+
+    position: Annotated[int, Field(ge=1, lt=2**53)]
+    learned: Count
+    at_ms: Milliseconds
+    undone: list[Annotated[tuple[Count, Count], Strict(strict=False)]]
+    reads_back_at: Count
+    floor: Count
+    old_ids: list[Annotated[tuple[Count, StrictStr], Strict(strict=False)]]
+    corrections: list[Annotated[tuple[Count, Count], Strict(strict=False)]]
+    learner: LearnerFacts
+    shadows: dict[str, LearnerFacts]
+    jobs: list[JobFacts]
+    set_aside: NotRequired[list[Annotated[tuple[Count, StrictStr], Strict(strict=False)]]]
+    traces: TracesFacts
+    answers: AnswersFacts
+    pool: PoolFacts
+    pending: PendingFacts
+
+
+FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

@@ -1,0 +1,126 @@
+"""What predictions read: a state that never changes, however the model goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hinged.service.data.classes import Label
+from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.parts import Configuration
+from hinged.service.data.vocabulary import Reader
+from hinged.service.model.learner import Learner, numbers_of
+from hinged.service.model.metrics import UNKNOWN
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.solver import View
+from hinged.solvers.core.turns import rest
+from hinged.solvers.scores.selection import distances, is_wanted
+from hinged.solvers.scores.sigmoid import Calibration
+
+Array = np.ndarray[Any, Any]
+
+CALIBRATED_MIN = 20  # predictions whose labels have come before there are probabilities
+ROWS_WORK_MAX, VALUE_WORK = 20_000_000, 8  # multiplications between two rests; what a kernel value is worth of them
+UNCALIBRATED = Calibration(np.zeros((0, 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Decision values (m, K) of a batch, predicted class numbers (m,) and their probabilities (m,), NaN if unknown."""
+
+    columns: Array
+    numbers: Array
+    probabilities: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What predictions read. It never changes; learning publishes another."""
+
+    view: View
+    reader: Reader | None
+    kernel: Kernel
+    configuration: Configuration
+    labels: tuple[Label, ...]
+    names: tuple[str, ...]
+    majority: int
+    calibration: Calibration
+    position: int
+    examples: int
+
+    def rows(self, inputs: Inputs) -> Rows:
+        """A batch as the view takes it."""
+        if not isinstance(inputs, Records):
+            return inputs
+        assert self.reader is not None  # noqa: S101  records are those of named features
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        return rows_from_csr(*self.reader.encode(inputs.records), self.kernel, dim, dtype)
+
+    def decide(self, inputs: Inputs) -> Decided:
+        """Decide on a batch. Before the first example no class is known, in a warm-up perhaps only the majority's."""
+        m = len(inputs)
+        if not self.labels:
+            return Decided(np.zeros((m, 0)), np.full(m, UNKNOWN, np.int32), np.full(m, np.nan))
+        if self.majority != UNKNOWN:
+            return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
+        columns = self._columns(self.rows(inputs))
+        numbers = numbers_of(columns, len(self.labels))
+        return Decided(columns, numbers, self.calibration(columns, numbers))
+
+    def _columns(self, rows: Rows) -> Array:
+        """Decision values, with rests between some milliseconds of them; they do not depend on how rows are parted."""
+        most = max(1, ROWS_WORK_MAX * len(rows) // max(1, (rows.values.size + VALUE_WORK * len(rows)) * self.view.size))
+        if len(rows) <= most:
+            return self.view.decision(rows)
+        parts = []
+        for begin in range(0, len(rows), most):
+            rest()
+            parts.append(self.view.decision(rows.take(np.arange(begin, min(begin + most, len(rows))))))
+        return np.concatenate(parts)
+
+    def scores(self, decided: Decided) -> list[dict[str, float]]:
+        """The score of each class by name, for each row."""
+        columns = decided.columns
+        if columns.shape[1] == 1:
+            columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
+        return [dict(zip(self.names, scores, strict=False)) for scores in columns.tolist()]
+
+    def distances(self, columns: Array) -> Array:
+        """(m,) |f(x)|, NaN where fewer than two classes are known."""
+        return distances(columns) if self.discerns else np.full(columns.shape[0], np.nan)
+
+    def doubtful(self, columns: Array) -> Array:
+        """(m,) whether |f(x)| < 1 + delta / 2; true where fewer than two classes are known."""
+        return is_wanted(columns, self.view.delta) if self.discerns else np.ones(columns.shape[0], bool)
+
+    @property
+    def discerns(self) -> bool:
+        """Whether decision values tell classes apart."""
+        return len(self.labels) > 1 and self.majority == UNKNOWN
+
+    def predict(self, inputs: Inputs) -> list[tuple[Label | None, dict[str, float]]]:
+        """For each row the predicted label (None while no class is known) and the score of each class by name."""
+        decided = self.decide(inputs)
+        labels = [None if number == UNKNOWN else self.labels[number] for number in decided.numbers.tolist()]
+        return list(zip(labels, self.scores(decided), strict=True))
+
+    @classmethod
+    def of(cls, learner: Learner, position: int, examples: int) -> Published:
+        """The present state of a model's learner; its position in the log, and the examples that it has learned."""
+        vocabulary, metrics = learner.vocabulary, learner.metrics
+        return cls(
+            view=learner.solver.view(),
+            reader=vocabulary.reader() if vocabulary is not None else None,
+            kernel=learner.solver.kernel,
+            configuration=learner.configuration,
+            labels=tuple(learner.labels.labels) if examples else (),
+            names=tuple(learner.labels.names),
+            majority=learner.majority,
+            # A sigmoid through a handful of scores is sure of anything.
+            calibration=metrics.calibration() if metrics.predicted >= CALIBRATED_MIN else UNCALIBRATED,
+            position=position,
+            examples=examples,
+        )

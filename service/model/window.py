@@ -1,0 +1,92 @@
+"""The window of a model: which examples have become too old, as the stream goes on."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hinged.service.data.parts import Window
+from hinged.solvers.core.solver import COUNT_MAX, StateReader
+
+Array = np.ndarray[Any, Any]
+
+Left: TypeAlias = range
+"""Numbers of examples that leave."""
+
+NONE: Left = range(0)
+STEPS = 100  # a window of examples moves on by at most this part of it at once
+GRAINS = 1_000  # moments that a window of seconds tells apart
+MS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
+class Ages:
+    """Numbers of examples that leave the window, each once, the same however the stream is cut into batches."""
+
+    def __init__(self, window: Window | None) -> None:
+        self._examples = window.examples if window is not None else None
+        self._ms = round(1000 * window.seconds) if window is not None and window.seconds is not None else None
+        self._stride = max(1, (self._examples or 0) // STEPS)
+        self.dropped = 0  # examples with numbers up to this one have left
+        self._grains: list[tuple[int, int, int]] = []  # last number, first and last time of examples close in time
+
+    def end_of_part(self, keys: Array, begin: int) -> int:
+        """Where the part of a batch that begins there ends, for the window to move on."""
+        if self._examples is None:
+            return int(keys.size)
+        border = (int(keys[begin]) // self._stride + 1) * self._stride
+        return begin + int(np.searchsorted(keys[begin:], border))
+
+    def add(self, last: int, at_ms: int) -> Left:
+        """Examples up to number `last` have been learned: those that are too many now."""
+        if self._ms is not None:
+            if self._grains and at_ms - self._grains[-1][1] < self._ms // GRAINS:
+                self._grains[-1] = (last, self._grains[-1][1], at_ms)
+            else:
+                self._grains.append((last, at_ms, at_ms))
+        if self._examples is None or (last + 1) % self._stride:
+            return NONE
+        return self._leave(last - self._examples)
+
+    def older_than(self, now_ms: int) -> Left:
+        """Those that are too old at this time."""
+        if self._ms is None:
+            return NONE
+        through = 0
+        while self._grains and self._grains[0][2] < now_ms - self._ms:
+            through = self._grains.pop(0)[0]
+        return self._leave(through)
+
+    def _leave(self, through: int) -> Left:
+        if through <= self.dropped:
+            return NONE
+        left = range(self.dropped + 1, through + 1)
+        self.dropped = through
+        return left
+
+    def state(self) -> dict[str, Array]:
+        """All of it as arrays."""
+        return {"dropped": np.array([self.dropped]), "grains": np.array(self._grains, np.int64).reshape(-1, 3)}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Take over a state of `state`."""
+        read = StateReader(state)
+        dropped = int(read.take("dropped", np.int64, (1,), 0, COUNT_MAX)[0])
+        grains = read.take("grains", np.int64, (None, 3), 0, COUNT_MAX)
+        if (grains.size and self._ms is None) or (dropped and self._ms is None and self._examples is None):
+            raise ValueError("without a window no example leaves it")
+        if (np.diff(grains[:, 0], prepend=dropped) <= 0).any() or (grains[:, 1:] > MS_MAX).any():
+            raise ValueError("grains must be of examples that are still there, in order, and of a time before 10,000")
+        self.dropped = dropped
+        self._grains = [tuple(row) for row in grains.tolist()]
+
+    @property
+    def newest(self) -> int:
+        """Number of an example that has been learned, the newest that is known here."""
+        return self._grains[-1][0] if self._grains else self.dropped
+
+    @property
+    def newest_ms(self) -> int:
+        """Time of an example that has been learned, the latest that is known here."""
+        return max((row[2] for row in self._grains), default=0)

@@ -1,0 +1,296 @@
+"""Connections to one Redis or to a Redis Cluster, and what its servers promise about a write that they answer.
+
+redis-py knows the protocol, the pools and the cluster's slots. Its own retries are not used: a write that was sent
+and not answered may have happened, and only the store knows how to find out.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from weakref import WeakSet
+
+from redis import Redis, RedisCluster
+from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
+from redis.exceptions import (
+    BusyLoadingError,
+    ClusterDownError,
+    MovedError,
+    NoScriptError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as NotConnected
+from redis.retry import Retry
+
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import OutcomeUnknown
+from hinged.service.store.redis.rewriting import rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from redis.connection import AbstractConnection
+
+    from hinged.service.store.redis.rewriting import Noted
+    from hinged.service.store.redis.scripts import Script
+
+log = logging.getLogger(__name__)
+
+OLDEST = (7, 0)
+WAITS_FROM = (7, 2)
+"""Since then a server has WAITAOF: wait until what this connection wrote is fsynced."""
+ATTEMPTS = 3
+"""For what a cluster's node refused, or nobody was there to be asked: the cluster may have changed."""
+CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
+
+
+class NotDurableError(RedisError):
+    """The server could lose what it has acknowledged."""
+
+
+class Nodes:
+    """The servers behind a URL. Methods may be called from several threads."""
+
+    def __init__(self, url: str, *, durable: bool, timeout_s: float) -> None:
+        self.promise = "may be lost by a crash of Redis or its machine: HINGED_DURABILITY=relaxed"
+        self._durable = durable
+        self._wait_ms = int(timeout_s * 800)  # shorter than the socket's, so that the server is heard
+        self._waits: WeakSet[AbstractConnection] = WeakSet()
+        self._closed = False
+        self._where, self._cluster, self._single = "Redis", None, None
+        options: dict[str, Any] = {
+            "socket_timeout": timeout_s,
+            "socket_connect_timeout": timeout_s,
+            "protocol": 2,
+        }
+        try:
+            scheme, names, first = _parse(url)
+            self._where = f"Redis at {names}"
+            if scheme.endswith("+cluster"):
+                others = [_node(name) for name in names.split(",")[1:]]
+                self._cluster = RedisCluster.from_url(
+                    first, startup_nodes=others, redis_connect_func=self._examine, **options
+                )
+            else:
+                self._single = Redis.from_url(
+                    url, redis_connect_func=self._greet, retry=Retry(NoBackoff(), 0), **options
+                )
+        except (RedisError, ValueError, TypeError) as error:
+            raise StoreUnavailable(f"{self._where} cannot be used: {_reason(error)}") from error
+
+    def call(self, script: Script, keys: Sequence[str], arguments: Sequence[Any], *, lasting: bool = False) -> Any:
+        """What `script` answers, from the server that holds `keys`; all of them are in one slot.
+
+        With `lasting`, after all that the script wrote is fsynced (if so it is promised). StoreUnavailable if it did
+        not run, OutcomeUnknown if it may have.
+        """
+        for text in (("EVALSHA", script.sha), ("EVAL", script.text)):
+            with suppress(NoScriptError):
+                return self._exchange(keys[0], (*text, len(keys), *keys, *arguments), lasting=lasting)
+        raise StoreUnavailable(f"{self._where} does not keep scripts")
+
+    def ask(self, *command: Any) -> Any:
+        """The answer to a `command` that reads; the key is its second word."""
+        try:
+            return self._exchange(command[1], command, lasting=False)
+        except OutcomeUnknown as error:
+            raise StoreUnavailable(error.message) from error
+
+    def rewrite(self, noted: Noted) -> list[str]:
+        """Let every server that takes writes write its files anew: what was not, a sentence each.
+
+        StoreUnavailable where that may yet be done: if one was away or was started again meanwhile.
+        """
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        if self._cluster is None:
+            assert self._single is not None  # noqa: S101  one of the two is there
+            return rewrite(self._single, self._where, noted)
+        cluster: Any = self._cluster
+        try:
+            cluster.nodes_manager.initialize()
+        except RedisError as error:
+            raise StoreUnavailable(f"{self._where} does not say which servers it has: {_reason(error)}") from error
+        masters = cluster.get_primaries()
+        return [
+            sentence
+            for node in masters
+            for sentence in rewrite(cluster.get_redis_connection(node), f"Redis at {node.name}", noted)
+        ]
+
+    def close(self) -> None:
+        """Close the connections that nobody is using; those that are lent out when they come back."""
+        self._closed = True
+        if self._cluster is not None:
+            self._cluster.close()
+        if self._single is not None:
+            self._single.close()
+
+    def _exchange(self, key: str, command: Sequence[Any], *, lasting: bool) -> Any:
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._exchange_once(key, command, lasting=lasting)
+            except (MovedError, ClusterDownError, NotConnected) as error:
+                # None of these did anything. What else a node may say in the middle of a move, the client will retry.
+                if self._cluster is None or attempt == ATTEMPTS - 1:
+                    raise StoreUnavailable(f"{self._where} did not take it: {_reason(error)}") from error
+                with suppress(RedisError):
+                    self._cluster.nodes_manager.initialize()
+        raise AssertionError
+
+    def _exchange_once(self, key: str, command: Sequence[Any], *, lasting: bool) -> Any:
+        """Errors that say that nothing was done come out as NotConnected, or as what they are."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        pool = self._client(key).connection_pool
+        connection: Any = self._connect(pool)
+        try:
+            return self._converse(connection, command, wait=lasting and connection in self._waits)
+        finally:
+            pool.release(connection)
+
+    def _converse(self, connection: Any, command: Sequence[Any], *, wait: bool) -> Any:
+        commands = [command, ("WAITAOF", 1, 0, self._wait_ms)] if wait else [command]
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+            answers = [_read(connection)]
+            if wait and not isinstance(answers[0], BusyLoadingError):  # after which redis-py has hung up
+                answers.append(_read(connection))
+        except (RedisError, OSError) as error:
+            connection.disconnect()
+            raise OutcomeUnknown(
+                f"{self._where} took a request and did not answer it, it may be done or not: {error}"
+            ) from error
+        self._check(answers[0], connection)
+        if wait and not (isinstance(answers[1], list) and answers[1][0]):
+            raise OutcomeUnknown(
+                f"{self._where} has not written to disk within {self._wait_ms} ms, it may last or not: {answers[1]}"
+            )
+        return answers[0]
+
+    def _check(self, answer: Any, connection: Any) -> None:
+        """Raise an answer that is an error: OutcomeUnknown if it came out of the middle of a script."""
+        if not isinstance(answer, RedisError):
+            return
+        if isinstance(answer, NoScriptError | MovedError | ClusterDownError):
+            raise answer
+        # It may not be the master any more, or have another configuration: greet it anew.
+        connection.disconnect()
+        failure = OutcomeUnknown if "script:" in str(answer) else StoreUnavailable
+        raise failure(f"{self._where} did not take it: {answer}") from answer
+
+    def _connect(self, pool: Any) -> Any:
+        try:
+            return pool.get_connection()
+        except NotDurableError as error:
+            raise StoreUnavailable(f"{self._where} cannot be used: {error}") from error
+        except (RedisError, OSError) as error:
+            raise NotConnected(str(error)) from error
+
+    def _client(self, key: str) -> Redis:
+        if self._cluster is None:
+            assert self._single is not None  # noqa: S101  one of the two is there
+            return self._single
+        try:
+            cluster: Any = self._cluster  # redis-py has no types here
+            client: Redis = cluster.get_redis_connection(cluster.get_node_from_key(key))
+        except RedisError as error:
+            raise NotConnected(str(error)) from error
+        return client
+
+    def _greet(self, connection: Any) -> None:
+        connection.on_connect()
+        self._examine(connection)
+
+    def _examine(self, connection: Any) -> None:
+        """See that a server keeps what is promised, whenever a connection to it is made: it may have changed."""
+        version = _version(connection)
+        if version is not None and version < OLDEST:
+            raise NotDurableError(f"it is version {_dotted(version)}, the store needs {_dotted(OLDEST)} or newer")
+        if not self._durable:
+            return
+        connection.send_command("CONFIG", "GET", *CONFIG)
+        try:
+            flat = [part.decode() for part in connection.read_response()]
+        except ResponseError as error:
+            raise NotDurableError(
+                f"it does not show its configuration ({error}), so nothing can be promised: let the user run CONFIG "
+                "GET, or set HINGED_DURABILITY=relaxed"
+            ) from error
+        config = dict(zip(flat[::2], flat[1::2], strict=True))
+        waits = version is not None and version >= WAITS_FROM
+        wanted = {
+            "appendonly": ("yes",),
+            "appendfsync": ("always", "everysec") if waits else ("always",),
+            "no-appendfsync-on-rewrite": ("no",),
+            "maxmemory-policy": ("noeviction",),
+        }
+        wrong = [
+            f"{name} is {config.get(name)} and must be {' or '.join(allowed)}"
+            for name, allowed in wanted.items()
+            if config.get(name) not in allowed
+        ]
+        if wrong:
+            raise NotDurableError(
+                f"it could lose what it acknowledges: {'; '.join(wrong)}. Change its configuration, or set "
+                "HINGED_DURABILITY=relaxed"
+            )
+        self.promise = f"is fsynced by Redis (appendfsync {config['appendfsync']}{', WAITAOF' if waits else ''})"
+        if waits:
+            self._waits.add(connection)
+        else:
+            self._waits.discard(connection)
+
+
+def _read(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except (ResponseError, BusyLoadingError) as error:
+        return error
+
+
+def _version(connection: Any) -> tuple[int, ...] | None:
+    connection.send_command("INFO", "server")
+    try:
+        lines = connection.read_response().decode().splitlines()
+    except ResponseError:  # not for this user
+        return None
+    found = dict(line.split(":", 1) for line in lines if ":" in line)
+    return tuple(int(part) for part in found["redis_version"].split(".")[:2])
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause: redis-py hides why no node of a cluster could be asked."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)
+
+
+def _parse(url: str) -> tuple[str, str, str]:
+    """Scheme, hosts with ports (no password), and the URL of the first of them as redis-py reads it."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"redis", "rediss", "unix", "redis+cluster", "rediss+cluster"}:
+        raise ValueError(
+            "HINGED_STORE must begin with redis://, rediss://, unix://, redis+cluster:// or rediss+cluster://, "
+            f"or be sqlite, got {parts.scheme or 'no such thing'}"
+        )
+    user, at, names = parts.netloc.rpartition("@")
+    first = parts._replace(
+        scheme=parts.scheme.removesuffix("+cluster"), netloc=user + at + names.split(",", maxsplit=1)[0]
+    )
+    return parts.scheme, names or parts.path, first.geturl()
+
+
+def _node(name: str) -> ClusterNode:
+    host, _, port = name.rpartition(":") if ":" in name else (name, "", "6379")
+    make: Any = ClusterNode
+    node: ClusterNode = make(host, int(port))
+    return node

@@ -1,0 +1,428 @@
+"""The store on Redis: each model's log is a stream, its snapshots are hashes of chunks, all below one namespace.
+
+The keys of a model carry its name as hash tag, so they share a slot and a script can change them at once: the check
+that this server may write, the check where the log ends, the events and their ids are one step. scripts.py has the
+keys and the steps, nodes.py what Redis promises.
+
+Opening the store takes it over. Each opening gets an epoch higher than all before and writes it beside every model;
+a server with a lower one is refused from then on.
+
+An append whose answer is lost may still be on its way and arrive at any time. Before the end of that log is read
+again, the append is given up: its number is written down, durably, and should it come later it is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import (
+    MISSING,
+    SNAPSHOT_CHUNK_BYTES,
+    SNAPSHOTS_KEPT,
+    SPOILED,
+    Damaged,
+    Event,
+    Fenced,
+    OutcomeUnknown,
+    PositionTaken,
+    Store,
+)
+from hinged.service.store.checks import (
+    check_places,
+    event_checksum,
+    snapshot_hash,
+    sound,
+)
+from hinged.service.store.redis import scripts
+from hinged.service.store.redis.nodes import Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hinged.service.store.redis.scripts import Script
+
+log = logging.getLogger(__name__)
+
+BATCH_BYTES = 2**20
+"""Payload that one read, or one step of a copy, takes at once, bytes; at least one event."""
+BATCH_EVENTS = 1_000
+TRIM_EVENTS = 1_000
+QUESTION_IDS = 1_000
+"""Ids that one question asks for."""
+SLICE_IDS = 4_096
+"""Ids that one step forgets."""
+REPLACED_MAX = 3
+"""How often a snapshot may be replaced while it is read."""
+
+Packed = tuple[bytes, bytes, int]
+"""Kind, payload and checksum of an event."""
+
+
+class RedisStore(Store):
+    """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is lost.
+
+    With `durable`, a server that does not fsync before it answers is refused.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str = "hinged",
+        durable: bool = True,
+        timeout_s: float = 5.0,
+        on_fenced: Callable[[str], None] | None = None,
+    ) -> None:
+        self._namespace = namespace
+        self._on_fenced = on_fenced
+        # No name of a model: those begin with a letter or a digit.
+        self._list = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "models", "rewriting")]
+        self._numbers = count(1)
+        self._naming = Lock()  # a name is taken from the list while no model is made under it
+        self._rebuilding = Lock()  # of one log at a time: the copy takes as much memory again
+        self._purging = Lock()  # one at a time: what is noted in Redis meanwhile is of one
+        self._guard = Lock()  # of the next two
+        self._unknown: dict[str, int] = {}  # by model, the number of the last append of unknown outcome
+        self._in_progress: set[str] = set()  # snapshots that are being written
+        self._nodes = Nodes(url, durable=durable, timeout_s=timeout_s)
+        try:
+            self._epoch = self._take_over()
+        except BaseException:
+            self._nodes.close()
+            raise
+        (log.info if durable else log.warning)("every acknowledged write %s", self._nodes.promise)
+
+    def models(self) -> list[str]:
+        """The names in the list behind which there is a model."""
+        listed = sorted(name.decode() for name in self._nodes.ask("SMEMBERS", self._list[1]))
+        return [name for name in listed if self._nodes.ask("HGET", self._keys(name)[1], "born")]
+
+    def create(self, model: str, first: Event) -> None:
+        """List the name, then begin the log."""
+        packed = _pack(0, [first])
+        with self._naming:
+            self._change_list(scripts.LIST, "SADD", 2, model)
+            word, _ = self._write(model, scripts.CREATE, uuid4().hex, next(self._numbers), *packed, lasting=True)
+        if word == "exists":
+            raise KeyError(model)
+
+    def delete(self, model: str) -> None:
+        """Remove all that belongs to the model in one step; Redis frees the memory beside its other work."""
+        with self._naming:
+            self._write(model, scripts.DELETE, self._born(model), lasting=True)
+            with suppress(StoreUnavailable):  # a name without a model does no harm; the next opening removes it
+                self._change_list(scripts.UNLIST, "SREM", 2, model)
+
+    def append(self, model: str, after: int, events: Sequence[Event]) -> int:
+        """Append in one step, and wait until it is fsynced."""
+        packed = _pack(after, events)
+        self._give_up(model)
+        number = next(self._numbers)
+        try:
+            word, found = self._write(model, scripts.APPEND, "", number, *packed, lasting=True)
+        except OutcomeUnknown:
+            with self._guard:
+                self._unknown[model] = max(number, self._unknown.get(model, 0))
+            raise
+        if word == "taken":
+            raise PositionTaken(f"the log of {model} ends at {int(found[0])}, not at {after}")
+        if word == "void":
+            raise StoreUnavailable(f"an append to {model} was overtaken by one of unknown outcome")
+        return after + len(events)
+
+    def end(self, model: str) -> int:
+        """Position of the last event."""
+        self._give_up(model)
+        return self._state(model)[1]
+
+    def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """Events behind `after`, read a batch at a time."""
+        return sound(model, self._open_log(model, after))
+
+    def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """The same with Lost events."""
+        return self._open_log(model, after)
+
+    def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        self._give_up(model)
+        born, end, trimmed = self._state(model)
+        return self._read(model, born, max(after, trimmed), end)
+
+    def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
+        """Positions from the index."""
+        found: dict[str, int] = {}
+        for start in range(0, max(1, len(ids)), QUESTION_IDS):
+            asked = ids[start : start + QUESTION_IDS]
+            trimmed, positions = self._call(model, scripts.FIND, "", *asked)[1]
+            for name, position in zip(asked, positions, strict=True):
+                if position is not None and int(position) > int(trimmed):
+                    found[name] = int(position)
+        return found
+
+    def put_snapshot(self, model: str, position: int, state: bytes) -> None:
+        """Write the chunks, then make them visible and remove what is no longer kept in one step."""
+        name, born, hashed = uuid4().hex, self._born(model), snapshot_hash(position)
+        with self._guard:
+            others = [*self._in_progress]
+            self._in_progress.add(name)
+        try:
+            self._write(model, scripts.BEGIN_SNAPSHOT, born, name, position, *others)
+            parts = range(0, len(state), SNAPSHOT_CHUNK_BYTES)
+            for part, start in enumerate(parts):
+                chunk = memoryview(state)[start : start + SNAPSHOT_CHUNK_BYTES]
+                hashed.update(chunk)
+                self._write_snapshot(model, scripts.ADD_CHUNK, born, name, part, chunk)
+            record = f"{name} {len(parts)} {len(state)} {hashed.hexdigest()}"
+            self._write_snapshot(model, scripts.COMPLETE_SNAPSHOT, born, name, record, SNAPSHOTS_KEPT, lasting=True)
+        finally:
+            with self._guard:
+                self._in_progress.discard(name)
+
+    def snapshots(self, model: str) -> list[int]:
+        """Positions, newest first."""
+        self._born(model)
+        fields = self._nodes.ask("HKEYS", self._keys(model)[4])
+        return sorted((int(field) for field in fields if field.isdigit()), reverse=True)
+
+    def get_snapshot(self, model: str, position: int) -> bytes:
+        """Read the chunks; from the beginning if the snapshot is replaced meanwhile."""
+        damaged = Damaged(f"the snapshot of {model} at position {position} fails its checksum")
+        for _ in range(REPLACED_MAX):
+            self._born(model)
+            record = self._nodes.ask("HGET", self._keys(model)[4], position)
+            if record is None:
+                raise KeyError(position)
+            try:
+                name, parts, size, hexdigest = record.decode().split()
+                state = self._chunks(model, name, int(parts), int(size))
+            except ValueError:
+                raise damaged from None
+            if state is None:
+                if self._nodes.ask("HGET", self._keys(model)[4], position) == record:
+                    raise damaged
+                continue
+            hashed = snapshot_hash(position)
+            hashed.update(state)
+            if hashed.hexdigest() != hexdigest:
+                raise damaged
+            return state
+        raise StoreUnavailable(f"the snapshot of {model} at position {position} is replaced faster than it is read")
+
+    def trim(self, model: str, through: int) -> None:
+        """Forget events from the front, a slice at a time, then their ids."""
+        self._give_up(model)
+        born, more = self._born(model), 1
+        while more:
+            more, through = self._write(model, scripts.TRIM, born, through, TRIM_EVENTS, lasting=True)[1]
+        self._trim_ids(model, born, through)
+
+    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
+        """Put a copy of the log in its place, in which the events are the other ones, and forget the ids with that."""
+        check_places(through, events)
+        others = {place: _pack_event(place, event) for place, event in sorted(events.items())}
+        names = [name.encode() for name in ids]
+        self._give_up(model)
+        self._rebuild(model, through, others, names)
+
+    def purge(self) -> list[str]:
+        """Copy logs that were trimmed: their streams keep what was; then let Redis write its files anew.
+
+        A Redis that is killed while it does leaves a file behind that nobody removes, with all that it then had. So
+        it is written down, in Redis, that it is about to: what stands there of an earlier run of it was never ended.
+        """
+        told = []
+        for model in self.models():
+            try:
+                trimmed, clean, rest = self._nodes.ask("HMGET", self._keys(model)[1], "trimmed", "clean", "rebuilding")
+                if rest or int(trimmed or 0) > int(clean or 0):
+                    self._trim_ids(model, self._born(model), int(trimmed))
+                    self._rebuild(model, 0, {}, [])
+            except KeyError:  # deleted meanwhile
+                continue
+            except StoreUnavailable as error:
+                told.append(f"The log of {model} may still hold what was removed: {error}.")
+        with self._purging:
+            told += self._nodes.rewrite(self._note)
+            torn = self._nodes.ask("HVALS", self._list[2])
+        return told + [
+            f"{name.decode()} was stopped while it wrote its files anew: a file temp-* that this left in its folder "
+            f"may hold what was removed. Remove it, then the key {self._list[2]}."
+            for name in sorted({*torn})
+        ]
+
+    @contextmanager
+    def _note(self, name: str, run: str) -> Iterator[None]:
+        """What a `run` of the server `name` does in here is noted until it has ended, well or not."""
+        self._change_list(scripts.UNLIST, "HSET", 3, run, name)
+        yield
+        self._change_list(scripts.UNLIST, "HDEL", 3, run)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._nodes.close()
+
+    def _trim_ids(self, model: str, born: str, through: int) -> None:
+        cursor = b""
+        while cursor != b"0":
+            ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
+
+    def _rebuild(self, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
+        """Copy the log a slice at a time, while appends go on, and put the copy in its place with the last.
+
+        `others` by position, in ascending order. Of many ids all but the last slice go before.
+        """
+        born, name, places = self._born(model), uuid4().hex, [*others]
+        with self._rebuilding:
+            word, found = self._write(model, scripts.BEGIN_REBUILDING, born, through, name)
+            if word == "short":
+                raise PositionTaken(f"the log of {model} ends at {int(found[0])}, not at {through} or later")
+            at, end, done = int(found[0]), int(found[1]), 0
+            try:
+                while len(ids) > SLICE_IDS:
+                    self._write(model, scripts.FORGET_IDS, born, through, *ids[:SLICE_IDS])
+                    ids = ids[SLICE_IDS:]
+                while not done:
+                    if at < end:
+                        script, more = scripts.COPY, _next(others, places, at, end)
+                    else:
+                        script, more = scripts.FINISH_REBUILDING, ["", BATCH_BYTES, BATCH_EVENTS, 0, *ids]
+                    at, done = self._copy(model, script, born, through, name, at, *more)
+            except BaseException:
+                with suppress(StoreUnavailable, KeyError):  # the next rebuilding or opening removes the copy
+                    self._write(model, scripts.END_REBUILDING, born, name)
+                raise
+
+    def _copy(self, model: str, script: Script, born: str, *arguments: Any) -> list[int]:
+        """How far the copy of a log is after this step of it, and whether it has taken its place."""
+        word, found = self._write(model, script, born, *arguments, lasting=True)
+        if word == "overtaken":
+            raise StoreUnavailable(f"the log of {model} was rebuilt by somebody else meanwhile")
+        return [int(number) for number in found]
+
+    def _take_over(self) -> int:
+        """Get an epoch that is higher than any that has written, and write it everywhere."""
+        highest = 0
+        while True:
+            _, epoch, names = self._nodes.call(scripts.OPEN, self._list, [highest + 1], lasting=True)
+            self._epoch = int(epoch)
+            highest = self._epoch
+            for name in sorted(names):
+                word, *found = self._nodes.call(
+                    scripts.TAKE_OVER, self._keys(name.decode()), [self._epoch, ""], lasting=True
+                )
+                if word == b"fenced":  # a failover forgot the epoch in the list, but not this one
+                    highest = max(highest, int(found[0]))
+                elif word == b"gone":
+                    self._change_list(scripts.UNLIST, "SREM", 2, name)
+            if highest == self._epoch:
+                return highest
+
+    def _change_list(self, script: Script, *command: Any) -> None:
+        self._judge(None, self._nodes.call(script, self._list, [self._epoch, *command], lasting=True))
+
+    def _keys(self, model: str) -> list[str]:
+        return [f"{self._namespace}:{{{model}}}:{part}" for part in ("fence", "meta", "log", "ids", "snapshots")]
+
+    def _call(self, model: str, script: Script, *arguments: Any, lasting: bool = False) -> tuple[str, list[Any]]:
+        return self._judge(model, self._nodes.call(script, self._keys(model), arguments, lasting=lasting))
+
+    def _write(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> Any:
+        return self._call(model, script, self._epoch, born, *arguments, lasting=lasting)
+
+    def _write_snapshot(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> None:
+        if self._write(model, script, born, *arguments, lasting=lasting)[0] == "dropped":
+            raise StoreUnavailable(
+                f"a snapshot of {model} was dropped while it was written: the log was trimmed or redacted"
+            )
+
+    def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
+        """An answer's word and the rest. KeyError for `gone`, Fenced for `fenced`."""
+        word, *rest = answer
+        if word == b"gone":
+            raise KeyError(model)
+        if word == b"fenced":
+            message = "another server has taken over the store: this one can write no more"
+            tell, self._on_fenced = self._on_fenced, None
+            if tell is not None:
+                tell(message)
+            raise Fenced(message)
+        return word.decode(), rest
+
+    def _give_up(self, model: str) -> None:
+        """Make sure that no append of unknown outcome can still arrive, and that one that did arrive lasts."""
+        number = self._unknown.get(model)
+        if number is None:
+            return
+        self._write(model, scripts.GIVE_UP, "", next(self._numbers), lasting=True)
+        with self._guard:
+            if self._unknown.get(model) == number:
+                del self._unknown[model]
+
+    def _state(self, model: str) -> tuple[str, int, int]:
+        """What tells the model from others of its name, the end of its log, and how far that is trimmed."""
+        born, end, trimmed = self._nodes.ask("HMGET", self._keys(model)[1], "born", "end", "trimmed")
+        if born is None:
+            raise KeyError(model)
+        return born.decode(), int(end), int(trimmed)
+
+    def _born(self, model: str) -> str:
+        return self._state(model)[0]
+
+    def _read(self, model: str, born: str, after: int, end: int) -> Iterator[tuple[int, Event]]:
+        while after < end:
+            (entries,) = self._call(model, scripts.READ, born, after + 1, end, BATCH_BYTES, BATCH_EVENTS)[1]
+            if not entries:
+                yield from ((missing, MISSING) for missing in range(after + 1, end + 1))
+                return
+            for entry, fields in entries:
+                position = int(entry.partition(b"-")[0])
+                yield from ((missing, MISSING) for missing in range(after + 1, position))
+                after = position
+                parts = dict(zip(fields[::2], fields[1::2], strict=True))
+                kind, payload, check = (parts.get(name, b"") for name in (b"kind", b"payload", b"checksum"))
+                whole = check == b"%d" % event_checksum(after, kind, payload)
+                yield after, Event(kind.decode(), payload) if whole else SPOILED
+
+    def _chunks(self, model: str, name: str, parts: int, size: int) -> bytes | None:
+        """The parts of a snapshot, put together; None if one is missing or they are not of this size."""
+        state = BytesIO()
+        for part in range(parts):
+            chunk = self._nodes.ask("HGET", f"{self._keys(model)[4]}:{name}", part)
+            if chunk is None or state.tell() + len(chunk) > size:
+                return None
+            state.write(chunk)
+        return state.getvalue() if state.tell() == size else None
+
+
+def _pack(after: int, events: Sequence[Event]) -> list[bytes | int]:
+    """The arguments of an append. UnicodeEncodeError before anything is sent."""
+    packed: list[bytes | int] = [after, len(events)]
+    for position, event in enumerate(events, after + 1):
+        packed += [*_pack_event(position, event), len(event.ids)]
+        packed += [name.encode() for name in event.ids]
+    return packed
+
+
+def _pack_event(position: int, event: Event) -> tuple[bytes, bytes, int]:
+    kind = event.kind.encode()
+    return kind, event.payload, event_checksum(position, kind, event.payload)
+
+
+def _next(others: Mapping[int, Packed], places: Sequence[int], at: int, end: int) -> list[Any]:
+    """Arguments of a copy of what is next behind `at`, and of those others there that may be sent at once."""
+    to, size, sent = min(at + BATCH_EVENTS, end), 0, list[Any]()
+    for place in places[bisect_right(places, at) : bisect_right(places, to)]:
+        size += len(others[place][1])
+        if sent and size > BATCH_BYTES:
+            to = place - 1
+            break
+        sent += [place, *others[place]]
+    return [to, BATCH_BYTES, BATCH_EVENTS, len(sent) // 4, *sent]

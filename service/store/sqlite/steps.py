@@ -1,0 +1,206 @@
+"""What the embedded store does in one transaction, or with one query: each function gets the connection for it.
+
+A model is known by its number in the file, `key`: one of the same name that is made later has another.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import SNAPSHOTS_KEPT
+from hinged.service.store.checks import event_checksum
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hinged.service.store.base import Event
+
+BATCH_BYTES = 2**20
+"""Payload that one read, or one slice of what is removed or replaced, takes at once, bytes; at least one event."""
+BATCH_EVENTS = 1_000
+SLICE_IDS = 4_096
+QUESTION_IDS = 500
+"""Ids that one query asks for: SQLite may be built with no more than 999 parameters."""
+
+NewRow = tuple[str, bytes, int, int]
+"""Kind, payload, checksum and position."""
+
+
+def key_of(connection: sqlite3.Connection, model: str) -> int:
+    """The model's number in the file."""
+    row = connection.execute("SELECT id FROM models WHERE name = ?", (model,)).fetchone()
+    if row is None:
+        raise KeyError(model)
+    return int(row[0])
+
+
+def key_and_end(connection: sqlite3.Connection, model: str) -> tuple[int, int]:
+    """The model's number and the position of its last event."""
+    row = connection.execute(
+        "SELECT id, max(trimmed, coalesce((SELECT max(position) FROM events WHERE model = id), 0))"
+        " FROM models WHERE name = ?",
+        (model,),
+    ).fetchone()
+    if row is None:
+        raise KeyError(model)
+    return row[0], row[1]
+
+
+def insert(connection: sqlite3.Connection, key: int, first: int, events: Sequence[Event]) -> None:
+    """Write `events` at positions from `first` on, and their ids; an id's newest event wins."""
+    numbered = list(enumerate(events, first))
+    connection.executemany(
+        "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
+        (
+            (key, at, event.kind, event.payload, event_checksum(at, event.kind.encode(), event.payload))
+            for at, event in numbered
+        ),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO ids VALUES (?, ?, ?)",
+        ((key, name, at) for at, event in numbered for name in event.ids),
+    )
+
+
+def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequence[str]) -> dict[int, list[str]]:
+    """Those of `ids` that the index has at positions up to `through`, by position."""
+    carried: dict[int, list[str]] = defaultdict(list)
+    for start in range(0, len(ids), QUESTION_IDS):
+        asked = ids[start : start + QUESTION_IDS]
+        rows = connection.execute(
+            "SELECT position, id FROM ids WHERE model = ? AND position <= ?"  # noqa: S608 (only marks)
+            f" AND id IN ({', '.join('?' * len(asked))})",
+            (key, through, *asked),
+        )
+        for position, name in rows.fetchall():
+            carried[position].append(name)
+    return carried
+
+
+def slices(events: Mapping[int, Event], carried: Mapping[int, list[str]]) -> Iterator[tuple[list[NewRow], list[str]]]:
+    """Events to write and ids to remove at once. An event whose ids are too many for one slice comes with the last."""
+    rows: list[NewRow] = []
+    names: list[str] = []
+    size = 0
+    for at in sorted({*events, *carried}):
+        mine = carried.get(at, [])
+        if len(names) + len(mine) > SLICE_IDS or len(rows) == BATCH_EVENTS or size >= BATCH_BYTES:
+            yield rows, names
+            rows, names, size = [], [], 0
+        while len(mine) > SLICE_IDS:
+            yield [], mine[:SLICE_IDS]
+            mine = mine[SLICE_IDS:]
+        names += mine
+        if at in events:
+            kind, payload = events[at].kind, events[at].payload
+            rows.append((kind, payload, event_checksum(at, kind.encode(), payload), at))
+            size += len(payload)
+    yield rows, names
+
+
+def replace(key: int, through: int, rows: list[NewRow], names: list[str], connection: sqlite3.Connection) -> None:
+    """Write `rows` in the places of the events that are there, and remove `names` up to `through`."""
+    connection.executemany(
+        "UPDATE events SET kind = ?, payload = ?, checksum = ? WHERE position = ? AND model = ?",
+        ((*row, key) for row in rows),
+    )
+    connection.executemany(
+        "DELETE FROM ids WHERE model = ? AND id = ? AND position <= ?", ((key, name, through) for name in names)
+    )
+
+
+def drop_snapshots(key: int, before: int, connection: sqlite3.Connection) -> None:
+    """Take snapshots from the model, complete or not: nobody can read or go on writing them."""
+    connection.execute("UPDATE snapshots SET complete = 0, model = 0 WHERE model = ? AND position < ?", (key, before))
+
+
+def dropped(connection: sqlite3.Connection, model: str, key: int) -> Exception:
+    """Why a snapshot that is being written is not there: with its model, or alone."""
+    with suppress(KeyError):
+        if key_of(connection, model) == key:
+            return StoreUnavailable(
+                f"a snapshot of {model} was dropped while it was written: the log was trimmed or redacted"
+            )
+    return KeyError(model)
+
+
+def insert_chunk(
+    model: str, key: int, snapshot: int, part: int, data: memoryview, connection: sqlite3.Connection
+) -> None:
+    """Write a part of a snapshot, as long as that has a model."""
+    inserted = connection.execute(
+        "INSERT INTO chunks SELECT snapshots.id, ?, ? FROM snapshots JOIN models ON models.id = model"
+        " WHERE snapshots.id = ? AND name IS NOT NULL",
+        (part, data, snapshot),
+    )
+    if not inserted.rowcount:
+        raise dropped(connection, model, key)
+
+
+def complete_snapshot(model: str, key: int, snapshot: int, digest: bytes, connection: sqlite3.Connection) -> None:
+    """Make a snapshot visible and hide the one that it replaces and those behind the newest."""
+    if not connection.execute(
+        "UPDATE snapshots SET digest = ?, complete = 1 WHERE id = ?"
+        " AND EXISTS (SELECT 1 FROM models WHERE models.id = model AND name IS NOT NULL)",
+        (digest, snapshot),
+    ).rowcount:
+        raise dropped(connection, model, key)
+    ((position,),) = connection.execute("SELECT position FROM snapshots WHERE id = ?", (snapshot,)).fetchall()
+    connection.execute(
+        "UPDATE snapshots SET complete = 0 WHERE model = ? AND complete AND ("
+        " (position = ? AND id <> ?) OR id NOT IN ("
+        "  SELECT max(id) FROM snapshots WHERE model = ? AND complete"
+        "  GROUP BY position ORDER BY position DESC LIMIT ?))",
+        (key, position, snapshot, key, SNAPSHOTS_KEPT),
+    )
+
+
+def remove_chunk(snapshot: int, connection: sqlite3.Connection) -> bool:
+    """Remove a chunk, or the snapshot if it has none left; whether there is more."""
+    removed = connection.execute(
+        "DELETE FROM chunks WHERE rowid = (SELECT rowid FROM chunks WHERE snapshot = ? LIMIT 1)", (snapshot,)
+    )
+    if removed.rowcount:
+        return True
+    connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot,))
+    return False
+
+
+def remove_events(key: int, through: int, connection: sqlite3.Connection) -> bool:
+    """Remove the first events of a log, at most to position `through`; whether there are more to remove."""
+    rows = connection.execute(
+        "SELECT position, length(payload) FROM events WHERE model = ? AND position <= ? ORDER BY position LIMIT ?",
+        (key, through, BATCH_EVENTS),
+    ).fetchall()
+    size, last = 0, None
+    for last, length in rows:  # noqa: B007 (used behind the loop)
+        size += length or 0
+        if size >= BATCH_BYTES:
+            break
+    if last is None:
+        return False
+    connection.execute("DELETE FROM events WHERE model = ? AND position <= ?", (key, last))
+    connection.execute("UPDATE models SET trimmed = ? WHERE id = ?", (last, key))
+    return True
+
+
+def remove_ids(key: int, through: int, start: str, connection: sqlite3.Connection) -> str | None:
+    """Of SLICE_IDS ids from `start` on, remove those up to `through`; where to go on, or None."""
+    bound = connection.execute(
+        "SELECT id FROM ids WHERE model = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?", (key, start, SLICE_IDS)
+    ).fetchone()
+    connection.execute(
+        "DELETE FROM ids WHERE model = ? AND position <= ? AND id IN"
+        " (SELECT id FROM ids WHERE model = ? AND id >= ? ORDER BY id LIMIT ?)",
+        (key, through, key, start, SLICE_IDS),
+    )
+    return bound[0] if bound else None
+
+
+def remove_model(key: int, connection: sqlite3.Connection) -> None:
+    """Remove a model that has nothing left."""
+    connection.execute("DELETE FROM models WHERE id = ?", (key,))

@@ -1,0 +1,334 @@
+"""The embedded store: one SQLite file in the data folder.
+
+Whatever could grow large (a snapshot, what is trimmed, redacted or deleted) is written or removed in slices, each
+in a transaction, so that appends never wait for more than a slice. First it is made invisible, then removed; what
+a crash leaves half done is removed when the store is opened. Only `purge` writes the whole file at once. What is
+done in one transaction stands in steps.py.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import (
+    MISSING,
+    SNAPSHOT_CHUNK_BYTES,
+    SPOILED,
+    Damaged,
+    Event,
+    OutcomeUnknown,
+    PositionTaken,
+    Store,
+)
+from hinged.service.store.checks import (
+    check_places,
+    event_checksum,
+    snapshot_hash,
+    sound,
+)
+from hinged.service.store.sqlite import steps
+from hinged.service.store.sqlite.place import Place
+from hinged.service.store.sqlite.readers import Readers
+from hinged.service.store.sqlite.schema import (
+    connect,
+    lock_folder,
+    make_folder,
+    prepare,
+)
+from hinged.service.store.sqlite.steps import BATCH_BYTES, BATCH_EVENTS, QUESTION_IDS
+from hinged.service.store.sqlite.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+EVERYTHING = 2**62
+"""A position behind all others."""
+
+EventRow = tuple[int, bytes, bytes, int]
+"""Position, kind, payload and checksum."""
+
+
+class SQLiteStore(Store):
+    """A store in the folder `path`, which is made if it is missing and belongs to one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        file = path / "hinged.db"
+        # Snapshots that a thread is writing just now; changed by jobs and after them.
+        self._in_progress: set[int] = set()
+        try:
+            make_folder(path)
+            self._lock = lock_folder(path)
+            try:
+                prepare(file)
+                place = Place(file)
+                self._writer = Writer(partial(connect, file), place)
+                self._readers = Readers(partial(connect, file), place)
+            except BaseException:
+                self._lock.close()
+                raise
+        except (OSError, sqlite3.Error) as error:
+            raise StoreUnavailable(f"the store in {path} cannot be opened: {error}") from error
+        # What is left over is invisible; a disk too full to remove it is no reason not to start.
+        with suppress(StoreUnavailable):
+            self._sweep()
+
+    def models(self) -> list[str]:
+        """Names of the models that have a log, sorted."""
+        with self._readers.lend() as connection:
+            rows = connection.execute("SELECT name FROM models WHERE name IS NOT NULL").fetchall()
+        return sorted(name for (name,) in rows)
+
+    def create(self, model: str, first: Event) -> None:
+        """Begin a log."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if connection.execute("SELECT 1 FROM models WHERE name = ?", (model,)).fetchone():
+                raise KeyError(model)
+            key = connection.execute("INSERT INTO models (name) VALUES (?)", (model,)).lastrowid
+            steps.insert(connection, key or 0, 1, [first])
+
+        self._writer.do(work)
+
+    def delete(self, model: str) -> None:
+        """Take the name from the model, which is the end of it, then remove its rows."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if not connection.execute("UPDATE models SET name = NULL WHERE name = ?", (model,)).rowcount:
+                raise KeyError(model)
+
+        self._writer.do(work)
+        try:
+            self._sweep()
+            self._writer.truncate_log()
+        except StoreUnavailable as error:
+            raise OutcomeUnknown(f"{model} is deleted, but some of its data is not yet removed: {error}") from error
+
+    def append(self, model: str, after: int, events: Sequence[Event]) -> int:
+        """Append in one transaction, together with what other models append at the same time."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            key, end = steps.key_and_end(connection, model)
+            if end != after:
+                raise PositionTaken(f"the log of {model} ends at {end}, not at {after}")
+            steps.insert(connection, key, after + 1, events)
+            return after + len(events)
+
+        return self._writer.do(work)
+
+    def end(self, model: str) -> int:
+        """Position of the last event."""
+        with self._readers.lend() as connection:
+            return steps.key_and_end(connection, model)[1]
+
+    def read(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """Events behind `after`, read a batch at a time, so that a slow caller holds no transaction open."""
+        return sound(model, self._open_log(model, after))
+
+    def read_around(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        """The same with Lost events."""
+        return self._open_log(model, after)
+
+    def _open_log(self, model: str, after: int) -> Iterator[tuple[int, Event]]:
+        with self._readers.lend() as connection:
+            key, end = steps.key_and_end(connection, model)
+            ((trimmed,),) = connection.execute("SELECT trimmed FROM models WHERE id = ?", (key,)).fetchall()
+        return self._read(model, key, max(after, trimmed), end)
+
+    def find(self, model: str, ids: Sequence[str]) -> dict[str, int]:
+        """Positions from the index."""
+        found: dict[str, int] = {}
+        with self._readers.lend() as connection:
+            key = steps.key_of(connection, model)
+            for start in range(0, len(ids), QUESTION_IDS):
+                asked = ids[start : start + QUESTION_IDS]
+                rows = connection.execute(
+                    "SELECT ids.id, position FROM ids JOIN models ON models.id = model"  # noqa: S608 (only marks)
+                    f" WHERE model = ? AND position > trimmed AND ids.id IN ({', '.join('?' * len(asked))})",
+                    (key, *asked),
+                )
+                found.update(rows.fetchall())
+        return found
+
+    def put_snapshot(self, model: str, position: int, state: bytes) -> None:
+        """Write the chunks, then make them visible, then remove what is no longer kept."""
+        with suppress(StoreUnavailable):
+            self._sweep()
+        digest = snapshot_hash(position)
+        key, snapshot = self._writer.do(partial(self._begin_snapshot, model, position))
+        try:
+            for part, start in enumerate(range(0, len(state), SNAPSHOT_CHUNK_BYTES)):
+                data = memoryview(state)[start : start + SNAPSHOT_CHUNK_BYTES]
+                digest.update(data)
+                self._writer.do(partial(steps.insert_chunk, model, key, snapshot, part, data))
+            self._writer.do(partial(steps.complete_snapshot, model, key, snapshot, digest.digest()))
+        finally:
+            self._in_progress.discard(snapshot)
+            with suppress(StoreUnavailable):
+                self._sweep()
+
+    def snapshots(self, model: str) -> list[int]:
+        """Positions, newest first."""
+        with self._readers.lend() as connection:
+            rows = connection.execute(
+                "SELECT position FROM snapshots WHERE model = ? AND complete ORDER BY position DESC",
+                (steps.key_of(connection, model),),
+            ).fetchall()
+        return [position for (position,) in rows]
+
+    def get_snapshot(self, model: str, position: int) -> bytes:
+        """Read the chunks in one query: a snapshot that is replaced meanwhile is read to its end."""
+        state, digest, row = BytesIO(), snapshot_hash(position), None
+        with self._readers.lend() as connection:
+            # There is one id; ordering by it too lets the indexes give the order: no sort of the chunks.
+            rows = connection.execute(
+                "SELECT digest, CAST(data AS BLOB) FROM snapshots LEFT JOIN chunks ON snapshot = id"
+                " WHERE model = ? AND position = ? AND complete ORDER BY id, part",
+                (steps.key_of(connection, model), position),
+            )
+            with closing(rows):
+                for row in rows:
+                    chunk = row[1] or b""
+                    state.write(chunk)
+                    digest.update(chunk)
+        if row is None:
+            raise KeyError(position)
+        if row[0] != digest.digest():
+            raise Damaged(f"the snapshot of {model} at position {position} fails its checksum")
+        return state.getvalue()
+
+    def trim(self, model: str, through: int) -> None:
+        """Forget events from the front, a slice at a time."""
+        with self._readers.lend() as connection:
+            key, end = steps.key_and_end(connection, model)
+        through = min(through, end)
+        self._writer.do(partial(steps.drop_snapshots, key, through))
+        self._sweep()
+        self._forget(key, through)
+        self._writer.truncate_log()
+
+    def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
+        """Drop the snapshots, then replace events a slice at a time, each together with the ids that it carries."""
+        check_places(through, events)
+        with self._readers.lend() as connection:
+            key, end = steps.key_and_end(connection, model)
+            if end < through:
+                raise PositionTaken(f"the log of {model} ends at {end}, not at {through} or later")
+            carried = steps.carried(connection, key, through, ids)
+        slices = [*steps.slices(events, carried)]
+        self._writer.do(partial(steps.drop_snapshots, key, through))
+        for rows, names in slices:
+            self._writer.do(partial(steps.replace, key, through, rows, names))
+        self._sweep()
+
+    def purge(self) -> list[str]:
+        """Remove what is invisible, also the ids that a crash left of a trim; then VACUUM and an empty log."""
+        told = []
+        try:
+            self._sweep()
+            with self._readers.lend() as connection:
+                leftover = connection.execute(
+                    "SELECT DISTINCT models.id, trimmed FROM models JOIN ids ON model = models.id"
+                    " WHERE position <= trimmed"
+                ).fetchall()
+            for key, trimmed in leftover:
+                self._forget(key, trimmed)
+        except (StoreUnavailable, Damaged) as error:
+            told.append(f"Not all that was dropped was removed: {error}.")
+        return told + self._writer.rewrite()
+
+    def close(self) -> None:
+        """Wait for the write under way, then close all connections and free the folder."""
+        self._writer.close()
+        self._readers.close()
+        self._lock.close()
+
+    def _read(self, model: str, key: int, after: int, end: int) -> Iterator[tuple[int, Event]]:
+        while after < end:
+            batch = self._batch(key, after, end)
+            if not batch or batch[0][0] != after + 1:
+                self._check_there(model, key)
+            for position, kind, payload, checksum in batch:
+                yield from ((missing, MISSING) for missing in range(after + 1, position))
+                after = position
+                whole = _is_whole(position, kind, payload, checksum)
+                yield position, Event(kind.decode(), payload) if whole else SPOILED
+            if not batch:
+                yield from ((missing, MISSING) for missing in range(after + 1, end + 1))
+                return
+
+    def _check_there(self, model: str, key: int) -> None:
+        """Who deletes while somebody reads takes the events from under him: KeyError."""
+        with self._readers.lend() as connection:
+            if steps.key_of(connection, model) != key:
+                raise KeyError(model)
+
+    def _batch(self, key: int, after: int, end: int) -> list[EventRow]:
+        """Events behind `after`, as many as BATCH_BYTES and BATCH_EVENTS allow, unchecked."""
+        batch: list[EventRow] = []
+        size = 0
+        with self._readers.lend() as connection:
+            # CAST: damage may turn a value into one of another type, or text into what is not UTF-8.
+            rows = connection.execute(
+                "SELECT position, CAST(kind AS BLOB), CAST(payload AS BLOB), checksum FROM events"
+                " WHERE model = ? AND position > ? AND position <= ? ORDER BY position LIMIT ?",
+                (key, after, end, BATCH_EVENTS),
+            )
+            with closing(rows):
+                for row in rows:
+                    batch.append(row)
+                    size += len(row[2] or b"")
+                    if size >= BATCH_BYTES:
+                        break
+        return batch
+
+    def _begin_snapshot(self, model: str, position: int, connection: sqlite3.Connection) -> tuple[int, int]:
+        key = steps.key_of(connection, model)
+        inserted = connection.execute("INSERT INTO snapshots (model, position) VALUES (?, ?)", (key, position))
+        snapshot = inserted.lastrowid or 0
+        self._in_progress.add(snapshot)
+        return key, snapshot
+
+    def _sweep(self) -> None:
+        """Remove what is invisible: deleted models, snapshots that are dropped or were never finished."""
+
+        def leftovers(connection: sqlite3.Connection) -> tuple[list[int], list[int]]:
+            deleted = connection.execute("SELECT id FROM models WHERE name IS NULL").fetchall()
+            # A job, so that no snapshot gets complete between the query and the look at _in_progress. To one
+            # that has no model any more no chunk can be added, whoever is writing it.
+            dropped = connection.execute(
+                "SELECT snapshots.id, name IS NULL FROM snapshots LEFT JOIN models ON models.id = model"
+                " WHERE NOT complete OR name IS NULL"
+            ).fetchall()
+            return (
+                [key for (key,) in deleted],
+                [snapshot for snapshot, orphan in dropped if orphan or snapshot not in self._in_progress],
+            )
+
+        deleted, dropped = self._writer.do(leftovers)
+        for snapshot in dropped:
+            self._repeat(partial(steps.remove_chunk, snapshot))
+        for key in deleted:
+            self._forget(key, EVERYTHING)
+            self._writer.do(partial(steps.remove_model, key))
+
+    def _forget(self, key: int, through: int) -> None:
+        """Remove events and index entries up to and with position `through`."""
+        self._repeat(partial(steps.remove_events, key, through))
+        start: str | None = ""
+        while start is not None:
+            start = self._writer.do(partial(steps.remove_ids, key, through, start))
+
+    def _repeat(self, work: Callable[[sqlite3.Connection], bool]) -> None:
+        """Run `work` in one transaction after the other until it says that nothing is left."""
+        while self._writer.do(work):
+            pass
+
+
+def _is_whole(position: int, kind: bytes | None, payload: bytes | None, checksum: int) -> bool:
+    return kind is not None and payload is not None and event_checksum(position, kind, payload) == checksum

@@ -1,0 +1,606 @@
+"""BSCA and BSGD, kernel SVMs of at most B points (Qaadan, Schueler and Glasmachers, ICPRAM 2019; without a bias).
+
+BSCA (algorithm 2) ascends in each column the dual W(alpha) = alpha.y - 1/2 alpha.K.alpha in the box (0, C w_class) for
+y = +1, (-C w_class, 0) for y = -1, one example at a time:
+
+    alpha_i <- clip(alpha_i + (y_i - f(x_i)) / K_ii),   f = sum_s beta_s k(x_s, .),
+
+and the change of alpha_i is added to f as the coefficient of a further point x_i.
+
+BSGD (Wang, Crammer and Vucetic, JMLR 13, 2012; eq. 4 here) descends lambda / 2 |w|^2 + the mean hinge loss with the
+rate 1 / (lambda t): beta <- (1 - 1/t) beta, and y_i / (lambda t) more at x_i where y_i f(x_i) < 1.
+
+Both keep f on at most B points: where one more would come, two are merged into one (merging.py), or one goes
+and is projected onto the others (factor.py) or forgotten. The coefficients beta of the points are `alpha`
+of solvers/core/coefficients.py; those of the examples, which the box bounds, stand in memory.py.
+
+Where this differs from the paper, since as printed BSCA's accuracy swings from one example to the next and falls from
+pass to pass, and BSGD's swings too; the first two can be switched off:
+
+- A step of BSCA is at most max(step_max / sqrt(1 + t / step_decay), step_least) / K_ii long at the t-th example. Where
+  kernel values are all alike, one example's whole step moves f everywhere, and only long after does C bound it.
+- What predicts is `smooth`, a running average of beta over about `averaging` examples, which is merged and projected
+  along with beta; what it loses in a merge goes to the nearest points (remainder.py). Its weights are those of
+  Shamir and Zhang, ICML 2013, section 4, with eta = 3, until the window is full, and exponential from then on.
+- An example at the very place of a point of its class adds to its coefficient instead of coming in a second time: what
+  algorithm 2 needs for points visited again, and what a merge would do without any degradation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.budget import memory as mem
+from hinged.solvers.budget.factor import RIDGES, factor_append, factor_delete
+from hinged.solvers.budget.maintenance import (
+    MAINTAINED,
+    MAINTENANCE,
+    MERGE,
+    PROJECT,
+    VISITED,
+    empty_upkeep,
+    make_way,
+    merged_key,
+)
+from hinged.solvers.budget.memory import keep_row, place_of, take_place
+from hinged.solvers.budget.merging import MERGING
+from hinged.solvers.core import turns
+from hinged.solvers.core.coefficients import VALUES, CoefficientExpansion, enter, sign_of
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import (
+    DONE,
+    HOLES_PART,
+    LEARNED,
+    LIVE,
+    NEEDS_COMPACTION,
+    NEEDS_PLACES,
+    NEEDS_REST,
+    NEEDS_ROOM,
+    NEEDS_ROW_ROOM,
+    NONE,
+    STEPS,
+)
+from hinged.solvers.core.kernels import (
+    BEGIN,
+    RBF,
+    Kernel,
+    kernel_row,
+    point_row,
+)
+from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.points import (
+    POOL_USED,
+    USED,
+    append_point,
+    has_room,
+)
+from hinged.solvers.core.random import random_below
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import (
+    BOUND_MAX,
+    COUNT_MAX,
+    MAGNITUDE_MAX,
+    UNBOUNDED,
+    Certificate,
+    State,
+    StateReader,
+    columns_of,
+)
+
+Array = np.ndarray[Any, Any]
+
+HOLES_MIN = 16
+
+VISIT_WORK = 8  # of a visit for each coefficient, beside kernel values
+BUDGET_MAX = 100_000
+PROJECTED_MAX = 5_000  # the factor then takes 200 MB
+ETA = 3.0
+FACTOR_TOL = 1e-2  # of k(x, x): the ridge, and more than rounding
+RESETTLE_STEPS = 5  # of BSCA for each point dropped: more would fit points that are the hard examples
+
+
+class Parameters(NamedTuple):
+    """What compiled code takes of the constructors' parameters; 0 stands for none.
+
+    rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_*: the bound on a step, in units
+    of 1 / K_ii. recent: rows kept for extra_steps.
+    """
+
+    budget: int
+    dim: int
+    ridge: float
+    rate: float
+    window: float
+    step_max: float
+    step_decay: float
+    step_least: float
+    extra_steps: int
+    recent: int
+
+
+@compiled
+def twin_of(points, machine, own, self_value, row, n):
+    """The point of class `own` at the same place as the example whose kernel row (n,) this is, or NONE."""
+    near = False
+    for s in range(n):
+        near |= row[s] >= self_value  # hardly ever: without a branch, so that vector instructions find out
+    for s in range(n if near else 0):
+        if row[s] >= self_value and machine.class_of[s] == own and points.selves[s] == self_value:
+            return s
+    return NONE
+
+
+@compiled
+def ascent_step(y, f, old, bound, self_value, t, parameters):
+    """The change of alpha_i of BSCA (algorithm 2), with the bound on its length."""
+    step = 1.0 - y * f
+    if parameters.step_max > 0.0:
+        longest = max(parameters.step_max / np.sqrt(1.0 + t / parameters.step_decay), parameters.step_least)
+        step = min(max(step, -longest), longest)
+    return y * min(max(y * old + step / self_value, 0.0), bound) - old
+
+
+@compiled
+def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, indices, values, norm, self_value,
+    spread, row, f):  # fmt: skip
+    """A step on one example in every column, and budget maintenance; row (n,) is its kernel row, f (K,) = alpha.row.
+
+    f becomes the change of the example's coefficients. An example with k(x, x) = 0 cannot change anything.
+    """
+    columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
+    ascending = parameters.rate == 0.0
+    at = place_of(memory, key) if ascending else NONE
+    moves = False
+    for c in range(columns):
+        y = sign_of(own, c, columns)
+        if ascending:
+            old = memory.alpha[c, at] if at != NONE else 0.0
+            f[c] = ascent_step(y, f[c], old, bound, float(self_value), t, parameters) if self_value > 0 else 0.0
+        else:
+            alpha, shrink = machine.alpha[c, :n], 1.0 - 1.0 / t
+            for s in range(n):
+                alpha[s] *= shrink
+            f[c] = y * bound * parameters.rate / t if y * f[c] < 1.0 and self_value > 0 else 0.0
+        moves = moves or f[c] != 0.0
+    if not moves:
+        return
+    machine.counts[STEPS] += 1
+    if ascending:
+        at = take_place(memory, key) if at == NONE else at
+        for c in range(columns):
+            memory.alpha[c, at] += f[c]
+    s, known = twin_of(points, machine, own, self_value, row, n), NONE
+    if s == NONE:
+        if upkeep.maintenance == PROJECT:
+            factor_append(
+                upkeep.factor, machine.counts[LIVE], row, machine.class_of, n, float(self_value), parameters.ridge
+            )
+        s = append_point(points, indices, values, norm, self_value)
+        enter(machine, s, own, key)
+        known, row[s] = s, self_value
+    elif machine.key[s] != key:
+        machine.key[s] = merged_key(machine.key[s], key)
+    for c in range(columns):
+        machine.alpha[c, s] += f[c]
+    while machine.counts[LIVE] > parameters.budget:
+        make_way(kernel, points, machine, upkeep, known, spread, row)
+        known = NONE
+
+
+@compiled
+def average(machine, n, t, window):
+    """smooth <- smooth + rho (alpha - smooth)."""
+    rho = max((ETA + 1.0) / (t + ETA), 1.0 / window)
+    for c in range(machine.alpha.shape[0]):
+        alpha, smooth = machine.alpha[c, :n], machine.smooth[c, :n]
+        for s in range(n):
+            smooth[s] += rho * (alpha[s] - smooth[s])
+
+
+@compiled
+def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, random, spread, row, steps):
+    """So many further steps of BSCA on points held, drawn uniformly. There must be one."""
+    columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
+    for _ in range(steps):
+        s = random_below(random, n)
+        while machine.class_of[s] == NONE:
+            s = random_below(random, n)
+        own, key = machine.class_of[s], machine.key[s]
+        at = place_of(memory, key if key >= 0 else -2 - key)
+        if at == NONE:
+            continue
+        point_row(kernel, points, s, points, 0, n, spread, row)
+        machine.counts[VALUES] += n
+        for c in range(columns):
+            y, f = sign_of(own, c, columns), dot(machine.alpha[c, :n], row[:n])
+            change = ascent_step(y, f, memory.alpha[c, at], bounds[own], float(points.selves[s]), t, parameters)
+            memory.alpha[c, at] += change
+            machine.alpha[c, s] += change
+
+
+@compiled
+def too_many_holes(points, machine, parameters):
+    """Whether the points should be moved together."""
+    return points.used[USED] - machine.counts[LIVE] > HOLES_MIN + parameters.budget // HOLES_PART
+
+
+@compiled
+def longest_row(points, memory):
+    """The most non-zeros of a stored row."""
+    longest = 0
+    for s in range(points.used[USED]):
+        longest = max(longest, points.length[s])
+    for s in range(memory.rows.used[USED]):
+        longest = max(longest, memory.rows.length[s])
+    return longest
+
+
+@compiled
+def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, places_max, seen, random, spread,
+    indptr, indices, values, norms, selves, classes, keys, again, begin, visits, value_work, work_max,
+    scores):  # fmt: skip
+    """Visit rows begin.. of a batch, each followed by extra_steps recent ones; returns (rows, visits done, why).
+
+    classes (m,) int64, keys (m,) int64; bounds (classes,) is C w_class, or w_class for BSGD. `visits` are done already
+    of row `begin`. scores (m, K) receives the decision values right before each row is learned. Stops before a visit
+    for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of a
+    kernel value.
+    """
+    columns = machine.alpha.shape[0]
+    f = np.zeros(columns)
+    row = np.empty(points.start.shape[0], points.values.dtype)
+    stored = memory.rows
+    longest = longest_row(points, memory)
+    begun, work = machine.counts[VALUES], 0
+    for r in range(begin, classes.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        longest = max(longest, last - first)
+        for v in range(visits if r == begin else 0, 1 + parameters.extra_steps):
+            n = points.used[USED]
+            if work + value_work * (machine.counts[VALUES] - begun) > work_max:
+                return r, v, NEEDS_REST
+            # One new row, and one merged from two.
+            needed = longest + min(2 * longest, parameters.dim)
+            if n + 2 > points.start.shape[0] or points.used[POOL_USED] + needed > points.indices.shape[0]:
+                return r, v, NEEDS_ROOM
+            if v > 0 and too_many_holes(points, machine, parameters):
+                return r, v, NEEDS_COMPACTION
+            if v == 0:
+                if not again and machine.counts[LEARNED] >= memory.key.shape[0] < places_max:
+                    return r, v, NEEDS_PLACES
+                if parameters.extra_steps > 0 and not has_room(stored, last - first):
+                    return r, v, NEEDS_ROW_ROOM
+                own, key, norm, self_value = classes[r], keys[r], norms[r], selves[r]
+                features, entries = indices[first:last], values[first:last]
+                if not again:
+                    seen[own] += 1
+                    machine.counts[LEARNED] += 1
+                upkeep.counts[VISITED] += 1
+            else:
+                s = stored.used[USED] - 1 - random_below(random, min(stored.used[USED], parameters.recent))
+                own, key, norm, self_value = (
+                    np.int64(memory.class_of[s]),
+                    memory.number[s],
+                    stored.norm[s],
+                    stored.selves[s],
+                )
+                a, b = stored.start[s], stored.start[s] + stored.length[s]
+                features, entries = stored.indices[a:b], stored.values[a:b]
+            kernel_row(kernel, features, entries, norm, points, BEGIN, n, spread, row)
+            machine.counts[VALUES] += n
+            work += VISIT_WORK * columns * n + (n * n if upkeep.maintenance == PROJECT else 0)
+            for c in range(columns):
+                f[c] = dot(machine.alpha[c, :n], row[:n])
+                if v == 0:
+                    scores[r, c] = dot(machine.smooth[c, :n], row[:n]) if parameters.window > 0.0 else f[c]
+            visit(kernel, points, machine, memory, upkeep, parameters, bounds[own], own, key,
+                features, entries, norm, self_value, spread, row, f)  # fmt: skip
+            longest = max(longest, points.length[points.used[USED] - 1])
+            if v == 0 and parameters.extra_steps > 0:
+                keep_row(memory, own, key, features, entries, norm, self_value)
+        if parameters.window > 0.0:
+            average(machine, points.used[USED], upkeep.counts[VISITED], parameters.window)
+        if too_many_holes(points, machine, parameters):
+            return r + 1, 0, NEEDS_COMPACTION
+    return classes.shape[0], 0, DONE
+
+
+class BudgetExpansion(CoefficientExpansion):
+    """What solvers on a budget have in common. Other parameters: solvers/core/solver.py.
+
+    budget: points held after any example, from 2 to points_max, 100,000 at most, or 5,000 with projection. maintenance:
+    what makes way for a point more: "merge" (RBF only), "project" or "remove"; None for "merge" with the RBF kernel,
+    else "project". merging: how the place of a merged point is found, by "table" or "golden" section.
+    averaging: examples that the running average spans whose coefficients predict, > 0; None to predict with the sharp
+    ones.
+    """
+
+    merging = True
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        budget: int = 500,
+        maintenance: str | None = None,
+        merging: str = "table",
+        averaging: int | None = 1000,
+        **shared: Any,
+    ) -> None:
+        super().__init__(kernel, dim, **shared)
+        if maintenance is None:
+            maintenance = "merge" if kernel.code == RBF else "project"
+        if maintenance not in MAINTENANCE:
+            raise ValueError(f"maintenance must be one of {', '.join(MAINTENANCE)}, got {maintenance!r}")
+        if maintenance == "merge" and kernel.code != RBF:
+            raise ValueError("points can be merged with the rbf kernel only; others take maintenance project or remove")
+        most = min(self.points_max, BUDGET_MAX if maintenance != "project" else PROJECTED_MAX)
+        if not 2 <= budget <= most:
+            raise ValueError(f"budget must be from 2 to {most} here, got {budget}")
+        if merging not in MERGING:
+            raise ValueError(f"merging must be one of {', '.join(MERGING)}, got {merging!r}")
+        if averaging is not None and not averaging > 0:
+            raise ValueError(f"averaging must be > 0 examples or none, got {averaging}")
+        self.budget = int(budget)
+        self.parameters = Parameters(
+            budget=self.budget,
+            dim=dim,
+            ridge=RIDGES[self.dtype],
+            rate=0.0,
+            window=float(averaging or 0),
+            step_max=0.0,
+            step_decay=1.0,
+            step_least=0.0,
+            extra_steps=0,
+            recent=0,
+        )
+        self.places_max = 1
+        self.memory = mem.empty_memory(0, 1, 0, self.dtype)
+        self.upkeep = empty_upkeep(self.budget, maintenance, merging)
+
+    @property
+    def merges(self) -> int:
+        """How often two points were merged, or one was projected or removed."""
+        return int(self.upkeep.counts[MAINTAINED])
+
+    @property
+    def room(self) -> int:
+        """Examples that may come: points make way by themselves."""
+        return UNBOUNDED
+
+    @property
+    def full_at(self) -> int:
+        """Points at which one must make way for the next example."""
+        return self.budget
+
+    def _add_columns(self, classes: int) -> None:
+        super()._add_columns(classes)
+        self.memory = mem.with_columns(self.memory, classes)
+
+    def _predicting(self) -> Array:
+        return self.machine.smooth if self.parameters.window > 0 else self.machine.alpha
+
+    def _spread(self) -> Array:
+        """Zeros to spread a row over, as long as one where that is needed."""
+        needed = self.points.columns.shape[0] == 0 or self.upkeep.maintenance == MERGE
+        return np.zeros(self.dim if needed else 1, self.dtype)
+
+    def make_room(self, nnz: int) -> None:
+        """Grow the arrays so that two rows of nnz non-zeros in all fit. Slots stay what they are."""
+        cap, pool = self.points.start.size, self.points.indices.size
+        cap = cap * 2 if self.slots + 2 > cap else cap
+        needed = int(self.points.used[POOL_USED]) + nnz
+        pool = max(pool * 2, needed) if needed > pool else pool
+        self._move(np.arange(self.slots), cap, pool)
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Visit a batch in order (Solver.learn); with `again`, what is remembered of an example is taken up."""
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        scores = np.empty((len(rows), self.columns))
+        spread = self._spread()
+        bounds = self.weights if self.parameters.rate > 0 else self.bounds
+        done, visits, reason = 0, 0, DONE
+        while done < len(rows):
+            done, visits, reason = learn_rows(
+                self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, bounds,
+                self.places_max, self.seen, self.random, spread,
+                rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+                classes, keys, again, done, visits, self.value_work, turns.WORK_MAX, scores,
+            )  # fmt: skip
+            turns.rest()
+            if reason == NEEDS_ROOM:
+                longest = max(longest_row(self.points, self.memory), int(np.diff(rows.indptr).max()))
+                self.make_room(longest + min(2 * longest, self.dim))
+                spread = self._spread()
+            elif reason == NEEDS_COMPACTION:
+                self.compact()
+            elif reason == NEEDS_PLACES:
+                self.memory = mem.with_places(self.memory, min(2 * self.memory.key.size, self.places_max))
+            elif reason == NEEDS_ROW_ROOM:
+                self.memory = mem.with_room(
+                    self.memory, self.parameters.recent, int(rows.indptr[done + 1] - rows.indptr[done])
+                )
+        return scores
+
+    def drop(self, keys: Array) -> None:
+        """Take the points of these examples out, and what is remembered of them (Solver.drop).
+
+        BSCA then makes some further steps on points held, and the average begins anew: it would remember for long what
+        f was right after they went. What an older example has brought into a merged point goes with the younger one.
+        """
+        self.memory = mem.without(self.memory, np.asarray(keys, np.int64))
+        super().drop(keys)
+
+    def _take_out(self, slots: Array) -> None:
+        moved = bool(self.machine.alpha[:, slots].any() or self.machine.smooth[:, slots].any())
+        if self.upkeep.maintenance == PROJECT:
+            live = self._live_slots()
+            for rank in np.searchsorted(live, slots)[::-1]:
+                factor_delete(self.upkeep.factor, live.size, int(rank))
+                live = np.delete(live, rank)
+                turns.rest()
+        super()._take_out(slots)
+        if not moved:
+            return
+        if self.parameters.rate == 0.0 and self.live:
+            row = np.empty(self.slots, self.dtype)
+            steps, at_once = RESETTLE_STEPS * slots.size, turns.portion(self.slots * self.value_work)
+            for done in range(0, steps, at_once):
+                make_good(
+                    self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, self.bounds,
+                    self.random, self._spread(), row, min(at_once, steps - done),
+                )  # fmt: skip
+                turns.rest()
+        if self.parameters.window > 0:
+            self.machine.smooth[:] = self.machine.alpha
+
+    def certificate(self) -> Certificate:
+        """Sizes, and the weight degradation summed over all budget maintenance and all columns."""
+        return super().certificate() | {"weight_degradation": float(self.upkeep.degradation[0])}
+
+    def memory_bytes(self) -> int:
+        """Memory of points, coefficients and what is remembered of examples, bytes."""
+        return super().memory_bytes() + mem.bytes_of(self.memory) + self.upkeep.factor.nbytes
+
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        m = self.live if self.upkeep.factor.size else 0
+        return (
+            super().state()
+            | mem.state_of(self.memory)
+            | {
+                "factor": self.upkeep.factor[:m, :m].copy(),
+                "degradation": self.upkeep.degradation.copy(),
+                "upkeep_counts": self.upkeep.counts.copy(),
+            }
+        )
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        seen, weights = self._read_seen(checked)
+        memory = mem.read_memory(
+            checked,
+            self.kernel,
+            self.dim,
+            self.dtype,
+            columns_of(seen.size),
+            seen.size,
+            self.places_max,
+            self.parameters.recent,
+            float((self.C * weights).max(initial=0.0)) if self.parameters.rate == 0.0 else 0.0,
+        )
+        counts = checked.take("counts", np.int64, (4,), 0, COUNT_MAX)
+        if counts[LIVE] > self.budget:
+            raise ValueError(f"counts must begin with at most {self.budget} points, got {counts[LIVE]}")
+        m = counts[LIVE] if self.upkeep.factor.size else 0
+        factor = np.zeros_like(self.upkeep.factor)
+        factor[:m, :m] = checked.take("factor", np.float64, (m, m), -MAGNITUDE_MAX, MAGNITUDE_MAX)
+        if not (np.diagonal(factor)[:m] > 0).all():
+            raise ValueError("factor must have a positive diagonal")
+        degradation = checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)
+        upkeep_counts = checked.take("upkeep_counts", np.int64, (2,), 0, COUNT_MAX)
+        # The memory grows as long as it may and examples come; it must not have to make up for what it has missed.
+        if memory.key.size < self.places_max and counts[LEARNED] > memory.key.size:
+            raise ValueError(f"memory_key has {memory.key.size} places for {counts[LEARNED]} examples")
+        if upkeep_counts[VISITED] < counts[LEARNED]:
+            raise ValueError(f"{counts[LEARNED]} examples are learned and {upkeep_counts[VISITED]} visited")
+        super().load(state)
+        self.memory = memory
+        self.upkeep = self.upkeep._replace(factor=factor, degradation=degradation, counts=upkeep_counts)
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): `factor` is that of the kernel matrix."""
+        super().examine()
+        if not self.upkeep.factor.size:
+            return
+        live = self._live_slots()
+        sampled, rows = self._sampled(live)
+        upper, columns = np.triu(self.upkeep.factor[: live.size, : live.size]), np.searchsorted(live, sampled)
+        size = np.sqrt(self.points.selves[live][:, None].astype(np.float64) * self.points.selves[sampled])
+        if not (np.abs(upper.T @ upper[:, columns] - rows[:, live].T) <= FACTOR_TOL * size).all():
+            raise ValueError("factor must be that of the kernel values between the points")
+
+    def known(self) -> Array:
+        """Numbers of the points' examples, and of those that are remembered."""
+        rows = self.memory.number[: self.memory.rows.used[USED]]
+        return np.unique(np.concatenate((self.keys(), self.memory.key[self.memory.key != NONE], rows)))
+
+
+class BSCA(BudgetExpansion):
+    """Budgeted stochastic coordinate ascent. Other parameters: `BudgetExpansion`.
+
+    With averaging=None and step_max=None it is the paper's plain form.
+
+    step_max: the longest step at the beginning, in units of 1 / k(x, x), > 0, or None for no bound. step_decay:
+    examples after which it has shrunk to 1 / sqrt(2), > 0, or infinity for a bound that stays. step_least: what it
+    shrinks to, >= 0. extra_steps: further steps at each example, on one of the last `reservoir` ones, drawn uniformly.
+    remembered: examples whose alpha is known again in a further epoch (memory.py), at least `reservoir`.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        step_max: float | None = 2.0,
+        step_decay: float = 1000.0,
+        step_least: float = 0.25,
+        extra_steps: int = 0,
+        reservoir: int = 1000,
+        remembered: int = 2**17,
+        **shared: Any,
+    ) -> None:
+        super().__init__(kernel, dim, **shared)
+        if step_max is not None and not 0 < step_max < np.inf:
+            raise ValueError(f"step_max must be > 0 and finite, or none, got {step_max}")
+        if not step_decay > 0:
+            raise ValueError(f"step_decay must be > 0, got {step_decay}")
+        if not 0 <= step_least < np.inf:
+            raise ValueError(f"step_least must be >= 0 and finite, got {step_least}")
+        if not 0 <= extra_steps <= 1000:
+            raise ValueError(f"extra_steps must be from 0 to 1000, got {extra_steps}")
+        if not 0 < reservoir <= 2**24:
+            raise ValueError(f"reservoir must be from 1 to 2^24, got {reservoir}")
+        if not reservoir <= remembered <= 2**30:
+            raise ValueError(f"remembered must be from reservoir = {reservoir} to 2^30, got {remembered}")
+        self.parameters = self.parameters._replace(
+            step_max=step_max or 0.0,
+            step_decay=float(step_decay),
+            step_least=float(step_least),
+            extra_steps=int(extra_steps),
+            recent=int(reservoir) if extra_steps else 0,
+        )
+        self.places_max = int(remembered)
+        self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
+
+
+class BSGD(BudgetExpansion):
+    """Budgeted stochastic gradient descent (Pegasos on a budget). Other parameters: `BudgetExpansion`.
+
+    lambda is 1 / (C examples), or `regularization` where that is given. examples: the declared n. The weight of a class
+    multiplies its loss.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        examples: int = 10_000,
+        regularization: float | None = None,
+        **shared: Any,
+    ) -> None:
+        super().__init__(kernel, dim, **shared)
+        if not examples > 0:
+            raise ValueError(f"examples must be > 0, got {examples}")
+        if regularization is not None and not regularization > 0:
+            raise ValueError(f"regularization must be > 0, got {regularization}")
+        rate = self.C * examples if regularization is None else 1.0 / regularization
+        if not rate < BOUND_MAX:
+            raise ValueError(f"1 / lambda must be < {BOUND_MAX:g}, got {rate:g}")
+        self.parameters = self.parameters._replace(rate=float(rate))

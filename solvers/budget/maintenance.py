@@ -1,0 +1,213 @@
+"""Budget maintenance: one point less, at the least cost (Qaadan, Schueler and Glasmachers, ICPRAM 2019, algorithm 1).
+
+The point with the smallest coefficients goes. "merge": into one with a partner of its class and side
+(merging.py), or onto the nearest of its class where there is none, and its part of the average to the nearest
+points (remainder.py); "project": onto all others (factor.py); "remove": without a trace. What that
+changes the vector w of each column by, squared and summed, is the weight degradation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.budget.factor import project
+from hinged.solvers.budget.merging import (
+    KAPPA_LEAST,
+    find_partner,
+    join,
+    place,
+    products,
+    table_of,
+)
+from hinged.solvers.budget.remainder import (
+    NEAREST,
+    hand_on,
+    is_averaged,
+    nearest_points,
+)
+from hinged.solvers.core.coefficients import (
+    VALUES,
+    enter,
+    first_least,
+    leave,
+)
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.elementary import exp, log
+from hinged.solvers.core.kernels import point_row
+from hinged.solvers.core.points import POOL_USED, USED, append_point
+
+Array = np.ndarray[Any, Any]
+
+MAINTENANCE = ("merge", "project", "remove")
+MERGE, PROJECT, REMOVE = range(3)
+VISITED, MAINTAINED = range(2)  # places in Upkeep.counts
+
+
+class Upkeep(NamedTuple):
+    """What budget maintenance keeps besides the points, and how it goes about it.
+
+    maintenance  MERGE, PROJECT or REMOVE
+    table        (GRID + 1, GRID + 1, 2) float64, or (0, 0, 2)  of a merge (merging.py)
+    factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (factor.py)
+    degradation  (1,) float64                              weight degradation, summed over all maintenance
+    counts       (2,) int64                                examples visited (t of the papers), points made way
+    """
+
+    maintenance: int
+    table: Array
+    factor: Array
+    degradation: Array
+    counts: Array
+
+
+def empty_upkeep(budget: int, maintenance: str, merging: str) -> Upkeep:
+    """For an expansion of `budget` points, none yet."""
+    side = budget + 1 if maintenance == "project" else 0
+    return Upkeep(
+        MAINTENANCE.index(maintenance),
+        table_of(merging) if maintenance == "merge" else np.zeros((0, 0, 2)),
+        np.zeros((side, side)),
+        np.zeros(1),
+        np.zeros(2, np.int64),
+    )
+
+
+@compiled
+def smallest(points, machine, n, passed):
+    """The slot of 0..n, none of those `passed`, with the least |alpha|^2 k(x, x) over the columns, and that; or NONE.
+
+    Of equals the oldest: in BSGD all points that were never merged are equal but for rounding.
+    """
+    sizes = np.empty(n)
+    for s in range(n):
+        sizes[s] = machine.alpha[0, s] * machine.alpha[0, s]
+    for c in range(1, machine.alpha.shape[0]):
+        for s in range(n):
+            sizes[s] += machine.alpha[c, s] * machine.alpha[c, s]
+    for s in range(n):
+        sizes[s] = np.inf if machine.class_of[s] == NONE else sizes[s] * points.selves[s]
+    for s in passed:
+        sizes[s] = np.inf
+    i = first_least(sizes, n, 0.0)
+    return i, sizes[i] if i != NONE else np.inf
+
+
+@compiled
+def merged_key(i, j):
+    """The key of a merged point, from those of its parts: -2 - the number of the younger example in it."""
+    return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
+
+
+@compiled
+def merge(kernel, points, machine, table, i, j, near, row, spread):
+    """Replace points i and j by their best single one; returns the weight degradation. There must be room.
+
+    row (n,) holds k(x_i, .), near (m,) the nearest points.
+    """
+    kappa = float(row[j])
+    aa, bb, ab = products(machine.alpha, i, j)
+    h, degradation = place(table, aa, bb, ab, kappa)
+    log_kappa = log(max(kappa, KAPPA_LEAST))
+    p, q = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
+    first = points.used[POOL_USED]
+    # The new row is written where it will stand.
+    size = join(points, i, j, h, points.indices[first:], points.values[first:])
+    indices, values = points.indices[first : first + size], points.values[first : first + size]
+    norm = values.dtype.type(0.0)
+    for v in values:
+        norm += v * v
+    z = append_point(points, indices, values, norm, points.selves[j])
+    enter(machine, z, machine.class_of[j], merged_key(machine.key[i], machine.key[j]))
+    for c in range(machine.alpha.shape[0]):
+        machine.alpha[c, z] = machine.alpha[c, i] * p + machine.alpha[c, j] * q
+        machine.smooth[c, z] = machine.smooth[c, i] * p + machine.smooth[c, j] * q
+    if is_averaged(machine.smooth, i, j):
+        hand_on(kernel, points, machine, i, j, z, near, row, spread)
+    leave(machine, i)
+    leave(machine, j)
+    return degradation
+
+
+@compiled
+def nearest_of_class(class_of, row, n, i, near):
+    """The other point of the class of i with the largest value in row (n,), or NONE; near (m,): the nearest of all."""
+    for s in near:
+        if class_of[s] == class_of[i]:
+            return s
+    best, most = NONE, row.dtype.type(-1.0)
+    for s in range(n):
+        if row[s] > most and class_of[s] == class_of[i] and s != i:
+            best, most = s, row[s]
+    return best
+
+
+@compiled
+def absorb(machine, i, j, kappa):
+    """Project the coefficients of point i, which is about to go, onto point j; returns the weight degradation."""
+    for c in range(machine.alpha.shape[0]):
+        machine.alpha[c, j] += kappa * machine.alpha[c, i]
+    machine.key[j] = merged_key(machine.key[i], machine.key[j])
+    return products(machine.alpha, i, i)[0] * (1.0 - kappa * kappa)
+
+
+@compiled
+def go(kernel, points, machine, i, near, row, spread):
+    """Point i leaves, but for its part in the average."""
+    if is_averaged(machine.smooth, i, NONE):
+        hand_on(kernel, points, machine, i, NONE, NONE, near, row, spread)
+    leave(machine, i)
+
+
+@compiled
+def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
+    """Merge point i, the smallest, or the next larger one that is not the only point of its class.
+
+    Returns the weight degradation.
+    """
+    near, alone = np.empty(NEAREST + 1, np.int64), np.empty(0, np.int64)
+    while i != NONE:
+        if i != known:
+            point_row(kernel, points, i, points, 0, n, spread, row)
+            machine.counts[VALUES] += n
+        m = nearest_points(machine.class_of, row, n, i, near)
+        j = find_partner(upkeep.table, machine.alpha, machine.class_of, i, row, n, near[:m])
+        if j != NONE:
+            return merge(kernel, points, machine, upkeep.table, i, j, near[:m], row, spread)
+        j = nearest_of_class(machine.class_of, row, n, i, near[:m])
+        if j != NONE:
+            # A step back from an example that was merged pulls against all others of its class.
+            degradation = absorb(machine, i, j, float(row[j]))
+            go(kernel, points, machine, i, near[:m], row, spread)
+            return degradation
+        alone = np.append(alone, i)
+        i = smallest(points, machine, n, alone)[0]
+    degradation = products(machine.alpha, alone[0], alone[0])[0]
+    leave(machine, alone[0])
+    return degradation
+
+
+@compiled
+def make_way(kernel, points, machine, upkeep, known, spread, row):
+    """Budget maintenance (algorithm 1): one point less, at the cost of some weight degradation.
+
+    row (cap,) is scratch, and holds the kernel row of slot `known` to begin with, if that is not NONE.
+    """
+    n = points.used[USED]
+    i, size = smallest(points, machine, n, np.empty(0, np.int64))
+    upkeep.counts[MAINTAINED] += 1
+    if upkeep.maintenance == MERGE and size > 0.0:
+        upkeep.degradation[0] += merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row)
+        return
+    if upkeep.maintenance == MERGE and is_averaged(machine.smooth, i, NONE):
+        # What has nothing more to say to learning may still predict.
+        if i != known:
+            point_row(kernel, points, i, points, 0, n, spread, row)
+            machine.counts[VALUES] += n
+        near = np.empty(NEAREST, np.int64)
+        m = nearest_points(machine.class_of, row, n, i, near)
+        hand_on(kernel, points, machine, i, NONE, NONE, near[:m], row, spread)
+    upkeep.degradation[0] += project(upkeep.factor, machine, i, n) if upkeep.maintenance == PROJECT else size
+    leave(machine, i)

@@ -1,0 +1,28 @@
+"""What the compiled code of all solvers numbers in the same way: places in `counts`, and why a call stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+NONE: int = np.int64(-1)  # type: ignore[assignment]  # no literal, for which numba compiles once more
+"""No slot, no class, no key."""
+
+LIVE, STEPS, LEARNED = range(3)
+"""Places in `counts`: points held, steps made, examples learned. A solver's own counts come behind."""
+
+(
+    DONE,
+    NEEDS_ROOM,
+    NEEDS_REST,
+    NEEDS_COMPACTION,
+    NEEDS_REMOVAL,
+    NEEDS_CLEANING,
+    NEEDS_PLACES,
+    NEEDS_ROW_ROOM,
+) = range(8)
+"""Why compiled code stopped: at the end of its batch, for want of slots, since others have their turn, for too many
+holes, since the points are full, for dead points among the live, for want of places for kernel rows, or of their room.
+"""
+
+HOLES_PART = 4
+"""Holes are compacted away when there is one for so many live points, or points of the budget."""

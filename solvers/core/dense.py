@@ -1,0 +1,171 @@
+"""Kernel values of many dense rows at once: a matrix product whose sums have the bits of kernels.py.
+
+Blocks of the rows and of the points' columns are copied together into tiles. `_tile` adds the products of a block to
+TILE_ROWS x TILE_BYTES of sums, which stay in registers meanwhile: a multiplication and an addition for each feature,
+in ascending order, never fused. numba keeps no array in registers, so this one loop is written in LLVM's instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.core.codegen import get_host_cpu_features
+from numba.extending import intrinsic
+
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.kernels import inner_to_kernel
+from hinged.solvers.core.lanes import dot
+
+Array = np.ndarray[Any, Any]
+
+_CHOSEN = cast("Any", config).CPU_FEATURES
+_FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
+
+TILE_ROWS, TILE_BYTES = (16, 64) if "+avx512f" in _FEATURES else (8, 32)
+"""Rows of a tile, and bytes of a sum vector: sixteen registers of 512 bits, or eight of 256 (pairs of 128)."""
+
+ROWS, FEATURES, POINTS = 512, 128, 256
+"""Of a block: its tiles and sums stay in the second-level cache."""
+
+
+def _tile_instructions(_: Any, rows: Any, columns: Any, features: Any, out: Any, r: Any, s: Any) -> Any:
+    """`_tile`: out[r + i, s + j] += sum_f rows[f, i] columns[f, j], i < TILE_ROWS, j in one vector, f < features.
+
+    rows (FEATURES, TILE_ROWS) and columns (FEATURES, lanes) are contiguous, features >= 1, out's last axis too.
+    """
+    item_bytes = columns.dtype.bitwidth // 8
+    lanes = TILE_BYTES // item_bytes
+
+    def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows_at, columns_at, target = (
+            context.make_array(kind)(context, builder, argument)
+            for kind, argument in zip(
+                [signature.args[0], signature.args[1], signature.args[3]],
+                [arguments[0], arguments[1], arguments[3]],
+                strict=True,
+            )
+        )
+        size = context.get_value_type(types.intp)
+        vector = ir.VectorType(context.get_data_type(columns.dtype), lanes)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+
+        def vector_at(base: Any, index: Any) -> Any:
+            return builder.bitcast(builder.gep(base, [index]), vector.as_pointer())
+
+        stride = builder.sdiv(builder.extract_value(target.strides, 0), size(item_bytes))
+        places = [
+            vector_at(target.data, builder.add(builder.mul(builder.add(arguments[4], size(i)), stride), arguments[5]))
+            for i in range(TILE_ROWS)
+        ]
+        before = [builder.load(place, align=item_bytes) for place in places]
+        entry, loop, done = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        f = builder.phi(size)
+        sums = [builder.phi(vector) for _ in range(TILE_ROWS)]
+        column = builder.load(vector_at(columns_at.data, builder.mul(f, size(lanes))), align=item_bytes)
+        after = []
+        for i in range(TILE_ROWS):
+            value = builder.load(builder.gep(rows_at.data, [builder.add(builder.mul(f, size(TILE_ROWS)), size(i))]))
+            first = builder.insert_element(vector(ir.Undefined), value, ir.IntType(32)(0))
+            spread = builder.shuffle_vector(first, vector(ir.Undefined), everywhere)
+            after.append(builder.fadd(sums[i], builder.fmul(spread, column)))
+        following = builder.add(f, size(1))
+        f.add_incoming(size(0), entry)
+        f.add_incoming(following, loop)
+        for total, start, end in zip(sums, before, after, strict=True):
+            total.add_incoming(start, entry)
+            total.add_incoming(end, loop)
+        builder.cbranch(builder.icmp_signed("<", following, arguments[2]), loop, done)
+        builder.position_at_end(done)
+        for place, total in zip(places, after, strict=True):
+            builder.store(total, place, align=item_bytes)
+        return context.get_dummy_value()
+
+    return types.void(rows, columns, features, out, r, s), instructions
+
+
+def _tile_plainly(rows: Array, columns: Array, features: int, out: Array, r: int, s: int) -> None:
+    """`_tile` where nothing is compiled (NUMBA_DISABLE_JIT)."""
+    part = out[r : r + TILE_ROWS, s : s + columns.shape[1]]
+    for f in range(features):
+        part += np.outer(rows[f], columns[f])
+
+
+_tile: Any = _tile_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_tile_instructions)
+
+
+@compiled
+def _rows_in_tiles(indptr, indices, values, dim):
+    """tiles (blocks of features, groups of rows, FEATURES, TILE_ROWS): the rows of a CSR batch with their zeros."""
+    m = indptr.shape[0] - 1
+    tiles = np.zeros((-(-dim // FEATURES), -(-m // TILE_ROWS), FEATURES, TILE_ROWS), values.dtype)
+    for r in range(m):
+        for p in range(indptr[r], indptr[r + 1]):
+            f = indices[p]
+            tiles[f // FEATURES, r // TILE_ROWS, f % FEATURES, r % TILE_ROWS] = values[p]
+    return tiles
+
+
+@compiled
+def _columns_in_tiles(columns, begin, width, b, e, tiles):
+    """tiles (POINTS / lanes, FEATURES, lanes): features begin..begin + width of points b..e, zeros behind these."""
+    lanes = tiles.shape[2]
+    for p in range(width):
+        source = columns[begin + p, b:e]
+        for t in range((e - b) // lanes):
+            part, tile = source[t * lanes : (t + 1) * lanes], tiles[t, p]
+            for s in range(lanes):
+                tile[s] = part[s]
+        t = (e - b) // lanes
+        if t * lanes < e - b:
+            for s in range(lanes):
+                tiles[t, p, s] = source[t * lanes + s] if t * lanes + s < e - b else 0
+
+
+@compiled
+def decision_value(alpha, row, b):
+    """sum_s alpha_s row_s + b, added POINTS at a time, so that a row may come in blocks."""
+    total = 0.0
+    for s in range(0, alpha.shape[0], POINTS):
+        total += dot(alpha[s : s + POINTS], row[s : s + POINTS])
+    return total + b
+
+
+@compiled
+def dense_scores(kernel, points, n, alpha, b, indptr, indices, values, norms, scores):
+    """scores (m, K) of m <= ROWS rows that are mostly full, in the bits of `kernel_row` and `decision_value`.
+
+    The points keep columns, the kernel is not the Laplacian.
+    """
+    m, dim, lanes = norms.shape[0], points.columns.shape[0], TILE_BYTES // values.itemsize
+    rows = _rows_in_tiles(indptr, indices, values, dim)
+    columns = np.empty((POINTS // lanes, FEATURES, lanes), values.dtype)
+    block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)
+    zero = values.dtype.type(0.0)
+    for r in range(m):
+        for c in range(b.shape[0]):
+            scores[r, c] = 0.0
+    for first in range(0, n, POINTS):
+        last = min(first + POINTS, n)
+        size, tiles = last - first, -(-(last - first) // lanes)
+        for r in range(block.shape[0]):
+            sums = block[r]
+            for s in range(POINTS):
+                sums[s] = zero
+        for k in range(rows.shape[0]):
+            width = min(FEATURES, dim - k * FEATURES)
+            _columns_in_tiles(points.columns, k * FEATURES, width, first, last, columns)
+            for t in range(tiles):
+                for g in range(rows.shape[1]):
+                    _tile(rows[k, g], columns[t], width, block, g * TILE_ROWS, t * lanes)
+        for r in range(m):
+            inner_to_kernel(kernel, norms[r], points.norm[first:last], block[r, :size])
+            for c in range(b.shape[0]):
+                scores[r, c] += dot(alpha[c, first:last], block[r, :size])
+    for r in range(m):
+        for c in range(b.shape[0]):
+            scores[r, c] += b[c]

@@ -1,0 +1,388 @@
+"""What every solver with stored points has in common: the points, their growth, reading and saving."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from hinged.solvers.core import points as pts
+from hinged.solvers.core import turns
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import LIVE, NONE
+from hinged.solvers.core.dense import ROWS, decision_value, dense_scores
+from hinged.solvers.core.kernels import (
+    BEGIN,
+    LAPLACIAN,
+    Kernel,
+    kernel_row,
+)
+from hinged.solvers.core.points import POOL_USED, USED, Points
+from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.solver import (
+    COUNT_MAX,
+    SAMPLE_MAX,
+    Contributions,
+    PointScores,
+    Solver,
+    State,
+    StateReader,
+    columns_of,
+)
+from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
+
+Array = np.ndarray[Any, Any]
+
+ROWS_LEAST = 16  # dense rows that are worth to be decided together
+
+
+class Arrays(Protocol):
+    """What the arrays of an expansion hold at least, whatever else the solver keeps; K columns, cap slots."""
+
+    @property
+    def alpha(self) -> Array:
+        """(K, cap) float64 coefficients."""
+
+    @property
+    def class_of(self) -> Array:
+        """(cap,) int32 class of the point, NONE for a hole."""
+
+    @property
+    def key(self) -> Array:
+        """(cap,) int64 number of the example; of a merged point -2 - that of its younger part."""
+
+    @property
+    def b(self) -> Array:
+        """(K,) float64 bias."""
+
+    @property
+    def counts(self) -> Array:
+        """int64; counts[LIVE] points are held."""
+
+
+@compiled
+def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, scores):
+    """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column."""
+    m, dim = norms.shape[0], points.columns.shape[0]
+    if dim > 0 and m >= 4 and 2 * (indptr[m] - indptr[0]) >= m * dim and kernel.code != LAPLACIAN:
+        for r in range(0, m, ROWS):
+            e = min(r + ROWS, m)
+            dense_scores(
+                kernel, points, n, alpha, b, indptr[r : e + 1], indices, values, norms[r:e], scores[r:e]
+            )  # fmt: skip
+        return
+    row = np.empty(n, values.dtype)
+    for r in range(m):
+        first, last = indptr[r], indptr[r + 1]
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
+        for c in range(b.shape[0]):
+            scores[r, c] = decision_value(alpha[c], row, b[c])
+
+
+def parts_of(rows: Rows, n: int, columns: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the parts of a batch that one call takes which computes their kernel values with n points."""
+    m = len(rows)
+    features = int(rows.indptr[-1]) // max(m, 1)
+    at_once = turns.portion(n * (VALUE_WORK + features + columns))
+    if at_once < ROWS_LEAST and m >= ROWS_LEAST and 2 * features >= rows.dim:  # dense rows share what points cost
+        at_once = ROWS_LEAST
+    return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionView:
+    """The points as they stood, and a copy of the coefficients.
+
+    Points are only appended behind `n` or moved to new arrays, so a view stays true while learning goes on.
+    """
+
+    kernel: Kernel
+    points: Points
+    n: int
+    alpha: Array
+    b: Array
+    delta: Array
+    dim: int
+
+    @property
+    def size(self) -> int:
+        """Kernel values that a row takes."""
+        return self.n
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch."""
+        scores = np.empty((len(rows), self.b.size))
+        spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, rows.values.dtype)
+        for begin, end in parts_of(rows, self.n, self.b.size):
+            decide(
+                self.kernel, self.points, self.n, self.alpha, self.b, spread,
+                rows.indptr[begin : end + 1], rows.indices, rows.values, rows.norms[begin:end], scores[begin:end],
+            )  # fmt: skip
+            turns.rest()
+        return scores
+
+
+class Expansion(Solver):
+    """Points in slots, and arrays of coefficients beside them. Parameters: solver.py.
+
+    The arrays, a NamedTuple that compiled code takes, are the subclass's: it makes, moves and widens them.
+    """
+
+    points: Points
+    machine: Any
+    merging: ClassVar[bool] = False  # whether a point may stand for several examples
+
+    def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        self.points = pts.empty_points(dim, self.dtype)
+        self.machine = self._empty(0, self.points.start.size)
+
+    # -- the subclass's arrays ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _empty(self, columns: int, cap: int) -> Arrays:
+        """Arrays of so many columns and slots without a point."""
+
+    @abstractmethod
+    def _resized(self, slots: Array, cap: int) -> Arrays:
+        """The slots `slots`, in that order, in arrays of `cap` slots."""
+
+    @abstractmethod
+    def _widened(self, classes: int) -> Arrays:
+        """The arrays once there are `classes` >= 3 classes (see Solver._add_columns)."""
+
+    def _moved(self, slots: Array | None) -> None:
+        """Called when the points of `slots`, ascending, have become all points; None for points of a state."""
+
+    def _add_columns(self, classes: int) -> None:
+        cap = self.points.start.size
+        self.machine = self._empty(1, cap) if classes == 1 else self._widened(classes)
+
+    # -- sizes ----------------------------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> int:
+        """Slots in use, holes included."""
+        return int(self.points.used[USED])
+
+    @property
+    def live(self) -> int:
+        """Points held."""
+        return int(self.machine.counts[LIVE])
+
+    @property
+    def value_work(self) -> int:
+        """Work of a kernel value (turns.py) of a row with as many features as the points have in the mean."""
+        slots, features = int(self.points.used[USED]), int(self.points.used[POOL_USED])
+        gathered = self.points.columns.shape[0] == 0
+        return VALUE_WORK + (GATHERED_WORK if gathered else 1) * features // max(slots, 1)
+
+    def compact(self) -> None:
+        """Move the live points together, in order."""
+        self._move(self._live_slots(), self.points.start.size, self.points.indices.size)
+
+    def drop(self, keys: Array) -> None:
+        """Take the points of these examples out, and re-optimise over the rest (Solver.drop)."""
+        live = self._live_slots()
+        self._drop_slots(live[np.isin(self.keys(), keys)])
+
+    def _drop_slots(self, slots: Array) -> None:
+        if slots.size == 0:
+            return
+        gone = np.bincount(self.machine.class_of[slots], minlength=self.classes)
+        self._take_out(slots)
+        held = np.bincount(self.machine.class_of[self._live_slots()], minlength=self.classes)
+        self.seen = np.where(held > 0, np.maximum(self.seen - gone, 1), 0)
+        self._tidy()
+
+    @abstractmethod
+    def _take_out(self, slots: Array) -> None:
+        """Turn these slots, in ascending order, into holes and make good for it in the rest."""
+
+    def _tidy(self) -> None:
+        """Called when points have been dropped; learning an example costs as much as this."""
+        self.compact()
+
+    def make_room(self, nnz: int) -> None:
+        """Grow the arrays so that a row of nnz non-zeros fits. Slots stay what they are."""
+        cap, pool = self.points.start.size, self.points.indices.size
+        cap = cap * 2 if self.slots == cap else cap
+        needed = int(self.points.used[POOL_USED]) + nnz
+        pool = max(pool * 2, needed) if needed > pool else pool
+        self._move(np.arange(self.slots), cap, pool)
+
+    def _move(self, slots: Array, cap: int, pool: int) -> None:
+        same = slots.size == self.slots and cap == self.machine.class_of.size
+        self.points = pts.compacted(self.points, slots, self.dim, cap, pool)
+        if not same:
+            self.machine = self._resized(slots, cap)
+            self._moved(slots)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def view(self) -> ExpansionView:
+        """The state as predictions may read it while learning goes on."""
+        n = self.slots
+        return ExpansionView(
+            self.kernel, self.points, n, self._predicting()[:, :n].copy(),
+            self.machine.b.copy(), self._delta(), self.dim,
+        )  # fmt: skip
+
+    def _predicting(self) -> Array:
+        """(K, cap) the coefficients that predict."""
+        alpha: Array = self.machine.alpha
+        return alpha
+
+    def keys(self) -> Array:
+        """Numbers of the examples whose points are held, in slots' order; of a merged point its younger part's."""
+        keys: Array = self.machine.key[self._live_slots()]
+        return np.where(keys < NONE, -2 - keys, keys)
+
+    def row_of(self, key: int) -> Rows | None:
+        """The point of an example as a batch of one; None where it is not held, or was merged with another."""
+        slots = np.flatnonzero(self.machine.key[: self.slots] == key)
+        slots = slots[self.machine.class_of[slots] != NONE]
+        return (
+            rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype) if slots.size else None
+        )
+
+    def indices(self, keys: Array) -> Array:
+        """The features that the points of these examples have, each at least once."""
+        return pts.rows_of(self.points, self._live_slots()[np.isin(self.keys(), keys)])[1]
+
+    def contributions(self, rows: Rows) -> Contributions | None:
+        """What each point adds to the decision values of a batch of one."""
+        n, slots = self.slots, self._live_slots()
+        row = np.empty(n, self.dtype)
+        spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, self.dtype)
+        kernel_row(self.kernel, rows.indices, rows.values, rows.norms[0], self.points, 0, n, spread, row)
+        parts = self._predicting()[:, slots] * row[slots].astype(np.float64)
+        return Contributions(self.keys(), self.machine.key[slots] < NONE, self.machine.class_of[slots], parts)
+
+    def point_scores(self) -> PointScores | None:
+        """Decision values at the points held."""
+        slots = self._live_slots()
+        csr = pts.rows_of(self.points, slots)
+        scores = self.decision(rows_from_csr(*csr, self.kernel, self.dim, self.dtype))
+        return PointScores(self.keys(), self.machine.class_of[slots], scores, np.zeros(slots.size, bool))
+
+    def _live_slots(self) -> Array:
+        return np.flatnonzero(self.machine.class_of[: self.slots] != NONE)
+
+    def _delta(self) -> Array:
+        """(K,) a copy of the largest violation of each column."""
+        return np.zeros(self.columns)
+
+    def memory_bytes(self) -> int:
+        """Memory of points and coefficients, bytes."""
+        return pts.bytes_of(self.points) + int(sum(a.nbytes for a in self.machine))
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def _shared_state(self) -> State:
+        """The points, their classes and what every solver has. Holes are kept, empty: slots are part of the state."""
+        class_of = self.machine.class_of[: self.slots]
+        indptr, indices, values = pts.rows_of(self.points, np.flatnonzero(class_of != NONE))
+        return {
+            "indptr": indptr,
+            "indices": indices,
+            "values": values,
+            "class_of": class_of.copy(),
+            "seen": self.seen.copy(),
+            "weights": self.weights.copy(),
+            "random": self.random.copy(),
+        }
+
+    def _read_shared(self, checked: StateReader) -> _Loaded:
+        """The checked parts of `_shared_state`, for `_take_over` once the rest has been checked too."""
+        seen, weights = self._read_seen(checked)
+        class_of = checked.take("class_of", np.int32, (None,), NONE, seen.size - 1)
+        live = np.flatnonzero(class_of != NONE)
+        # Of a merged point, the number of its younger part stands behind -2.
+        key = checked.take("key", np.int64, class_of.shape, -2 - COUNT_MAX if self.merging else NONE, COUNT_MAX)
+        if not np.array_equal(key == NONE, class_of == NONE):
+            raise ValueError("key must be -1 where there is no point, and nowhere else")
+        indptr = checked.take("indptr", np.int64, (live.size + 1,), 0, COUNT_MAX)
+        values = checked.take("values", self.dtype, (None,))
+        indices = checked.take("indices", np.int32, (values.size,), 0, self.dim - 1)
+        rows = rows_from_csr(indptr, indices, values, self.kernel, self.dim, self.dtype)
+        cap = max(pts.SLOTS_MIN, 1 << max(class_of.size - 1, 0).bit_length())
+        return _Loaded(
+            seen=seen,
+            weights=weights,
+            random=checked.take("random", np.uint64, (1,)),
+            class_of=class_of,
+            key=key,
+            columns=columns_of(seen.size),
+            points=_points_with_holes(rows, live, class_of.size, cap, self.dim),
+        )
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine)."""
+        super().examine()
+        keys = self.machine.key[self._live_slots()]
+        if np.unique(keys).size < keys.size and not self.merging:
+            raise ValueError("key names an example twice")
+
+    def _sampled(self, slots: Array) -> tuple[Array, Array]:
+        """Some of these slots, evenly, and their kernel rows (m, n_slots)."""
+        chosen = slots[np.linspace(0, slots.size - 1, min(slots.size, SAMPLE_MAX)).astype(np.int64)]
+        return chosen, self._kernel_rows(chosen)
+
+    def _kernel_rows(self, slots: Array) -> Array:
+        points, n = self.points, self.slots
+        rows = np.empty((slots.size, n))
+        row = np.empty(n, self.dtype)
+        spread = np.zeros(self.dim if points.columns.shape[0] == 0 else 1, self.dtype)
+        for r, s in enumerate(slots):
+            first, last = points.start[s], points.start[s] + points.length[s]
+            indices, values = points.indices[first:last], points.values[first:last]
+            kernel_row(self.kernel, indices, values, points.norm[s], points, 0, n, spread, row)
+            rows[r] = row
+        return rows
+
+    def _take_over(self, loaded: _Loaded, machine: Arrays) -> None:
+        self.points, self.machine = loaded.points, machine
+        self.seen, self.weights, self.random = loaded.seen, loaded.weights, loaded.random
+        self._moved(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What `_read_shared` found; n = class_of.size slots, in arrays of points.start.size."""
+
+    seen: Array
+    weights: Array
+    random: Array
+    class_of: Array
+    key: Array
+    columns: int
+    points: Points
+
+    def by_slot(self, checked: StateReader, name: str, most: float) -> Array:
+        """Array `name` (K, n), finite, within -most..most, and 0 where there is no point."""
+        values = checked.take(name, np.float64, (self.columns, self.class_of.size), -most, most)
+        if values[:, self.class_of == NONE].any():
+            raise ValueError(f"{name} must be 0 where there is no point")
+        return values
+
+
+def _points_with_holes(rows: Rows, live: Array, n: int, cap: int, dim: int) -> Points:
+    """Rows at the slots `live` of n, the slots between them empty."""
+    nnz = int(rows.indptr[-1])
+    lengths = np.zeros(n, np.int64)
+    lengths[live] = np.diff(rows.indptr)
+    full = Rows(
+        np.concatenate(([0], np.cumsum(lengths))),
+        rows.indices,
+        rows.values,
+        np.zeros(n, rows.norms.dtype),
+        np.zeros(n, rows.norms.dtype),
+        dim,
+    )
+    full.norms[live], full.selves[live] = rows.norms, rows.selves
+    compacted = pts.points_from_rows(full, dim)
+    return pts.compacted(compacted, np.arange(n), dim, cap, max(2 * nnz, 4096))

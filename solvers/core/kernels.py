@@ -1,0 +1,311 @@
+"""Mercer kernels and kernel rows.
+
+    linear      k(x, z) = x.z
+    polynomial  k(x, z) = (gamma x.z + coef0)^degree
+    rbf         k(x, z) = exp(-gamma |x - z|^2)
+    laplacian   k(x, z) = exp(-gamma |x - z|_1)
+
+A kernel value is a function of its two points alone, to the last bit: whatever the batch, the slot, the state of the
+cache or the memory layout. All follow from one definition: the inner sum runs over the features in ascending order,
+one multiplication and one addition at a time, in the precision of the model. Features that are zero in either point
+add an exact zero, so that a dense column, a sparse row and a single pair give the same bits, and k(x, z) = k(z, x).
+
+For the Laplacian the inner sum is the overlap o(x, z) = sum_f min(|x_f|, |z_f|) over the features where both have the
+same sign; then |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z), which is to the 1-norm what x.z is to the 2-norm.
+
+Rows are computed against feature-major points ("columns"): for each non-zero feature of the query one pass over
+contiguous memory, which the compiler turns into vector instructions. Where the columns would not fit in memory, the
+query is spread out over a dense vector and each sparse point gathers from it. Where query and points consist of ones,
+the inner sum, for every kernel, is the number of ones in common: bytes count it, to the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.elementary import exp
+
+LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
+KERNELS = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "laplacian": LAPLACIAN}
+
+NORM_MAX = 1e37
+"""Largest squared norm (1-norm for the Laplacian) and k(x, x) of a row: sums of two stay below float32's end."""
+
+BLOCK = 1024
+"""Points that one pass of a row computation takes: their sums stay in the first-level cache."""
+
+ONES_MAX = 255
+"""Ones of a row that bytes can count."""
+
+ONES_BLOCK = 4096
+"""Points that one pass takes where bytes count."""
+
+
+class Kernel(NamedTuple):
+    """A kernel as compiled code takes it: an integer code and its parameters."""
+
+    code: int
+    gamma: float
+    degree: int
+    coef0: float
+
+
+def measure_of(kernel: Kernel) -> Kernel:
+    """A kernel as far as norms and k(x, x) depend on it: those of a radial one are the same for every gamma."""
+    return kernel._replace(gamma=1.0) if kernel.code in (RBF, LAPLACIAN) else kernel
+
+
+def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> Kernel:
+    """Check a kernel's parameters. ValueError names what was got and what is allowed."""
+    if name not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
+    return checked_kernel(Kernel(KERNELS[name], gamma, degree, coef0))
+
+
+def checked_kernel(kernel: Kernel) -> Kernel:
+    """The same with its parameters checked as in `make_kernel`."""
+    code, gamma, degree, coef0 = kernel
+    if not (gamma > 0 and math.isfinite(gamma)):
+        raise ValueError(f"gamma must be finite and > 0, got {gamma}")
+    if not 1 <= degree <= 16:
+        raise ValueError(f"degree must be an integer from 1 to 16, got {degree}")
+    if not (coef0 >= 0 and math.isfinite(coef0)):
+        raise ValueError(f"coef0 must be finite and >= 0 (the kernel is no Mercer kernel otherwise), got {coef0}")
+    return Kernel(code, float(gamma), int(degree), float(coef0))
+
+
+@compiled
+def inner_columns(laplacian, indices, values, columns, begin, end, out):
+    """out[begin:end] = inner sums of one sparse query with points begin..end, from their feature-major columns."""
+    zero = columns.dtype.type(0.0)
+    for b in range(begin, end, BLOCK):
+        e = min(b + BLOCK, end)
+        size = e - b
+        # Slices are taken first: indexing with an offset keeps the compiler from using vector instructions.
+        acc = out[b:e]
+        if laplacian or indices.shape[0] < 4:
+            for s in range(size):
+                acc[s] = zero
+        p = 0
+        if laplacian:
+            while p < indices.shape[0]:
+                v = values[p]
+                column = columns[indices[p], b:e]
+                if v > zero:
+                    for s in range(size):
+                        z = column[s] if column[s] > zero else zero
+                        acc[s] += z if z < v else v
+                else:
+                    for s in range(size):
+                        z = -column[s] if column[s] < zero else zero
+                        acc[s] += z if z < -v else -v
+                p += 1
+            continue
+        # Four features at a time: the sums are read and written once for the four, added in the same order.
+        while p + 4 <= indices.shape[0]:
+            v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
+            c0, c1 = columns[indices[p], b:e], columns[indices[p + 1], b:e]
+            c2, c3 = columns[indices[p + 2], b:e], columns[indices[p + 3], b:e]
+            if p == 0:  # begins at zero, without writing and reading it
+                for s in range(size):
+                    acc[s] = (((zero + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
+            else:
+                for s in range(size):
+                    acc[s] = (((acc[s] + v0 * c0[s]) + v1 * c1[s]) + v2 * c2[s]) + v3 * c3[s]
+            p += 4
+        while p < indices.shape[0]:
+            v = values[p]
+            column = columns[indices[p], b:e]
+            for s in range(size):
+                acc[s] += v * column[s]
+            p += 1
+
+
+@compiled
+def are_ones(values):
+    """Whether these non-zeros of a row are ones, and no more than bytes can count."""
+    if values.shape[0] > ONES_MAX:
+        return False
+    ones = True
+    for p in range(values.shape[0]):
+        ones &= values[p] == 1
+    return ones
+
+
+@compiled
+def inner_ones(indices, ones, begin, end, out):
+    """out[begin:end] = how many ones a query of ones has in common with points begin..end; at most 255."""
+    counts = np.empty(min(ONES_BLOCK, end - begin), np.uint8)
+    for b in range(begin, end, ONES_BLOCK):
+        e = min(b + ONES_BLOCK, end)
+        size = e - b
+        acc, target = counts[:size], out[b:e]
+        for s in range(size):
+            acc[s] = 0
+        p = 0
+        while p + 4 <= indices.shape[0]:
+            c0, c1 = ones[indices[p], b:e], ones[indices[p + 1], b:e]
+            c2, c3 = ones[indices[p + 2], b:e], ones[indices[p + 3], b:e]
+            for s in range(size):
+                acc[s] = np.uint8(acc[s] + c0[s] + c1[s] + c2[s] + c3[s])
+            p += 4
+        while p < indices.shape[0]:
+            column = ones[indices[p], b:e]
+            for s in range(size):
+                acc[s] = np.uint8(acc[s] + column[s])
+            p += 1
+        for s in range(size):
+            target[s] = acc[s]
+
+
+@compiled
+def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
+    """The same sums from sparse points: the query is spread over `spread` (dim,), which is zero before and after."""
+    zero = values.dtype.type(0.0)
+    for p in range(indices.shape[0]):
+        spread[indices[p]] = values[p]
+    for s in range(begin, end):
+        total = zero
+        first = points.start[s]
+        for p in range(first, first + points.length[s]):
+            v = spread[points.indices[p]]
+            z = points.values[p]
+            if laplacian:
+                if v > zero:
+                    z = z if z > zero else zero
+                    total += min(v, z)
+                elif v < zero:
+                    z = -z if z < zero else zero
+                    total += min(-v, z)
+            else:
+                total += v * z
+        out[s] = total
+    for p in range(indices.shape[0]):
+        spread[indices[p]] = zero
+
+
+LOG2_E = np.float32(1.4426950408889634)
+LN2_HIGH = np.float32(0.693359375)
+LN2_LOW = np.float32(-2.12194440e-4)
+ROUNDER = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds a float32 to an integer
+EXPONENT = np.int32(23)  # where a float32 keeps its exponent; the shift takes away the rounder's own high bits
+EXP_LEAST = np.float32(-87.0)  # below this, exp leaves float32's normal range
+ONE = np.float32(1.0)
+BEGIN: int = np.int64(0)  # type: ignore[assignment]  # of a row; no literal, for which numba compiles once more
+P0, P1, P2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
+P3, P4, P5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+
+
+def exp_in_place(x: np.ndarray[Any, Any]) -> None:
+    """x = exp(x) for x <= 0: float32 by a polynomial (relative error below 1.2e-7), float64 by `elementary.exp`."""
+    x[:] = np.exp(x)
+
+
+@overload(exp_in_place)
+def _exp_in_place(x):
+    if x.dtype == types.float32:
+        # exp(v) = 2^k exp(r): the polynomial gives exp(r), and k, which the rounder leaves in the low bits of shifted,
+        # goes into the exponent bits. Five times faster than calling exp.
+        def by_polynomial(x):
+            for s in range(x.shape[0]):
+                v = x[s] if x[s] > EXP_LEAST else EXP_LEAST
+                shifted = np.float32(v * LOG2_E + ROUNDER)
+                k = shifted - ROUNDER
+                r = (v - k * LN2_HIGH) - k * LN2_LOW
+                q = ((((P0 * r + P1) * r + P2) * r + P3) * r + P4) * r + P5
+                power = np.float32((q * (r * r) + r) + ONE)
+                x[s] = np.int32(power.view(np.int32) + (shifted.view(np.int32) << EXPONENT)).view(np.float32)
+
+        return by_polynomial
+
+    def elementwise(x):
+        for s in range(x.shape[0]):
+            x[s] = exp(x[s])
+
+    return elementwise
+
+
+@compiled
+def inner_to_kernel(kernel, norm, norms, inner):
+    """Turn inner sums (n,) of a query of `norm` with points of `norms` (n,) into kernel values, in place."""
+    kind = inner.dtype.type
+    if kernel.code == LINEAR:
+        return
+    gamma = kind(kernel.gamma)
+    if kernel.code == POLYNOMIAL:
+        coef0 = kind(kernel.coef0)
+        for s in range(inner.shape[0]):
+            base = gamma * inner[s] + coef0
+            power = base
+            for _ in range(kernel.degree - 1):
+                power *= base
+            inner[s] = power
+        return
+    two = kind(2.0)
+    zero = kind(0.0)
+    for s in range(inner.shape[0]):
+        distance = (norm + norms[s]) - two * inner[s]
+        # Rounding can make the distance of near twins slightly negative.
+        inner[s] = -gamma * (distance if distance > zero else zero)
+    exp_in_place(inner)
+
+
+@compiled
+def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
+    """out[begin:end] = k(query, points begin..end).
+
+    The query is sparse: indices (nnz,) int32 ascending, values (nnz,), and its `norm` as `row_norm` gives it.
+    `spread` (dim,) of zeros is scratch, used only where the points keep no columns.
+    """
+    laplacian = kernel.code == LAPLACIAN
+    if points.only_ones[0] and are_ones(values):
+        inner_ones(indices, points.ones, begin, end, out)
+    elif points.columns.shape[0] > 0:
+        inner_columns(laplacian, indices, values, points.columns, begin, end, out)
+    else:
+        inner_gather(laplacian, indices, values, points, begin, end, spread, out)
+    inner_to_kernel(kernel, norm, points.norm[begin:end], out[begin:end])
+
+
+@compiled
+def point_row(kernel, points, slot, targets, begin, end, spread, out):
+    """out[begin:end] = k(point `slot` of points, targets begin..end)."""
+    first, last = points.start[slot], points.start[slot] + points.length[slot]
+    kernel_row(
+        kernel,
+        points.indices[first:last],
+        points.values[first:last],
+        points.norm[slot],
+        targets,
+        begin,
+        end,
+        spread,
+        out,
+    )
+
+
+@compiled
+def row_norm(kernel, values):
+    """Inner sum of a row with itself: |x|^2, or |x|_1 for the Laplacian; in the order of the features."""
+    total = values.dtype.type(0.0)
+    for p in range(values.shape[0]):
+        if kernel.code == LAPLACIAN:
+            total += abs(values[p])
+        else:
+            total += values[p] * values[p]
+    return total
+
+
+@compiled
+def row_norms(kernel, indptr, values, norms, selves):
+    """For each row of a CSR batch its norm and its k(x, x), in the bits that `kernel_row` would give."""
+    for r in range(norms.shape[0]):
+        norms[r] = row_norm(kernel, values[indptr[r] : indptr[r + 1]])
+        selves[r] = norms[r]
+        inner_to_kernel(kernel, norms[r], norms[r : r + 1], selves[r : r + 1])

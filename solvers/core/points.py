@@ -1,0 +1,252 @@
+"""The points of an expansion, shared by all columns of coefficients.
+
+A point gets the next free slot and keeps it: slots are only ever appended, a point that goes leaves a hole, and when
+holes are a fifth of all slots `compacted` moves the rest, in order, into new arrays. So
+
+- whoever still reads the old arrays is never disturbed: predictions need no lock;
+- slots stand in order of age, which is part of no clock and no thread: the same events give the same slots;
+- a cached kernel row that reaches to slot m is brought up to date by the values from m on.
+
+Each point is stored twice. Row-major and sparse, as a query: `indices` and `values` from start[s], length[s] of them.
+Feature-major, as a target: columns[f, s]. Where the columns would be larger than COLUMNS_BYTES_MAX only the first.
+
+While all points consist of ones (and zeros, which are not stored), as categories do, they are kept a third time: as
+bytes, feature-major. Two such points have a whole number of ones in common, so that bytes count it without rounding,
+and a kernel row reads a quarter of the memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.kernels import ONES_MAX, are_ones
+from hinged.solvers.core.rows import Rows
+
+Array = np.ndarray[Any, Any]
+
+COLUMNS_BYTES_MAX = 2**28
+"""Above this the feature-major copy is given up: more features than that are sparse text, where it holds zeros."""
+
+PAD = 64
+"""Bytes that a column is longer: at a distance of a power of two they would all share a few lines of the caches."""
+
+GATHER_WORK = 8  # of a number that is written far from the one before it
+
+USED, POOL_USED = range(2)
+SLOTS_MIN = 256
+
+
+class Points(NamedTuple):
+    """Arrays of the store as compiled code takes them; `cap` slots of which used[USED] are taken.
+
+    used     (2,) int64   slots taken, entries of the pool taken
+    start    (cap,) int64, length (cap,) int64   where a point's row stands in the pool
+    indices  (pool,) int32, values (pool,)       the pool of sparse rows
+    columns  (dim, > cap), or (0, 0)             the same, feature-major
+    ones     (dim, > cap) uint8, or (0, 0)       the same, while only_ones[0]: no point has anything but ones
+    only_ones (1,) bool
+    norm     (cap,), selves (cap,)               inner sum with itself, k(x, x)
+    """
+
+    used: Array
+    start: Array
+    length: Array
+    indices: Array
+    values: Array
+    columns: Array
+    ones: Array
+    only_ones: Array
+    norm: Array
+    selves: Array
+
+
+@compiled
+def has_room(points, nnz):
+    """Whether one more point of nnz non-zeros fits."""
+    return points.used[USED] < points.start.shape[0] and points.used[POOL_USED] + nnz <= points.indices.shape[0]
+
+
+@compiled
+def append_point(points, indices, values, norm, self_value):
+    """Store a row in the next slot and return the slot. There must be room."""
+    slot = points.used[USED]
+    first = points.used[POOL_USED]
+    n = indices.shape[0]
+    points.start[slot] = first
+    points.length[slot] = n
+    # Loops, not slices: numba takes two seconds to compile the assignment of a slice.
+    for p in range(n):
+        points.indices[first + p] = indices[p]
+        points.values[first + p] = values[p]
+    points.norm[slot] = norm
+    points.selves[slot] = self_value
+    if points.columns.shape[0] > 0:
+        for p in range(n):
+            points.columns[indices[p], slot] = values[p]
+    if points.only_ones[0]:
+        if are_ones(values):
+            for p in range(n):
+                points.ones[indices[p], slot] = 1
+        else:
+            points.only_ones[0] = False
+    points.used[USED] = slot + 1
+    points.used[POOL_USED] = first + n
+    return slot
+
+
+@compiled
+def pop_point(points):
+    """Take back the newest point. Only for one that no reader can have seen yet."""
+    slot = points.used[USED] - 1
+    first = points.start[slot]
+    if points.columns.shape[0] > 0:
+        zero = points.values.dtype.type(0.0)
+        for p in range(first, first + points.length[slot]):
+            points.columns[points.indices[p], slot] = zero
+    if points.only_ones[0]:
+        for p in range(first, first + points.length[slot]):
+            points.ones[points.indices[p], slot] = 0
+    points.used[USED] = slot
+    points.used[POOL_USED] = first
+
+
+@compiled
+def _fill_slots(points, columns, begin, end):
+    for s in range(begin, end):
+        for p in range(points.start[s], points.start[s] + points.length[s]):
+            columns[points.indices[p], s] = points.values[p]
+
+
+@compiled
+def _gather_columns(source, slots, target):
+    for f in range(source.shape[0]):
+        row, out = source[f], target[f]
+        for s in range(slots.shape[0]):
+            out[s] = row[slots[s]]
+
+
+def _fill_columns(points: Points, columns: Array) -> None:
+    """Write all points into `columns`, feature-major."""
+    n, nnz = points.used.tolist()
+    at_once = turns.portion(GATHER_WORK * nnz / max(n, 1))
+    for s in range(0, n, at_once):
+        _fill_slots(points, columns, s, min(s + at_once, n))
+        turns.rest()
+
+
+def _gather(source: Array, slots: Array, target: Array) -> None:
+    """target (dim, n) = the columns of source at `slots` (n,)."""
+    at_once = turns.portion(2 * slots.size)
+    for f in range(0, len(source), at_once):
+        _gather_columns(source[f : f + at_once], slots, target[f : f + at_once])
+        turns.rest()
+
+
+def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096, *, only_ones: bool = True) -> Points:
+    """Room for `slots` points and `pool` non-zeros; with `only_ones` also as bytes, for as long as that is true."""
+    width = slots + PAD // np.dtype(dtype).itemsize
+    wide = dim * width * np.dtype(dtype).itemsize <= COLUMNS_BYTES_MAX
+    only_ones = only_ones and wide
+    return Points(
+        np.zeros(2, np.int64),
+        np.zeros(slots, np.int64),
+        np.zeros(slots, np.int64),
+        np.zeros(pool, np.int32),
+        np.zeros(pool, dtype),
+        np.zeros((dim, width) if wide else (0, 0), dtype),
+        np.zeros((dim, slots + PAD) if only_ones else (0, 0), np.uint8),
+        np.array([only_ones]),
+        np.zeros(slots, dtype),
+        np.zeros(slots, dtype),
+    )
+
+
+def compacted(points: Points, slots: Array, dim: int, cap: int, pool: int) -> Points:
+    """The points of `slots`, in that order, in new arrays of `cap` slots and a pool of `pool`."""
+    n = slots.size
+    lengths = points.length[slots]
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    source = np.repeat(points.start[slots] - starts[:-1], lengths) + np.arange(starts[-1])
+    values = points.values[source]
+    new = empty_points(dim, values.dtype.type, cap, pool, only_ones=_only_ones(lengths, values))
+    new.used[:] = n, starts[-1]
+    new.start[:n] = starts[:-1]
+    new.length[:n] = lengths
+    new.indices[: starts[-1]] = points.indices[source]
+    new.values[: starts[-1]] = values
+    new.norm[:n] = points.norm[slots]
+    new.selves[:n] = points.selves[slots]
+    if new.columns.shape[0]:
+        if points.columns.shape[0]:
+            _gather(points.columns, slots, new.columns)
+        else:
+            _fill_columns(new, new.columns)
+    if new.only_ones[0]:
+        if points.only_ones[0]:
+            _gather(points.ones, slots, new.ones)
+        else:
+            _fill_columns(new, new.ones)
+    return new
+
+
+def _only_ones(lengths: Array, values: Array) -> bool:
+    return bool((values == 1).all() and lengths.max(initial=0) <= ONES_MAX)
+
+
+def subset(points: Points, slots: Array) -> Points:
+    """The points of `slots` as targets, sharing the pool of sparse rows: what a shrunken problem works on."""
+    n, only_ones = slots.size, bool(points.only_ones[0])
+    # Where all are of ones, no row that is asked for here reads the other columns.
+    columns = np.empty((0 if only_ones else points.columns.shape[0], n), points.columns.dtype)
+    ones = np.empty((points.ones.shape[0] if only_ones else 0, n), np.uint8)
+    for source, target in ((points.columns, columns), (points.ones, ones)):
+        if target.shape[0]:
+            _gather(source, slots, target)
+    return Points(
+        np.array([n, points.used[POOL_USED]]),
+        points.start[slots],
+        points.length[slots],
+        points.indices,
+        points.values,
+        columns,
+        ones,
+        np.array([only_ones]),
+        points.norm[slots],
+        points.selves[slots],
+    )
+
+
+def rows_of(points: Points, slots: Array) -> tuple[Array, Array, Array]:
+    """indptr, indices, values of the points of `slots`, in that order: how snapshots keep them."""
+    lengths = points.length[slots]
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    source = np.repeat(points.start[slots] - indptr[:-1], lengths) + np.arange(indptr[-1])
+    return indptr, points.indices[source], points.values[source]
+
+
+def points_from_rows(rows: Rows, dim: int) -> Points:
+    """The rows of a batch as points, in order."""
+    n, nnz = len(rows), int(rows.indptr[-1])
+    lengths = np.diff(rows.indptr)
+    only_ones = _only_ones(lengths, rows.values)
+    points = empty_points(dim, rows.values.dtype.type, max(n, 1), max(nnz, 1), only_ones=only_ones)
+    points.used[:] = n, nnz
+    points.start[:n] = rows.indptr[:-1]
+    points.length[:n] = lengths
+    points.indices[:nnz] = rows.indices
+    points.values[:nnz] = rows.values
+    points.norm[:n] = rows.norms
+    points.selves[:n] = rows.selves
+    for columns in (points.columns, points.ones):
+        if columns.shape[0]:
+            _fill_columns(points, columns)
+    return points
+
+
+def bytes_of(points: Points) -> int:
+    """Memory of the arrays, bytes."""
+    return int(sum(a.nbytes for a in points))

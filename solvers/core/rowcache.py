@@ -1,0 +1,187 @@
+"""A cache of kernel rows, k(x_slot, x_s) for s = 0..filled, over the points of one store.
+
+Points only ever get appended, so a line stays true for as far as it was filled, and is brought up to date by computing
+what has come since. Lines are evicted by the clock rule: a hand goes round and takes the first line that was not used
+since it last came by; no step scans all lines.
+
+What the cache holds never shows in a result: a kernel value has the same bits however it is come by.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.kernels import point_row
+from hinged.solvers.core.points import USED, Points
+
+Array = np.ndarray[Any, Any]
+
+HAND, HITS, MISSES, VALUES = range(4)
+LINES_MIN = 8
+
+
+class RowCache(NamedTuple):
+    """lines (L, cap); line_of (cap,) int64 or NONE; slot_of (L,) int64 or NONE; filled (L,) int64; recent (L,) uint8.
+
+    counters (4,) int64: the hand, rows found, rows computed anew, kernel values computed.
+    spread (dim,): scratch of `kernel_row`.
+    """
+
+    lines: Array
+    line_of: Array
+    slot_of: Array
+    filled: Array
+    recent: Array
+    counters: Array
+    spread: Array
+
+
+def new_cache(points: Points, dim: int, bytes_max: int, former: RowCache | None = None) -> RowCache:
+    """A cache of at most bytes_max for these points' slots; it carries on the counts of a `former` one.
+
+    It takes over the former one's memory where that is enough: a fresh page costs as much as computing what goes there.
+    """
+    cap = points.start.shape[0]
+    dtype = points.values.dtype
+    lines = max(LINES_MIN, min(cap, bytes_max // (cap * dtype.itemsize)))
+    counts = np.zeros(4, np.int64) if former is None else former.counters
+    counts[HAND] = 0
+    if former is not None and former.lines.size >= lines * cap:
+        memory = former.lines.reshape(-1)[: lines * cap]
+    else:
+        memory = np.empty(lines * cap, dtype)  # what is never touched is never taken
+    return RowCache(
+        memory.reshape(lines, cap),
+        np.full(cap, NONE, np.int64),
+        np.full(lines, NONE, np.int64),
+        np.zeros(lines, np.int64),
+        np.zeros(lines, np.uint8),
+        counts,
+        np.zeros(dim if points.columns.shape[0] == 0 else 1, dtype),
+    )
+
+
+@compiled
+def _carry_lines(source, target, filled, slots, begin, end):
+    """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; `filled` follows.
+
+    The two may be the same memory, in longer lines: the last line goes first, and values move only to the front.
+    Lines begin..end; all behind them have been moved.
+    """
+    for i in range(end - 1, begin - 1, -1):
+        old, new = source[i], target[i]
+        n = np.searchsorted(slots, filled[i])
+        for k in range(n):
+            new[k] = old[slots[k]]
+        filled[i] = n
+
+
+def carried(cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Array) -> RowCache:
+    """The cache once the points of `slots`, ascending, have become all points: it keeps their rows."""
+    new = new_cache(points, dim, bytes_max, cache)
+    kept = min(cache.filled.size, new.filled.size)
+    place = np.full(cache.line_of.size, NONE, np.int64)
+    place[slots] = np.arange(slots.size)
+    owner = np.where(cache.slot_of[:kept] == NONE, NONE, place[cache.slot_of[:kept]])
+    filled = np.where(owner == NONE, 0, cache.filled[:kept])
+    at_once = turns.portion(2 * slots.size)
+    for end in range(kept, 0, -at_once):
+        _carry_lines(cache.lines, new.lines, filled, slots, max(end - at_once, 0), end)
+        turns.rest()
+    held = np.flatnonzero(owner != NONE)
+    new.line_of[owner[held]] = held
+    new.slot_of[:kept], new.filled[:kept] = owner, filled
+    new.recent[held] = cache.recent[held]
+    new.counters[HAND] = 0 if held.size == new.filled.size else np.flatnonzero(new.slot_of == NONE)[0]
+    return new
+
+
+def recut(cache: RowCache, points: Points) -> RowCache:
+    """The same memory as lines for other points. Whoever uses the first again must `clear` it before."""
+    cap = points.start.shape[0]
+    lines = min(max(cap, LINES_MIN), cache.lines.size // cap)
+    cache.counters[HAND] = 0
+    return RowCache(
+        cache.lines.reshape(-1)[: lines * cap].reshape(lines, cap),
+        np.full(cap, NONE, np.int64),
+        np.full(lines, NONE, np.int64),
+        np.zeros(lines, np.int64),
+        np.zeros(lines, np.uint8),
+        cache.counters,
+        cache.spread,
+    )
+
+
+def clear(cache: RowCache) -> None:
+    """Forget all lines."""
+    cache.line_of[:] = NONE
+    cache.slot_of[:] = NONE
+    cache.filled[:] = 0
+    cache.recent[:] = 0
+    cache.counters[HAND] = 0
+
+
+@compiled
+def _take_line(cache, keep):
+    """A line to overwrite, but not that of slot `keep`."""
+    hand = cache.counters[HAND]
+    while True:
+        line = hand
+        hand = hand + 1 if hand + 1 < cache.slot_of.shape[0] else 0
+        owner = cache.slot_of[line]
+        if owner == NONE:
+            break
+        if cache.recent[line] == 0 and owner != keep:
+            cache.line_of[owner] = NONE
+            break
+        cache.recent[line] = 0
+    cache.counters[HAND] = hand
+    return line
+
+
+@compiled
+def cached_row(kernel, points, cache, slot, keep):
+    """The kernel row (n,) of `slot` with all n points. The row of slot `keep` stays valid beside it."""
+    n = points.used[USED]
+    line = cache.line_of[slot]
+    if line == NONE:
+        line = _take_line(cache, keep)
+        cache.slot_of[line] = slot
+        cache.line_of[slot] = line
+        cache.filled[line] = 0
+        cache.counters[MISSES] += 1
+    else:
+        cache.counters[HITS] += 1
+    cache.recent[line] = 1
+    row = cache.lines[line]
+    if cache.filled[line] < n:
+        cache.counters[VALUES] += n - cache.filled[line]
+        point_row(kernel, points, slot, points, cache.filled[line], n, cache.spread, row)
+        cache.filled[line] = n
+    return row[:n]
+
+
+@compiled
+def drop_row(cache, slot):
+    """Free the line of a slot whose point has gone."""
+    line = cache.line_of[slot]
+    if line != NONE:
+        cache.line_of[slot] = NONE
+        cache.slot_of[line] = NONE
+        cache.recent[line] = 0
+
+
+@compiled
+def forget_slot(cache, slot):
+    """Free the line of the newest slot and cut all others back before it: its point was taken back."""
+    line = cache.line_of[slot]
+    if line != NONE:
+        cache.counters[HAND] = line  # the next row goes where the memory is still warm
+    drop_row(cache, slot)
+    for line in range(cache.filled.shape[0]):
+        cache.filled[line] = min(cache.filled[line], slot)

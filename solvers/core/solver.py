@@ -1,0 +1,387 @@
+"""The face that every solver shows: what the service, the estimators and the benchmarks rely on.
+
+A solver learns micro-batches in order, gives decision values, hands its state out as arrays and takes it back, and says
+where it stands. Everything is deterministic: the same calls give the same state to the bit.
+
+With up to two classes there is one column of coefficients (the second class is its positive side); with three or more
+there is one column a class, one-versus-rest. Classes are numbered 0, 1, ... in the order in which `add_class` announces
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.rows import Rows
+
+Array = np.ndarray[Any, Any]
+State = dict[str, Array]
+Certificate = dict[str, float | int | None]
+
+POINTS_MAX = 100_000
+CACHE_BYTES = 256 * 2**20
+CLASSES_MAX = 1024
+BOUND_MAX = 1e15  # of C times the weight of a class
+UNBOUNDED = sys.maxsize
+WHEN_FULL = ("refuse", "remove")
+COUNT_MAX = 2**62  # of a count in a state
+COEFFICIENT_MAX = 1e150  # its square is finite
+REACHED_MAX = 1e60  # of a coefficient that `examine` takes, and of its part of |w|: no step and no rate leads so far
+MAGNITUDE_MAX = 1e150  # of what else a state holds: its square is finite
+SAMPLE_MAX = 64  # points for which `examine` works out anew what follows from others
+
+
+class PointsFull(ValueError):
+    """The expansion holds as many points as it may."""
+
+
+class Finish(NamedTuple):
+    """What a finishing step did: steps taken, and whether it reached its tolerance or its bound on steps."""
+
+    steps: int
+    converged: bool
+
+
+class Contributions(NamedTuple):
+    """What each point adds to the decision values of one row.
+
+    keys (n,): numbers of the points' examples, of a merged point that of its younger part. merged (n,) bool. classes
+    (n,). parts (K, n): sum over the points plus the bias gives the decision values.
+    """
+
+    keys: Array
+    merged: Array
+    classes: Array
+    parts: Array
+
+
+class PointScores(NamedTuple):
+    """Decision values at the points held: keys (n,), classes (n,), scores (n, K), and what the ramp set aside (n,)."""
+
+    keys: Array
+    classes: Array
+    scores: Array
+    aside: Array
+
+
+class View(Protocol):
+    """What predictions read while learning goes on. It never changes."""
+
+    @property
+    def delta(self) -> Array:
+        """(K,) the largest violation of each column, 0 for a solver without one: what asking for labels needs."""
+
+    @property
+    def size(self) -> int:
+        """Kernel values, or features, that a row takes."""
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch."""
+
+
+class Solver(ABC):
+    """What all solvers have in common: kernel, classes, checks of a batch.
+
+    C: upper bound of a coefficient, > 0. dim: number of features. points_max: points it may hold. when_full: there
+    "refuse" to learn (PointsFull), or "remove" the least useful point and go on. cache_bytes: memory of cached kernel
+    rows, where the solver caches them. seed: of its random choices. dtype: float32, or float64 for exact kernel values.
+
+    forgets: whether `drop` takes out what an example has taught. Where most examples become no point of their own, but
+    move what others stand for, it takes out no more than points.
+    seen (classes,): examples learned of each class, without those dropped; 0 where a drop left no point of the class.
+    """
+
+    forgets: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        C: float = 1.0,
+        points_max: int = POINTS_MAX,
+        when_full: str = "refuse",
+        cache_bytes: int = CACHE_BYTES,
+        seed: int = 0,
+        dtype: type = np.float32,
+    ) -> None:
+        if not (0 < C < BOUND_MAX):
+            raise ValueError(f"C must be > 0 and < {BOUND_MAX:g}, got {C}")
+        if not 0 < dim < 2**31:
+            raise ValueError(f"dim must be from 1 to 2^31 - 1, got {dim}")
+        if not points_max > 1:
+            raise ValueError(f"points_max must be > 1, got {points_max}")
+        if when_full not in WHEN_FULL:
+            raise ValueError(f"when_full must be one of {', '.join(WHEN_FULL)}, got {when_full!r}")
+        if dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+        self.kernel = kernel
+        self.dim = dim
+        self.C = C
+        self.points_max = points_max
+        self.when_full = when_full
+        self.cache_bytes = cache_bytes
+        self.dtype = dtype
+        self.random = np.array([seed], np.uint64)
+        self.seen = np.zeros(0, np.int64)
+        self.weights = np.zeros(0)
+
+    # -- classes --------------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> int:
+        """Number of classes announced."""
+        return int(self.seen.size)
+
+    @property
+    def columns(self) -> int:
+        """Columns of coefficients: none without a class, one for up to two, else one a class."""
+        return columns_of(self.classes)
+
+    @property
+    def bounds(self) -> Array:
+        """C times the weight of each class."""
+        return self.C * self.weights
+
+    def add_class(self, weight: float = 1.0) -> None:
+        """Announce one more class; its examples may come from now on. Their bound is C times `weight`."""
+        if not (0 < self.C * weight < BOUND_MAX):
+            raise ValueError(f"C times the weight of a class must be > 0 and < {BOUND_MAX:g}, got {self.C} * {weight}")
+        classes = self.classes + 1
+        if classes > CLASSES_MAX:
+            raise ValueError(f"at most {CLASSES_MAX} classes, got one more")
+        if columns_of(classes) > self.columns:
+            self._add_columns(classes)
+        self.seen = np.append(self.seen, 0)
+        self.weights = np.append(self.weights, weight)
+
+    @abstractmethod
+    def _add_columns(self, classes: int) -> None:
+        """Widen the arrays to the columns of so many classes, before `seen` and `weights` know the new one.
+
+        From one column to three: the second class keeps it, the first gets its negation. The column of a new class
+        starts at zero over the points held.
+        """
+
+    # -- learning -------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def live(self) -> int:
+        """Points held."""
+
+    @property
+    def room(self) -> int:
+        """Examples that may come before points_max is reached; UNBOUNDED where points make way by themselves."""
+        return UNBOUNDED if self.when_full == "remove" else self.points_max - self.live
+
+    @property
+    def full_at(self) -> int:
+        """Points at which one must make way for the next example; UNBOUNDED where learning is refused instead."""
+        return self.points_max if self.when_full == "remove" else UNBOUNDED
+
+    def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
+        """Refuse a batch that does not fit this solver, before anything changes.
+
+        announced: classes that there will be by then, None for those that there are.
+        """
+        known = self.classes if announced is None else announced
+        if rows.dim != self.dim:
+            raise ValueError(f"rows must have {self.dim} features, got {rows.dim}")
+        if rows.values.dtype != self.dtype:
+            raise ValueError(f"rows must be {np.dtype(self.dtype).name}, got {rows.values.dtype}")
+        if not rows.fits(self.kernel, self.dtype):
+            raise ValueError(f"rows must have norms and k(x, x) of {self.kernel}, got those of {rows.measure}")
+        if classes.shape != (len(rows),):
+            raise ValueError(f"classes must be one for each of {len(rows)} rows, got {classes.shape}")
+        if classes.size and not (classes.min() >= 0 and classes.max() < known):
+            raise ValueError(f"classes must be from 0 to {known - 1}, got {classes.min()} to {classes.max()}")
+        if keys.shape != classes.shape:
+            raise ValueError(f"keys must be one for each of {len(rows)} rows, got {keys.shape}")
+        # What is held already, in a further epoch, takes no place.
+        if len(rows) > self.room and (coming := int(np.isin(keys, self.keys(), invert=True).sum())) > self.room:
+            raise PointsFull(
+                f"holds {self.live} points of at most {self.points_max}; {coming} more examples may not fit"
+            )
+
+    @abstractmethod
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Learn a batch in order; returns the decision values (m, K) of each row right before it was learned.
+
+        classes (m,): class numbers. keys (m,): the examples' numbers, each its own; with `again` the batch belongs to
+        a further epoch, and examples that are held already are known by their keys and not entered twice.
+        Raises ValueError (PointsFull) before anything changes.
+        """
+
+    def finish(self) -> Finish:
+        """Optimise over the points held until nothing violates by more than the tolerance, where the solver can."""
+        return Finish(0, converged=True)
+
+    @abstractmethod
+    def drop(self, keys: Array) -> None:
+        """Take the points of these examples out, and re-optimise over the rest. Keys that are not held are passed over.
+
+        Many at once take less time than one by one. A merged point goes with its younger part. No state holds anything
+        of what was dropped; slots that it stood in may, until the next `compact`.
+        """
+
+    def compact(self) -> None:  # noqa: B027  nothing to do without points
+        """Give up the memory of points that have gone."""
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def view(self) -> View:
+        """The state as predictions may read it while learning goes on."""
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch, with the present state."""
+        return self.view().decision(rows)
+
+    def keys(self) -> Array:
+        """Numbers of the examples whose points are held, for solvers that hold points."""
+        return np.zeros(0, np.int64)
+
+    def row_of(self, key: int) -> Rows | None:  # noqa: ARG002  a solver with points reads it
+        """The point of an example as a batch of one; None where it is not held."""
+        return None
+
+    def indices(self, keys: Array) -> Array:  # noqa: ARG002  a solver with points reads them
+        """The features that the points of these examples have, each at least once."""
+        return np.zeros(0, np.int32)
+
+    def contributions(self, rows: Rows) -> Contributions | None:  # noqa: ARG002  a solver with points reads them
+        """What each point adds to the decision values of a batch of one; None for a solver without points."""
+        return None
+
+    def point_scores(self) -> PointScores | None:
+        """Decision values at the points held; None for a solver without points."""
+        return None
+
+    def known(self) -> Array:
+        """Numbers of all examples of which anything is kept, points or not."""
+        return self.keys()
+
+    @property
+    def discarded(self) -> Array | None:
+        """(classes, 2) examples that a ramp set aside: on the wrong side, and already right; None without a ramp."""
+        return None
+
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """Where the solver stands: `certificate_of` with what has a meaning for it."""
+
+    @abstractmethod
+    def memory_bytes(self) -> int:
+        """Memory of all arrays, bytes."""
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on, as arrays."""
+
+    @abstractmethod
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+
+    def examine(self) -> None:
+        """Refuse (ValueError) a state that fits together but is none that learning comes to.
+
+        What follows from other arrays is worked out anew, for a sample where that is much work. `load` cannot: it must
+        take whatever rounding has made of a long stream.
+        """
+        if self.live > self.points_max:
+            raise ValueError(f"the state holds {self.live} points of at most {self.points_max}")
+
+    def _read_seen(self, checked: StateReader) -> tuple[Array, Array]:
+        """`seen` and `weights` of a state."""
+        seen = checked.take("seen", np.int64, (None,), 0, COUNT_MAX)
+        if seen.size > CLASSES_MAX:
+            raise ValueError(f"at most {CLASSES_MAX} classes, got {seen.size}")
+        weights = checked.take("weights", np.float64, (seen.size,), 0.0, BOUND_MAX)
+        bounds = self.C * weights
+        if not ((bounds > 0) & (bounds < BOUND_MAX)).all():
+            raise ValueError(f"C times weights must be > 0 and < {BOUND_MAX:g}, got {self.C} * {weights}")
+        return seen, weights
+
+
+def check_learned(seen: Array, learned: int) -> None:
+    """Refuse counts of examples by class that are more than were learned.
+
+    A class of which a drop left nothing counts again, from one on, when a further epoch brings it back.
+    """
+    if sum(seen.tolist()) > learned + seen.size:
+        raise ValueError(f"seen must be at most the {learned} examples learned, got {seen}")
+
+
+def check_range(name: str, values: Array, least: Array | float, most: Array | float) -> None:
+    """Refuse values outside of least..most, by more than rounding."""
+    margin = 1e-9 * np.maximum(np.abs(least), np.abs(most))
+    if not ((values >= least - margin) & (values <= most + margin)).all():
+        raise ValueError(f"{name} must lie within bounds, got {values.min()} to {values.max()}")
+
+
+def columns_of(classes: int) -> int:
+    """Columns of coefficients for so many classes."""
+    return min(classes, 1) if classes <= 2 else classes
+
+
+def certificate_of(
+    *,
+    support_vectors: int,
+    points: int,
+    kernel_evaluations: int,
+    steps: int,
+    dual: float | None = None,
+    gap: float | None = None,
+    kkt_violation: float | None = None,
+    weight_degradation: float | None = None,
+) -> Certificate:
+    """The parts of every solver's certificate, None for what has no meaning; primal = dual + gap."""
+    return {
+        "support_vectors": support_vectors,
+        "points": points,
+        "kernel_evaluations": kernel_evaluations,
+        "steps": steps,
+        "dual": dual,
+        "primal": None if dual is None or gap is None else dual + gap,
+        "gap": gap,
+        "kkt_violation": kkt_violation,
+        "weight_degradation": weight_degradation,
+    }
+
+
+class StateReader:
+    """Takes arrays out of a state and refuses what compiled code, which checks no bounds, must not see."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def take(
+        self,
+        name: str,
+        dtype: type,
+        shape: tuple[int | None, ...],
+        least: float | None = None,
+        most: float | None = None,
+    ) -> Array:
+        """A copy of array `name`, of this dtype and shape (None: any), finite, with values in least..most."""
+        if name not in self.state:
+            raise ValueError(f"the state has no array {name}")
+        array = np.array(self.state[name])
+        fits = array.ndim == len(shape) and all(
+            want in (None, got) for want, got in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != dtype or not fits:
+            raise ValueError(f"{name} must be {np.dtype(dtype).name} {shape}, got {array.dtype} {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinity")
+        if array.size and least is not None and most is not None and (array.min() < least or array.max() > most):
+            raise ValueError(f"{name} must be from {least} to {most}, got {array.min()} to {array.max()}")
+        return array

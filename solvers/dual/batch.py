@@ -1,0 +1,95 @@
+"""Batch SMO as a solver: all examples are held, and each micro-batch ends at the optimum.
+
+Bordes et al. 2005, section 3.1, with second-order selection and shrinking (smo.py). In a stream it starts
+from the coefficients that it has; a new example starts at zero, which keeps sum(alpha) = 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import LEARNED
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.points import append_point, has_room
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import Finish
+from hinged.solvers.dual.dual import DualExpansion
+from hinged.solvers.dual.machine import HINGE, enter
+
+Array = np.ndarray[Any, Any]
+
+
+class Parameters(NamedTuple):
+    """tol: the largest violation of a pair that stays."""
+
+    tol: float
+
+
+@compiled
+def enter_rows(points, machine, bounds, indptr, indices, values, norms, selves, classes, keys, f, begin):
+    """Store rows begin.. of a batch with alpha = 0; f (m, K) without the bias. Returns the first without room."""
+    stance = np.full(f.shape[1], HINGE, np.int8)
+    for r in range(begin, classes.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        if not has_room(points, last - first):
+            return r
+        k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
+        enter(machine, k, classes[r], keys[r], bounds[classes[r]], f[r], stance)
+    return classes.shape[0]
+
+
+class SMO(DualExpansion):
+    """The batch support vector machine, solved again as examples come. tol: > 0; the rest: dual.py."""
+
+    def __init__(self, kernel: Kernel, dim: int, *, tol: float = 1e-3, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        if not 0 < tol < 1e3:
+            raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
+        self.parameters = Parameters(float(tol))
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Take in a batch and optimise; returns the decision values (m, K) from before the batch (Solver.learn)."""
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        scores = np.empty((len(rows), self.columns))
+        # Where points make way, a batch that would push out itself goes in parts.
+        most = len(rows) if self.when_full == "refuse" else max(1, self.points_max // 2)
+        for begin in range(0, len(rows), max(1, most)):
+            part = slice(begin, min(begin + most, len(rows)))
+            scores[part] = self._learn(rows.part(part.start, part.stop), classes[part], keys[part], again)
+        return scores
+
+    def _learn(self, rows: Rows, classes: Array, keys: Array, again: bool) -> Array:
+        if again:
+            new = ~np.isin(keys, self.machine.key[: self.slots])
+        else:
+            new = np.ones(classes.size, bool)
+            self.machine.counts[LEARNED] += classes.size
+            self.seen += np.bincount(classes, minlength=self.classes)
+        while self.live + int(new.sum()) > self.points_max:
+            self.remove_least()
+        scores = self.decision(rows)
+        entering, f = rows.take(np.flatnonzero(new)), scores[new] - self.machine.b
+        done = 0
+        while done < len(entering):
+            done = enter_rows(
+                self.points, self.machine, self.bounds,
+                entering.indptr, entering.indices, entering.values, entering.norms, entering.selves,
+                classes[new], keys[new], f, done,
+            )  # fmt: skip
+            if done < len(entering):
+                self.make_room(int(entering.indptr[done + 1] - entering.indptr[done]))
+        self.finish()
+        return scores
+
+    def _take_out(self, slots: Array) -> None:
+        super()._take_out(slots)
+        if self._delta().max(initial=0.0) > self.parameters.tol:
+            self.finish()
+
+    def finish(self) -> Finish:
+        """Optimise every column over all points until no pair violates by more than tol."""
+        return self._optimise(self.parameters.tol)

@@ -1,0 +1,411 @@
+"""Solvers that keep the gradient of every point they hold: the arrays of machine.py and a kernel-row cache."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NONE, STEPS
+from hinged.solvers.core.expansion import Expansion
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.points import USED
+from hinged.solvers.core.rowcache import (
+    HITS,
+    MISSES,
+    VALUES,
+    RowCache,
+    cached_row,
+    carried,
+    drop_row,
+    new_cache,
+)
+from hinged.solvers.core.solver import (
+    COUNT_MAX,
+    MAGNITUDE_MAX,
+    Certificate,
+    Finish,
+    PointScores,
+    State,
+    StateReader,
+    certificate_of,
+    check_learned,
+    check_range,
+)
+from hinged.solvers.dual import machine as m
+from hinged.solvers.dual import smo
+from hinged.solvers.dual.coordinate import violation
+from hinged.solvers.dual.direction import extremes, move_gradient
+from hinged.solvers.dual.machine import IDLE, Machine, leave, note_change, scan_column, set_bias, slack_of
+
+Array = np.ndarray[Any, Any]
+
+
+RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
+EACH_STEPS = 5  # of many that leave at once
+ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
+ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
+ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
+COLUMN, REPEATED, SLOT, FORMER = range(4)  # places in what tells where a row of a batch was left
+
+
+def not_begun() -> Array:
+    """(4,) where a row was left that is not learned yet: its column (NONE: it is not begun), how often REPROCESS has
+    been repeated there, the row's slot, and the steps taken before the column.
+    """
+    return np.array([NONE, 0, NONE, 0])
+
+
+@compiled
+def work_of(points, cache, machine, values, steps, value_work):
+    """Work of what has been done since the kernel values and steps were so many."""
+    n = points.used[USED] + 50
+    return value_work * (cache.counters[VALUES] - values) + smo.STEP_WORK * n * (machine.counts[STEPS] - steps)
+
+
+@compiled
+def least_useful(machine, n):
+    """The point to give up first: the idle one with the largest slack, else that with the least |alpha| in all."""
+    least, chosen = np.inf, NONE
+    for s in range(n):
+        if machine.class_of[s] == NONE:
+            continue
+        use = 0.0
+        for c in range(machine.alpha.shape[0]):
+            use += abs(machine.alpha[c, s])
+        if machine.held[s] == 0:
+            use = -max(0.0, slack_of(machine, s))
+        if use < least:
+            least, chosen = use, s
+    return chosen
+
+
+@compiled
+def move_gradients(kernel, points, cache, machine, slots, by):
+    """g += by alpha_s K_s in every column, for the kernel rows K_s of these slots, one after the other."""
+    n = points.used[USED]
+    for s in slots:
+        row = cached_row(kernel, points, cache, s, NONE)
+        for c in range(machine.alpha.shape[0]):
+            if machine.alpha[c, s] != 0.0:
+                g, step = machine.g[c, :n], by * machine.alpha[c, s]
+                for t in range(n):
+                    g[t] += step * np.float64(row[t])
+
+
+@compiled
+def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
+    """Bring sum(alpha) of column c back to 0 by the points that gain most from it, or lose least.
+
+    left (2,): what is left to take over and the sum of |alpha| before, NaN at the beginning. False where work_max is
+    reached before the end. Where the points left are all of one sign, 0 is all that there is.
+    """
+    n = points.used[USED]
+    alpha, g, up, down = machine.alpha[c, :n], machine.g[c, :n], machine.up[c, :n], machine.down[c, :n]
+    lower, upper = machine.lower[c, :n], machine.upper[c, :n]
+    if np.isnan(left[0]):
+        left[0], left[1], rising, falling = 0.0, 0.0, False, False
+        for s in range(n):
+            left[0] -= alpha[s]
+            left[1] += abs(alpha[s])
+            rising, falling = rising or upper[s] > 0.0, falling or lower[s] < 0.0
+        if not (rising and falling):
+            for s in range(n):
+                if machine.class_of[s] != NONE:
+                    note_change(machine, s, alpha[s] == 0.0, True)
+                    alpha[s], g[s] = 0.0, float(machine.sign[c, s])
+                    up[s], down[s] = upper[s] > 0.0, lower[s] < 0.0
+            return True
+    i, j = extremes(g, up, down)
+    begun, done = cache.counters[VALUES], 0
+    while abs(left[0]) > ROUNDING * left[1]:
+        if done + value_work * (cache.counters[VALUES] - begun) > work_max:
+            return False
+        t = i if left[0] > 0.0 else j
+        if t == NONE:
+            return True
+        before = alpha[t]
+        bound = upper[t] if left[0] > 0.0 else lower[t]
+        part = bound - before
+        if abs(part) > abs(left[0]):
+            part, alpha[t] = left[0], before + left[0]
+        else:
+            alpha[t] = bound
+        left[0] -= part
+        up[t], down[t] = alpha[t] < upper[t], alpha[t] > lower[t]
+        note_change(machine, t, before == 0.0, alpha[t] == 0.0)
+        row = cached_row(kernel, points, cache, t, NONE)
+        i, j = move_gradient(g, part, 0.0, row, row, up, down)
+        done += 4 * n
+    return True
+
+
+@compiled
+def vacate(kernel, points, cache, machine, slots, anew, held):
+    """Turn slots into holes; held (K,) counts how many of them each column held. Gradients follow unless `anew`."""
+    for p in range(slots.shape[0]):
+        s = slots[p]
+        if machine.held[s] > 0 and not anew:
+            move_gradients(kernel, points, cache, machine, slots[p : p + 1], 1.0)
+        for c in range(machine.alpha.shape[0]):
+            if machine.alpha[c, s] != 0.0:
+                machine.alpha[c, s] = 0.0
+                note_change(machine, s, False, True)
+                held[c] += 1
+        leave(machine, s)
+        drop_row(cache, s)
+
+
+class DualExpansion(Expansion):
+    """An expansion with gradients and a kernel-row cache. Parameters: solvers/core/solver.py."""
+
+    machine: Machine
+    cache: RowCache
+    biased: ClassVar[bool] = True
+    keeps_extremes: ClassVar[bool] = True  # from one example to the next
+    parameters: Any  # of the subclass, for compiled code; `tol` among them
+
+    def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        self.cache = new_cache(self.points, dim, self.cache_bytes)
+
+    def _empty(self, columns: int, cap: int) -> Machine:
+        return m.empty_machine(columns, cap)
+
+    def _resized(self, slots: Array, cap: int) -> Machine:
+        return m.resized(self.machine, slots, cap)
+
+    def _widened(self, classes: int) -> Machine:
+        machine = m.with_more_classes(self.machine, classes, self.slots, self.bounds)
+        if not self.biased:
+            machine.b[:] = 0.0
+        return machine
+
+    def _moved(self, slots: Array | None) -> None:
+        # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
+        if slots is None or self.points.only_ones[0]:
+            self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache)
+        else:
+            self.cache = carried(self.cache, self.points, self.dim, self.cache_bytes, slots)
+
+    def point_scores(self) -> PointScores | None:
+        """Decision values at the points held, from their gradients: f = y - g + b."""
+        slots, machine = self._live_slots(), self.machine
+        scores = machine.sign[:, slots] - machine.g[:, slots] + machine.b[:, None]
+        # The ramp loss gives an outlier the box of the other label.
+        wrong = np.where(machine.sign > 0, machine.upper <= 0.0, machine.lower >= 0.0)[:, slots]
+        own = np.arange(slots.size)
+        classes = machine.class_of[slots]
+        aside = wrong[0] if self.columns == 1 else wrong[np.maximum(classes, 0), own]
+        return PointScores(self.keys(), classes, scores.T, aside)
+
+    # -- optimising -----------------------------------------------------------------------------------------------
+
+    def _optimise(self, tol: float) -> Finish:
+        """Optimise every column over the points held until nothing violates by more than tol."""
+        if self.live < self.slots:
+            self.compact()
+        steps, converged = 0, True
+        shared = self.columns > 1 and self.live <= ROWS_SHARED_MAX
+        for box in self._boxes():
+            done = smo.solve(
+                self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased, shrink=not shared,
+                value_work=self.value_work,
+            )  # fmt: skip
+            steps, converged = steps + done.steps, converged and done.converged
+        self._settle(steps)
+        return Finish(steps, converged)
+
+    def remove_least(self) -> None:
+        """Remove the least useful point and make good for it in the others."""
+        self._expel(np.array([least_useful(self.machine, self.slots)]))
+        self._resettle(np.full(self.columns, RESETTLE_STEPS))
+        self._tidy()
+
+    def _take_out(self, slots: Array) -> None:
+        held = self._expel(slots)
+        self._resettle(np.where(held > 0, RESETTLE_STEPS + EACH_STEPS * held, 0))
+
+    def _expel(self, slots: Array) -> Array:
+        """Turn slots into holes; returns (K,) how many of them each column held. With a bias others take over the sum.
+
+        Gradients follow from the rows of the points that go or, where fewer stay, from those of the points that stay.
+        """
+        machine, n = self.machine, self.slots
+        given, held = (self.kernel, self.points, self.cache, machine), np.zeros(self.columns, np.int64)
+        going = np.count_nonzero(machine.held[slots])
+        anew = bool(2 * going > machine.counts[LIVE] - machine.counts[IDLE])
+        at_once = turns.portion(n * (self.value_work + self.columns))
+        for p in range(0, slots.size, at_once):
+            vacate(*given, slots[p : p + at_once], anew, held)
+            turns.rest()
+        if anew:
+            machine.g[:, :n] = machine.sign[:, :n]
+            stay = np.flatnonzero(machine.held[:n])
+            for p in range(0, stay.size, at_once):
+                move_gradients(*given, stay[p : p + at_once], -1.0)
+                turns.rest()
+        for c in np.flatnonzero(held) if self.biased else ():
+            left = np.full(2, np.nan)
+            while not hand_over(*given, int(c), left, self.value_work, turns.WORK_MAX):
+                turns.rest()
+        return held
+
+    def _resettle(self, steps_max: Array) -> None:
+        """Make good for points that had to leave, by so many steps (K,) at most in each column."""
+        steps = 0
+        for box, most in zip(self._boxes(), steps_max.tolist(), strict=True):
+            steps += smo.advance(
+                self.kernel, self.points, self.cache, box, self.parameters.tol, most, biased=self.biased,
+                value_work=self.value_work,
+            )[0]  # fmt: skip
+        self._settle(steps)
+
+    def _tidy(self) -> None:
+        """Compact where there are many holes: it costs all cached rows."""
+        if (self.slots - self.live) * HOLES_PART > self.live:
+            self.compact()
+
+    def _boxes(self) -> list[smo.Box]:
+        return [
+            smo.Box(*(getattr(self.machine, name)[c, : self.slots] for name in smo.Box._fields))
+            for c in range(self.columns)
+        ]
+
+    def _settle(self, steps: int) -> None:
+        """Bring everything that follows from the coefficients up to date."""
+        machine, n = self.machine, self.slots
+        machine.counts[STEPS] += steps
+        for c in range(self.columns):
+            scan_column(machine, c, n)
+            if self.biased:
+                set_bias(machine, c)
+            else:
+                machine.delta[c] = violation(machine.g[c], machine.best_i[c], machine.best_j[c])
+            turns.rest()
+        m.list_idle_anew(machine, n)
+        self._settled()
+
+    def _settled(self) -> None:
+        """Called when all coefficients may have changed."""
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def _delta(self) -> Array:
+        return self.machine.delta.copy()
+
+    def certificate(self) -> Certificate:
+        """Sizes, dual and primal objective, gap of the working set, KKT violation."""
+        return certificate_of(
+            support_vectors=int((self.machine.held[: self.slots] > 0).sum()),
+            points=self.live,
+            kernel_evaluations=int(self.cache.counters[VALUES]),
+            steps=int(self.machine.counts[STEPS]),
+            dual=float(m.dual_objective(self.machine, self.slots)),
+            gap=float(m.working_set_gap(self.machine, self.slots)),
+            kkt_violation=float(self.machine.delta.max(initial=0.0)),
+        )
+
+    def cache_figures(self) -> dict[str, int]:
+        """How the row cache did: rows found, rows computed anew, bytes reserved."""
+        counters = self.cache.counters
+        return {
+            "hits": int(counters[HITS]),
+            "misses": int(counters[MISSES]),
+            "bytes": self.cache.lines.nbytes,
+        }
+
+    def memory_bytes(self) -> int:
+        """Memory of points and coefficients and of the cache lines that were used, bytes."""
+        lines = int((self.cache.filled > 0).sum()) * self.cache.lines.shape[1] * self.cache.lines.itemsize
+        return super().memory_bytes() + int(lines)
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on, as arrays. Holes are kept, empty."""
+        n, machine = self.slots, self.machine
+        live = machine.class_of[:n] != NONE
+        return self._shared_state() | {
+            "key": machine.key[:n].copy(),
+            "idle": machine.idle[: machine.counts[IDLE]].copy(),
+            **{name: np.where(live, getattr(machine, name)[:, :n], 0.0) for name in ("alpha", "g", "lower", "upper")},
+            **{name: getattr(machine, name).copy() for name in ("best_i", "best_j", "b", "delta")},
+            "steps": machine.counts[STEPS : STEPS + 1].copy(),
+            "learned": machine.counts[LEARNED : LEARNED + 1].copy(),
+        }
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        loaded = self._read_shared(checked)
+        class_of, columns = loaded.class_of, loaded.columns
+        n = class_of.size
+        machine = m.empty_machine(columns, loaded.points.start.size)
+        machine.class_of[:n] = class_of
+        machine.key[:n] = loaded.key
+        for name in ("alpha", "g", "lower", "upper"):
+            getattr(machine, name)[:, :n] = loaded.by_slot(checked, name, MAGNITUDE_MAX)
+        for name, most in (("b", MAGNITUDE_MAX if self.biased else 0.0), ("delta", MAGNITUDE_MAX)):
+            getattr(machine, name)[:] = checked.take(name, np.float64, (columns,), -most, most)
+        for name in ("best_i", "best_j"):
+            slots = checked.take(name, np.int64, (columns,), NONE, n - 1)
+            if (class_of[slots[slots != NONE]] == NONE).any():
+                raise ValueError(f"{name} names a slot without a point")
+            getattr(machine, name)[:] = slots
+        alive = class_of != NONE
+        for c in range(columns):
+            positive = class_of == (1 if columns == 1 else c)
+            machine.sign[c, :n] = np.where(alive, np.where(positive, 1, -1), 0)
+            machine.up[c, :n] = alive & (machine.alpha[c, :n] < machine.upper[c, :n])
+            machine.down[c, :n] = alive & (machine.alpha[c, :n] > machine.lower[c, :n])
+        self._check_boxes(machine, self.C * loaded.weights, n)
+        machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
+        idle = checked.take("idle", np.int64, (None,), 0, n - 1)
+        if not np.array_equal(np.sort(idle), np.flatnonzero(alive & (machine.held[:n] == 0))):
+            raise ValueError("idle must list the points without a coefficient")
+        machine.idle[: idle.size] = idle
+        machine.idle_at[idle] = np.arange(idle.size)
+        steps, learned = (int(checked.take(name, np.int64, (1,), 0, COUNT_MAX)[0]) for name in ("steps", "learned"))
+        check_learned(loaded.seen, learned)
+        machine.counts[:] = alive.sum(), steps, learned, idle.size
+        self._take_over(loaded, machine)
+
+    def _check_boxes(self, machine: Machine, bounds: Array, n: int) -> None:
+        """Refuse boxes other than those of y and the class, coefficients outside, and extremes that cannot move."""
+        width = np.where(machine.class_of[:n] == NONE, 0.0, np.append(bounds, 0.0)[machine.class_of[:n]])
+        lower, upper = machine.lower[:, :n], machine.upper[:, :n]
+        own = (lower == np.where(machine.sign[:, :n] < 0, -width, 0.0)) & (
+            upper == np.where(machine.sign[:, :n] > 0, width, 0.0)
+        )
+        if not (own | self._boxed_otherwise(machine, width, n)).all():
+            raise ValueError("lower and upper must be the bounds of the points' classes")
+        check_range("alpha", machine.alpha[:, :n], lower, upper)
+        for name, side in (("best_i", machine.up), ("best_j", machine.down)):
+            best = getattr(machine, name)
+            if not side[np.flatnonzero(best != NONE), best[best != NONE]].all():
+                raise ValueError(f"{name} names a point that stands on its bound")
+
+    def _boxed_otherwise(self, machine: Machine, width: Array, n: int) -> Array:  # noqa: ARG002
+        """(K, n) where a box may be another than that of y; width (n,): C times the weights of the points' classes."""
+        return np.zeros((1, 1), bool)
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): g is y - K alpha, and the rest follows."""
+        super().examine()
+        n, machine = self.slots, self.machine
+        sampled, rows = self._sampled(self._live_slots())
+        largest = float(np.abs(rows).max(initial=0.0))
+        for c in range(self.columns):
+            alpha, g = machine.alpha[c, :n], machine.g[c, :n]
+            size = float(np.abs(alpha).sum() + self.bounds.max())
+            if self.biased and abs(alpha.sum()) > ROUNDING_MAX * size:
+                raise ValueError(f"alpha must have the sum 0, got {alpha.sum():g}")
+            away = np.abs(g[sampled] - (machine.sign[c, sampled] - rows @ alpha))
+            if not away.max(initial=0.0) <= ROUNDING_MAX * (1.0 + size * largest):
+                raise ValueError("g must be y - K alpha")
+            expected = extremes(g, machine.up[c, :n], machine.down[c, :n]) if self.keeps_extremes else (NONE, NONE)
+            if (machine.best_i[c], machine.best_j[c]) != expected:
+                raise ValueError("best_i and best_j must be the extremes of g")

@@ -1,0 +1,390 @@
+"""LASVM, an online kernel SVM (Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005, section 3.2).
+
+Maximises, in each column, W(alpha) = alpha.y - 1/2 alpha.K.alpha subject to sum(alpha) = 0 and the box
+(0, C w_class) for y = +1, (-C w_class, 0) for y = -1. Arrays: machine.py; steps: direction.py.
+
+Where this differs from the paper's listing:
+
+- REPROCESS removes blatant non-support vectors also when it finds no violating pair. As printed it bails out before,
+  and on a stream that the machine has understood S would grow by every example.
+- Of the points level with an extreme up to seed_max stay. As printed they leave, and then a stream that begins with
+  one point under both labels would never be learned.
+- While all examples have been of one class there is no pair to search, so nothing would ever be removed: then S is a
+  uniform sample of at most seed_max of them (reservoir sampling), and the decision is that class.
+- Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the
+  steps (smo.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import (
+    DONE,
+    HOLES_PART,
+    LEARNED,
+    LIVE,
+    NEEDS_COMPACTION,
+    NEEDS_REMOVAL,
+    NEEDS_REST,
+    NEEDS_ROOM,
+    NONE,
+    STEPS,
+)
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.points import (
+    USED,
+    append_point,
+    has_room,
+    pop_point,
+)
+from hinged.solvers.core.random import random_below
+from hinged.solvers.core.rowcache import (
+    VALUES,
+    cached_row,
+    drop_row,
+    forget_slot,
+)
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import Finish
+from hinged.solvers.dual.direction import direction_search, second_order_partner
+from hinged.solvers.dual.dual import COLUMN, REPEATED, SLOT, DualExpansion, not_begun, work_of
+from hinged.solvers.dual.machine import (
+    HINGE,
+    IDLE,
+    enter,
+    find_key,
+    leave,
+    may_leave,
+    note_change,
+    scan_column,
+    set_bias,
+)
+
+Array = np.ndarray[Any, Any]
+
+HOLES_MIN = 256
+REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
+
+
+class Parameters(NamedTuple):
+    """tau of the paper; delta_max, infinite for a single REPROCESS an example; seed_max.
+
+    full_at: points at which the least useful one makes way.
+    """
+
+    tol: float
+    delta_max: float
+    seed_max: int
+    second_order: bool
+    full_at: int
+
+
+@compiled
+def violating(machine, c, i, j, tol):
+    """Whether (i, j) is a tau-violating pair; i in up and j in down are the caller's to see to."""
+    return i != NONE and j != NONE and machine.g[c, i] - machine.g[c, j] > tol
+
+
+@compiled
+def search(kernel, points, cache, machine, c, i, j):
+    """A direction search in column c along (i, j); leaves the column's new extremes in best_i, best_j."""
+    n = points.used[USED]
+    row_i = cached_row(kernel, points, cache, i, NONE)
+    row_j = cached_row(kernel, points, cache, j, i)
+    alpha = machine.alpha[c, :n]
+    zero_i, zero_j = alpha[i] == 0.0, alpha[j] == 0.0
+    machine.best_i[c], machine.best_j[c] = direction_search(
+        i,
+        j,
+        alpha,
+        machine.g[c, :n],
+        machine.lower[c, :n],
+        machine.upper[c, :n],
+        machine.up[c, :n],
+        machine.down[c, :n],
+        row_i,
+        row_j,
+    )
+    note_change(machine, i, zero_i, alpha[i] == 0.0)
+    note_change(machine, j, zero_j, alpha[j] == 0.0)
+    machine.counts[STEPS] += 1
+
+
+@compiled
+def partner(kernel, points, cache, machine, c, i, j):
+    """The partner of i that promises most (Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active
+    Learning, Neural Computation 20, 2008); j where float32 sees no gain.
+    """
+    n = points.used[USED]
+    row_i = cached_row(kernel, points, cache, i, NONE)
+    best = second_order_partner(i, machine.g[c, :n], row_i, points.selves[:n], machine.down[c, :n])
+    return best if best != NONE else j
+
+
+@compiled
+def process(kernel, points, cache, machine, c, k, tol):
+    """PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
+    i, j = machine.best_i[c], machine.best_j[c]
+    if machine.sign[c, k] > 0:
+        i = k
+    else:
+        j = k
+    if violating(machine, c, i, j, tol):
+        search(kernel, points, cache, machine, c, i, j)
+
+
+@compiled
+def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, value_work, work_max):
+    """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max; false where work_max is reached before."""
+    while at[REPEATED] < REPROCESS_MAX:
+        i, j = machine.best_i[c], machine.best_j[c]
+        if violating(machine, c, i, j, parameters.tol):
+            if parameters.second_order:
+                j = partner(kernel, points, cache, machine, c, i, j)
+            search(kernel, points, cache, machine, c, i, j)
+            set_bias(machine, c)
+        else:
+            set_bias(machine, c)
+            return True
+        if machine.delta[c] <= parameters.delta_max:
+            return True
+        at[REPEATED] += 1
+        if work_of(points, cache, machine, values, steps, value_work) > work_max:
+            return False
+    return True
+
+
+@compiled
+def remove_blatant(points, cache, machine, newest, seed_max):
+    """REPROCESS, step 4: drop idle points that can be in no violating pair; take `newest` back without a trace.
+
+    Points level with an extreme go only where more than seed_max points are held.
+    """
+    n = points.used[USED]
+    p = 0
+    while p < machine.counts[IDLE]:
+        s = machine.idle[p]
+        if may_leave(machine, s, machine.counts[LIVE] > seed_max):
+            leave(machine, s)  # moves another point to place p
+            if s != newest:
+                drop_row(cache, s)
+        else:
+            p += 1
+    if newest != NONE and machine.class_of[newest] == NONE:
+        pop_point(points)
+        forget_slot(cache, newest)
+        n -= 1
+    # A point that left may have been an extreme, where all is optimal already.
+    for c in range(machine.alpha.shape[0]):
+        i, j = machine.best_i[c], machine.best_j[c]
+        if (i != NONE and machine.class_of[i] == NONE) or (j != NONE and machine.class_of[j] == NONE):
+            scan_column(machine, c, n)
+
+
+@compiled
+def keep_in_sample(points, machine, cache, seen, seed_max, random):
+    """Reservoir sampling while one class has been seen: whether to keep the newest of `seen` examples.
+
+    Where the sample is full, a uniformly drawn point leaves for it.
+    """
+    if machine.counts[LIVE] < seed_max:
+        return True
+    if random_below(random, seen) >= seed_max:
+        return False
+    n = points.used[USED]
+    s = random_below(random, n)
+    while machine.class_of[s] == NONE:
+        s = random_below(random, n)
+    leave(machine, s)
+    drop_row(cache, s)
+    for c in range(machine.alpha.shape[0]):
+        scan_column(machine, c, points.used[USED])
+    return True
+
+
+@compiled
+def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, indices, values, norm, self_value,
+    own, key, again, f, stance, scores):  # fmt: skip
+    """Predict an example that is not held, and let it into S; false where only its class has been seen.
+
+    Then it goes into the sample, and that is all.
+    """
+    columns, n = machine.alpha.shape[0], points.used[USED]
+    if not again or seen[own] == 0:  # a class that was dropped may come back in a further epoch
+        seen[own] += 1
+    machine.counts[LEARNED] += not again
+    only_class = True
+    for c in range(seen.shape[0]):
+        only_class = only_class and (seen[c] == 0 or c == own)
+    if only_class:
+        for c in range(columns):
+            scores[c] = machine.b[c]
+            f[c] = 0.0
+        if keep_in_sample(points, machine, cache, seen[own], parameters.seed_max, random):
+            k = append_point(points, indices, values, norm, self_value)
+            enter(machine, k, own, key, bounds[own], f, stance)
+        for c in range(columns):
+            set_bias(machine, c)
+        return False
+    k = append_point(points, indices, values, norm, self_value)
+    row = cached_row(kernel, points, cache, k, NONE)
+    for c in range(columns):
+        f[c] = dot(machine.alpha[c, :n], row[:n])
+        scores[c] = f[c] + machine.b[c]
+    enter(machine, k, own, key, bounds[own], f, stance)
+    return True
+
+
+@compiled
+def learn_rows(
+    kernel,
+    points,
+    cache,
+    machine,
+    parameters,
+    bounds,
+    seen,
+    random,
+    indptr,
+    indices,
+    values,
+    norms,
+    selves,
+    classes,
+    keys,
+    again,
+    begin,
+    at,
+    value_work,
+    work_max,
+    scores,
+):
+    """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped).
+
+    classes (m,) int64, keys (m,) int64; `again` says that rows may be in S already (a further epoch).
+    bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, K) receives the
+    decision values with the state right before each row is learned. Stops before a row for which there is no room
+    (NEEDS_ROOM), behind a row where there are too many holes (NEEDS_COMPACTION), and where work_max is reached
+    (NEEDS_REST): there also within a row, as `at` tells (dual.py). value_work: work of a kernel value.
+    """
+    columns = machine.alpha.shape[0]
+    f = np.zeros(columns)
+    stance = np.full(columns, HINGE, np.int8)
+    values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
+    for r in range(begin, classes.shape[0]):
+        first, last = indptr[r], indptr[r + 1]
+        own = classes[r]
+        n = points.used[USED]
+        if at[COLUMN] == NONE:
+            if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                return r, NEEDS_REST
+            if not has_room(points, last - first):
+                return r, NEEDS_ROOM
+            if machine.counts[LIVE] >= parameters.full_at:
+                return r, NEEDS_REMOVAL
+            swept += (columns + 1) * n + columns * machine.counts[IDLE]
+            s = find_key(machine, n, keys[r]) if again else NONE
+            if s != NONE:  # PROCESS step 1: k is in S already; its decision value stands in its gradient
+                for c in range(columns):
+                    scores[r, c] = machine.sign[c, s] - machine.g[c, s] + machine.b[c]
+                at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, NONE
+            elif begin_row(
+                kernel, points, cache, machine, parameters, bounds, seen, random, indices[first:last],
+                values[first:last], norms[r], selves[r], own, keys[r], again, f, stance, scores[r],
+            ):  # fmt: skip
+                at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, points.used[USED] - 1
+        held = at[COLUMN] != NONE and at[SLOT] == NONE
+        while at[COLUMN] != NONE and at[COLUMN] < columns:
+            c = at[COLUMN]
+            if at[REPEATED] == 0 and not held:
+                process(kernel, points, cache, machine, c, at[SLOT], parameters.tol)
+            if not reprocess(
+                kernel, points, cache, machine, c, parameters, at, values_before, steps, value_work, work_max
+            ):
+                return r, NEEDS_REST
+            at[COLUMN], at[REPEATED] = c + 1, 0
+            if at[COLUMN] < columns and (work_of(points, cache, machine, values_before, steps, value_work) > work_max):
+                return r, NEEDS_REST
+        if at[COLUMN] != NONE:
+            remove_blatant(points, cache, machine, at[SLOT], parameters.seed_max)
+            at[COLUMN] = NONE
+        if held:
+            continue
+        holes = points.used[USED] - machine.counts[LIVE]
+        if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:
+            return r + 1, NEEDS_COMPACTION
+    return classes.shape[0], DONE
+
+
+class LASVM(DualExpansion):
+    """LASVM over one or several columns. Other parameters: dual.py.
+
+    tol: the paper's tau, > 0. delta_max: repeat REPROCESS at each example until delta <= delta_max (section 3.5; None
+    for one REPROCESS an example). seed_max: examples kept while only one class has been seen, and
+    above which points level with an extreme leave. second_order:
+    choose the partner in REPROCESS by the gain that it promises.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        tol: float = 1e-3,
+        delta_max: float | None = None,
+        seed_max: int = 1000,
+        second_order: bool = False,
+        **shared: Any,
+    ) -> None:
+        super().__init__(kernel, dim, **shared)
+        if not 0 < tol < 1e3:
+            raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
+        if delta_max is not None and not delta_max > tol:
+            raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
+        if not seed_max > 0:
+            raise ValueError(f"seed_max must be > 0, got {seed_max}")
+        self.parameters = Parameters(
+            float(tol),
+            np.inf if delta_max is None else float(delta_max),
+            int(seed_max),
+            bool(second_order),
+            self.full_at,
+        )
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed."""
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        scores = np.empty((len(rows), self.columns))
+        bounds = self.bounds
+        at = not_begun()
+        done, reason = 0, NEEDS_ROOM
+        while done < len(rows):
+            done, reason = learn_rows(
+                self.kernel, self.points, self.cache, self.machine, self.parameters, bounds, self.seen, self.random,
+                rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+                classes, keys, again, done, at, self.value_work, turns.WORK_MAX, scores,
+            )  # fmt: skip
+            turns.rest()
+            if reason == NEEDS_ROOM:
+                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
+            elif reason == NEEDS_COMPACTION:
+                self.compact()
+            elif reason == NEEDS_REMOVAL:
+                self.remove_least()
+        return scores
+
+    def finish(self) -> Finish:
+        """The finishing step: optimise every column over the points held until delta <= tol."""
+        if (self.seen > 0).sum() < 2:  # one class is no problem to solve, and its sample must stay
+            return Finish(0, converged=True)
+        finish = self._optimise(self.parameters.tol)
+        remove_blatant(self.points, self.cache, self.machine, NONE, self.parameters.seed_max)
+        self.compact()
+        return finish

@@ -1,0 +1,325 @@
+"""Several columns of coefficients over one shared set of points.
+
+With two classes there is one column (the second class is +1). With three or more there is one column a class,
+one-versus-rest. An example's kernel row is computed once, whatever the number of columns; a point goes when no column
+holds it.
+
+n_slots = cap of the point store; K = number of columns.
+
+alpha, g, lower, upper  (K, cap) float64   as in direction.py, per column
+up, down                (K, cap) uint8
+sign                    (K, cap) int8      y of the point in the column
+class_of                (cap,) int32       class of the point, NONE for a hole
+key                     (cap,) int64       number of the example, for recognising it in a later epoch
+held                    (cap,) int32       in how many columns alpha is not 0
+idle, idle_at           (cap,) int64       list of the points with held = 0, and each one's place in it (or NONE)
+best_i, best_j          (K,) int64         extremes of each column (or NONE)
+b, delta                (K,) float64       bias and violation, as of the last REPROCESS
+counts                  (4,) int64         live points, steps, examples learned, length of the idle list
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import LIVE, NONE
+from hinged.solvers.dual.direction import extremes
+
+Array = np.ndarray[Any, Any]
+
+IDLE = 3  # its place in counts, behind those that all solvers have
+
+HINGE, RAMP, ASIDE = range(3)
+"""Stance of an example in a column: the box of y, the box of an outlier of the ramp loss (Ertekin et al. 2011, eq. 17,
+beta = C: (-C, 0) for y = +1 and (0, C) for y = -1), or a box that holds just 0."""
+
+
+class Machine(NamedTuple):
+    """The arrays, as compiled code takes them; see the module's docstring."""
+
+    alpha: Array
+    g: Array
+    lower: Array
+    upper: Array
+    up: Array
+    down: Array
+    sign: Array
+    class_of: Array
+    key: Array
+    held: Array
+    idle: Array
+    idle_at: Array
+    best_i: Array
+    best_j: Array
+    b: Array
+    delta: Array
+    counts: Array
+
+
+BY_COLUMN = ("alpha", "g", "lower", "upper", "up", "down", "sign")
+BY_SLOT = ("class_of", "key", "held", "idle", "idle_at")
+
+
+def empty_machine(columns: int, cap: int) -> Machine:
+    """A machine without points."""
+    f = (columns, cap)
+    return Machine(
+        alpha=np.zeros(f),
+        g=np.zeros(f),
+        lower=np.zeros(f),
+        upper=np.zeros(f),
+        up=np.zeros(f, np.uint8),
+        down=np.zeros(f, np.uint8),
+        sign=np.zeros(f, np.int8),
+        class_of=np.full(cap, NONE, np.int32),
+        key=np.full(cap, NONE, np.int64),
+        held=np.zeros(cap, np.int32),
+        idle=np.zeros(cap, np.int64),
+        idle_at=np.full(cap, NONE, np.int64),
+        best_i=np.full(columns, NONE, np.int64),
+        best_j=np.full(columns, NONE, np.int64),
+        b=np.zeros(columns),
+        delta=np.zeros(columns),
+        counts=np.zeros(4, np.int64),
+    )
+
+
+@compiled
+def enter(machine, s, example_class, key, bound, f, stance):
+    """Give slot s its place in every column: alpha = 0, g = y - f, and the box that its stance (K,) says.
+
+    f (K,) is sum_r alpha_r K_rs, without the bias.
+    """
+    columns = machine.alpha.shape[0]
+    machine.class_of[s] = example_class
+    machine.key[s] = key
+    machine.held[s] = 0
+    for c in range(columns):
+        positive = example_class == (1 if columns == 1 else c)
+        machine.alpha[c, s] = 0.0
+        machine.sign[c, s] = 1 if positive else -1
+        rises = stance[c] != ASIDE and positive == (stance[c] == HINGE)
+        falls = stance[c] != ASIDE and positive != (stance[c] == HINGE)
+        machine.lower[c, s] = -bound if falls else 0.0
+        machine.upper[c, s] = bound if rises else 0.0
+        machine.up[c, s] = rises
+        machine.down[c, s] = falls
+        g = (1.0 if positive else -1.0) - f[c]
+        machine.g[c, s] = g
+        # The new slot is the highest, so it wins no tie.
+        if rises and (machine.best_i[c] == NONE or g > machine.g[c, machine.best_i[c]]):
+            machine.best_i[c] = s
+        if falls and (machine.best_j[c] == NONE or g < machine.g[c, machine.best_j[c]]):
+            machine.best_j[c] = s
+    machine.counts[LIVE] += 1
+    _list_idle(machine, s)
+
+
+@compiled
+def _list_idle(machine, s):
+    machine.idle_at[s] = machine.counts[IDLE]
+    machine.idle[machine.counts[IDLE]] = s
+    machine.counts[IDLE] += 1
+
+
+@compiled
+def _unlist_idle(machine, s):
+    last = machine.counts[IDLE] - 1
+    moved = machine.idle[last]
+    machine.idle[machine.idle_at[s]] = moved
+    machine.idle_at[moved] = machine.idle_at[s]
+    machine.idle_at[s] = NONE
+    machine.counts[IDLE] = last
+
+
+@compiled
+def note_change(machine, s, was_zero, is_zero):
+    """Keep `held` and the idle list true after alpha of slot s changed in one column."""
+    if was_zero and not is_zero:
+        if machine.held[s] == 0:
+            _unlist_idle(machine, s)
+        machine.held[s] += 1
+    elif is_zero and not was_zero:
+        machine.held[s] -= 1
+        if machine.held[s] == 0:
+            _list_idle(machine, s)
+
+
+def list_idle_anew(machine: Machine, n: int) -> None:
+    """Make `held` and the idle list anew from the coefficients, in the order of the slots."""
+    machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
+    idle = np.flatnonzero((machine.class_of[:n] != NONE) & (machine.held[:n] == 0))
+    machine.idle[: idle.size] = idle
+    machine.idle_at[:] = NONE
+    machine.idle_at[idle] = np.arange(idle.size)
+    machine.counts[IDLE] = idle.size
+
+
+@compiled
+def leave(machine, s):
+    """Turn slot s, whose alpha is 0 in every column, into a hole."""
+    for c in range(machine.alpha.shape[0]):
+        machine.up[c, s] = 0
+        machine.down[c, s] = 0
+        machine.lower[c, s] = 0.0  # sums over all slots then need not look whether there is a point
+        machine.upper[c, s] = 0.0
+    machine.class_of[s] = NONE
+    machine.key[s] = NONE
+    _unlist_idle(machine, s)
+    machine.counts[LIVE] -= 1
+
+
+@compiled
+def find_key(machine, n, key):
+    """Slot of the point with this key, or NONE."""
+    for s in range(n):
+        if machine.key[s] == key and machine.class_of[s] != NONE:
+            return s
+    return NONE
+
+
+@compiled
+def scan_column(machine, c, n):
+    """Find the extremes of column c anew."""
+    i, j = extremes(machine.g[c, :n], machine.up[c, :n], machine.down[c, :n])
+    machine.best_i[c], machine.best_j[c] = i, j
+
+
+@compiled
+def set_bias(machine, c):
+    """b and delta of column c from its extremes (Bordes et al. 2005, eq. 10).
+
+    With one side empty the column has seen one sign only: b then has that sign and size, delta is 0.
+    """
+    i, j = machine.best_i[c], machine.best_j[c]
+    if i != NONE and j != NONE:
+        machine.b[c] = (machine.g[c, i] + machine.g[c, j]) / 2.0
+        machine.delta[c] = machine.g[c, i] - machine.g[c, j]
+    else:
+        machine.b[c] = machine.g[c, i] if i != NONE else (machine.g[c, j] if j != NONE else 0.0)
+        machine.delta[c] = 0.0
+
+
+@compiled
+def may_leave(machine, s, level_too):
+    """Whether idle slot s is a blatant non-support vector in every column (REPROCESS step 4).
+
+    Beyond an extreme, or with `level_too` as far as it. With two labels of one point at the box all other points are
+    level with it, and if those left, none would ever meet another to pair with.
+    A column with one side empty says nothing about its points; where all are such, nothing may leave.
+    """
+    judged = False
+    for c in range(machine.alpha.shape[0]):
+        i, j = machine.best_i[c], machine.best_j[c]
+        if i == NONE or j == NONE:
+            continue
+        judged = True
+        beyond = machine.g[c, j] - machine.g[c, s] if machine.sign[c, s] > 0 else machine.g[c, s] - machine.g[c, i]
+        if beyond < 0.0 or (beyond == 0.0 and not level_too):
+            return False
+    return judged
+
+
+@compiled
+def slack_of(machine, s):
+    """How far idle slot s is from becoming a support vector in any column: -g at the lower bound, g at the upper."""
+    least = np.inf
+    for c in range(machine.alpha.shape[0]):
+        if machine.up[c, s] != 0:
+            least = min(least, -machine.g[c, s])
+        if machine.down[c, s] != 0:
+            least = min(least, machine.g[c, s])
+    return least
+
+
+@compiled
+def working_set_gap(machine, n):
+    """Duality gap of the working set, summed over columns: sum_s max over the box of (a - alpha_s)(g_s - b).
+
+    Never negative (errata of Ertekin et al. 2011, eq. 9, with the bias of each column).
+    """
+    total = 0.0
+    for c in range(machine.alpha.shape[0]):
+        b = machine.b[c]
+        for s in range(n):
+            if machine.class_of[s] != NONE:
+                slack = machine.g[c, s] - b
+                rise = (machine.upper[c, s] - machine.alpha[c, s]) * slack
+                fall = (machine.lower[c, s] - machine.alpha[c, s]) * slack
+                total += max(rise, fall)
+    return total
+
+
+@compiled
+def dual_objective(machine, n):
+    """W(alpha) = alpha.y - 1/2 alpha.K.alpha, summed over columns; by g = y - K alpha it is 1/2 alpha.(y + g)."""
+    total = 0.0
+    for c in range(machine.alpha.shape[0]):
+        for s in range(n):
+            total += machine.alpha[c, s] * (machine.sign[c, s] + machine.g[c, s])
+    return total / 2.0
+
+
+def resized(machine: Machine, slots: Array, cap: int) -> Machine:
+    """The live slots of `slots`, in that order, in arrays of `cap` slots."""
+    columns, n = machine.alpha.shape[0], slots.size
+    new = empty_machine(columns, cap)
+    place = np.full(machine.class_of.size, NONE, np.int64)
+    place[slots] = np.arange(n)
+    for name in BY_COLUMN:
+        getattr(new, name)[:, :n] = getattr(machine, name)[:, slots]
+    for name in ("class_of", "key", "held"):
+        getattr(new, name)[:n] = getattr(machine, name)[slots]
+    # The order of the idle list decides the order in which points leave; it is kept.
+    idle = machine.idle[: machine.counts[IDLE]]
+    new.idle[: idle.size] = place[idle]
+    new.idle_at[new.idle[: idle.size]] = np.arange(idle.size)
+    new.b[:], new.delta[:], new.counts[:] = machine.b, machine.delta, machine.counts
+    for name in ("best_i", "best_j"):
+        old = getattr(machine, name)
+        getattr(new, name)[:] = np.where(old == NONE, NONE, place[old])
+    return new
+
+
+def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> Machine:
+    """The machine once there are `classes` >= 3 classes.
+
+    From one column (two classes): the second class keeps it, the first gets its negation. Every new column starts at
+    alpha = 0, where all stored points are negatives.
+    """
+    old, cap = machine.alpha.shape[0], machine.class_of.size
+    new = empty_machine(classes, cap)
+    for name in BY_SLOT:
+        getattr(new, name)[:] = getattr(machine, name)
+    new.counts[:] = machine.counts
+    live = machine.class_of[:n] != NONE
+    for c in range(classes):
+        if old == 1 and c == 0:
+            new.alpha[0], new.g[0] = 0.0 - machine.alpha[0], 0.0 - machine.g[0]
+            new.lower[0], new.upper[0] = 0.0 - machine.upper[0], 0.0 - machine.lower[0]
+            new.up[0], new.down[0], new.sign[0] = machine.down[0], machine.up[0], -machine.sign[0]
+            new.b[0], new.delta[0] = 0.0 - machine.b[0], machine.delta[0]
+        elif c < max(old, 2):
+            source = 0 if old == 1 else c
+            for name in BY_COLUMN:
+                getattr(new, name)[c] = getattr(machine, name)[source]
+            new.b[c], new.delta[c] = machine.b[source], machine.delta[source]
+        else:
+            new.g[c, :n] = np.where(live, -1.0, 0.0)
+            new.sign[c, :n] = np.where(live, -1, 0)
+            new.lower[c, :n] = np.where(live, -bounds[machine.class_of[:n]], 0.0)
+            new.down[c, :n] = live
+        scan_column(new, c, n)
+        if c >= max(old, 2):
+            set_bias(new, c)
+    held = (new.alpha != 0).sum(axis=0).astype(np.int32)
+    new.held[:] = held
+    return new
+
+
+def bytes_of(machine: Machine) -> int:
+    """Memory of the arrays, bytes."""
+    return int(sum(a.nbytes for a in machine))

@@ -1,0 +1,242 @@
+"""SMO with second-order selection and shrinking, and coordinate ascent without a bias: the finishing steps.
+
+Bordes et al. 2005, section 3.1 (the algorithm) and 3.2 (shrinking); selection by Fan, Chen and Lin, JMLR 6, 2005.
+Notation and sign conventions: direction.py.
+
+Shrinking sets aside points at a bound that cannot be part of a violating pair while the extremes stay where they are.
+The rest is copied together, so that every loop runs over contiguous memory of just the active points. The gradients
+of those set aside are made good from the coefficients that moved since, when the active set has converged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.kernels import Kernel, point_row
+from hinged.solvers.core.points import Points, subset
+from hinged.solvers.core.rowcache import (
+    VALUES,
+    RowCache,
+    cached_row,
+    clear,
+    recut,
+)
+from hinged.solvers.core.solver import Finish
+from hinged.solvers.dual.coordinate import box_search, violation
+from hinged.solvers.dual.direction import direction_search, extremes, second_order_partner
+
+Array = np.ndarray[Any, Any]
+
+SHRINK_EVERY = 1000  # steps between two looks for points to set aside
+SHRINK_BELOW = 0.9  # the active points are copied together only when they have become this much fewer
+STEPS_MAX, STEPS_PER_POINT_MAX = 10_000_000, 100  # the larger bounds a column, as in LIBSVM
+STEP_WORK = 8  # work of a step for each point, beside kernel values
+
+
+class Box(NamedTuple):
+    """One column's problem over n points; arrays as in direction.py, all (n,)."""
+
+    alpha: Array
+    g: Array
+    lower: Array
+    upper: Array
+    up: Array
+    down: Array
+
+
+@compiled
+def _turn_over(cache, begun, steps, n, value_work, work_max):
+    """Whether so many steps on n points, and the kernel values computed since `begun`, are work enough for a call."""
+    return steps * (n + 50) * STEP_WORK + value_work * (cache.counters[VALUES] - begun) > work_max
+
+
+@compiled
+def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
+    """Second-order SMO steps until g_i - g_j <= tol, or steps_max, or for about work_max.
+
+    Returns the steps done, the extremes (i, j), and whether it was for the work that it stopped.
+    """
+    alpha, g, lower, upper, up, down = box
+    i, j = extremes(g, up, down)
+    steps, begun = 0, cache.counters[VALUES]
+    while steps < steps_max and i != NONE and j != NONE and g[i] - g[j] > tol:
+        if _turn_over(cache, begun, steps, g.shape[0], value_work, work_max):
+            return steps, i, j, True
+        row_i = cached_row(kernel, points, cache, i, NONE)
+        j = second_order_partner(i, g, row_i, points.selves, down)
+        if j == NONE:  # the violation is below the resolution of float32
+            j = extremes(g, up, down)[1]
+        row_j = cached_row(kernel, points, cache, j, i)
+        i, j = direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
+        steps += 1
+    return steps, i, j, False
+
+
+@compiled
+def coordinate_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
+    """The same without a bias: until no point violates by more than tol."""
+    alpha, g, lower, upper, up, down = box
+    i, j = extremes(g, up, down)
+    steps, begun = 0, cache.counters[VALUES]
+    while steps < steps_max and violation(g, i, j) > tol:
+        if _turn_over(cache, begun, steps, g.shape[0], value_work, work_max):
+            return steps, i, j, True
+        i, j = (j, j) if i == NONE else (i, i) if j == NONE else (i, j)
+        row_i = cached_row(kernel, points, cache, i, NONE)
+        row_j = cached_row(kernel, points, cache, j, i)
+        i, j = box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
+        steps += 1
+    return steps, i, j, False
+
+
+def advance(
+    kernel: Kernel,
+    points: Points,
+    cache: RowCache,
+    box: Box,
+    tol: float,
+    steps_max: int,
+    *,
+    biased: bool = True,
+    value_work: int,
+) -> tuple[int, int, int]:
+    """Steps until nothing violates by more than tol or steps_max, in turns; the steps done and the extremes (i, j).
+
+    value_work: work of a kernel value (solvers/core/turns.py).
+    """
+    take = smo_steps if biased else coordinate_steps
+    steps, more = 0, True
+    while more:
+        done, i, j, more = take(
+            kernel, points, cache, box, tol, steps_max - steps, value_work, turns.WORK_MAX
+        )  # fmt: skip
+        steps += done
+        turns.rest()
+    return steps, i, j
+
+
+@compiled
+def _subtract_rows(kernel, sources, changes, points, targets, g, spread):
+    """g (m,) of targets -= sum over sources of their change of alpha times their kernel row."""
+    row = np.empty(g.shape[0], targets.values.dtype)
+    for p in range(sources.shape[0]):
+        point_row(kernel, points, sources[p], targets, 0, g.shape[0], spread, row)
+        for t in range(g.shape[0]):
+            g[t] -= changes[p] * np.float64(row[t])
+
+
+def solve(
+    kernel: Kernel,
+    points: Points,
+    cache: RowCache,
+    box: Box,
+    dim: int,
+    tol: float,
+    *,
+    biased: bool = True,
+    shrink: bool = True,
+    value_work: int,
+) -> Finish:
+    """Maximise W over the box in place until nothing violates by more than tol, or for as many steps as are allowed.
+
+    With a bias sum(alpha) stays what it is; without one the box is all there is. value_work: as in `advance`.
+    `points` are exactly the n points of `box`. A shrunken problem uses the memory of `cache` for lines of its own;
+    without `shrink` its rows stay, for the next column over the same points.
+    """
+    n = box.alpha.size
+    steps_max = max(STEPS_MAX, STEPS_PER_POINT_MAX * n)
+    steps = 0
+    active = np.arange(n)
+    part, part_points, part_cache = box, points, cache
+    reference = (box.alpha.copy(), box.g.copy())  # where the gradients of points set aside were last true
+    made_good_once, gap = False, np.inf
+    while steps < steps_max:
+        most = min(SHRINK_EVERY, steps_max - steps)
+        done, i, j = advance(
+            kernel, part_points, part_cache, part, tol, most, biased=biased, value_work=value_work
+        )  # fmt: skip
+        steps += done
+        gap = _violation(part, i, j, biased)
+        shrunken = active.size < n
+        # Near the end all points get one more look before the last digits are worked out (as LIBSVM does).
+        if shrunken and (gap <= tol or (gap <= 10.0 * tol and not made_good_once)):
+            made_good_once = True
+            _write_back(box, part, active)
+            _make_good(kernel, points, box, active, reference, dim, value_work)
+            reference = (box.alpha.copy(), box.g.copy())
+            active = np.arange(n)
+            part, part_points, part_cache = box, points, cache
+            clear(cache)
+            i, j = extremes(box.g, box.up, box.down)
+            gap = _violation(box, i, j, biased)
+        if gap <= tol:
+            break
+        if not shrink:
+            continue
+        keep = _may_violate(part, part.g[i], part.g[j]) if biased else _may_violate(part, gap, -gap)
+        if keep.sum() < SHRINK_BELOW * active.size:
+            if active.size < n:
+                _write_back(box, part, active)
+            else:
+                reference = (box.alpha.copy(), box.g.copy())
+            active = active[keep]
+            part = Box(*(a[active] for a in box))
+            part_points = subset(points, active)
+            part_cache = recut(cache, part_points)
+    if active.size < n:
+        _write_back(box, part, active)
+        _make_good(kernel, points, box, active, reference, dim, value_work)
+        clear(cache)
+    return Finish(steps, bool(gap <= tol))
+
+
+def _violation(part: Box, i: int, j: int, biased: bool) -> float:
+    if not biased:
+        return float(violation(part.g, i, j))
+    return float(part.g[i] - part.g[j]) if i != NONE and j != NONE else 0.0
+
+
+def _may_violate(part: Box, g_i: float, g_j: float) -> Array:
+    """Points that can still be part of a violating pair while the extremes are g_i and g_j.
+
+    Without a bias: points that can still violate while gradients move by less than the present violation.
+    """
+    rises_only = (part.up != 0) & (part.down == 0)
+    falls_only = (part.down != 0) & (part.up == 0)
+    movable: Array = ~((rises_only & (part.g < g_j)) | (falls_only & (part.g > g_i)))
+    return movable
+
+
+def _write_back(box: Box, part: Box, active: Array) -> None:
+    box.alpha[active], box.g[active] = part.alpha, part.g
+    box.up[active], box.down[active] = part.up, part.down
+
+
+def _make_good(
+    kernel: Kernel,
+    points: Points,
+    box: Box,
+    active: Array,
+    reference: tuple[Array, Array],
+    dim: int,
+    value_work: int,
+) -> None:
+    """Bring the gradients of the points set aside up to date."""
+    aside = np.ones(box.alpha.size, bool)
+    aside[active] = False
+    targets = np.flatnonzero(aside)
+    changes = box.alpha - reference[0]
+    sources = np.flatnonzero(changes)
+    g = reference[1][targets]
+    spread = np.zeros(dim, points.values.dtype)
+    others, at_once = subset(points, targets), turns.portion(targets.size * value_work)
+    for p in range(0, sources.size, at_once):
+        some = sources[p : p + at_once]
+        _subtract_rows(kernel, some, changes[some], points, others, g, spread)
+        turns.rest()
+    box.g[targets] = g

@@ -1,0 +1,1 @@
+"""The solvers as estimators of other libraries."""

@@ -1,0 +1,69 @@
+"""A solver as estimators hold one: it numbers what it learns, and pickles and copies as its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
+
+Array = np.ndarray[Any, Any]
+
+PRECISIONS = {"float32": np.float32, "float64": np.float64}
+
+
+class Learner:
+    """A solver by name and its examples' numbers. Other parameters: make_solver.
+
+    precision: "float32" or "float64", of points and kernel values; None for what the solver has by itself.
+
+    What is pickled is `Solver.state`, without cached kernel rows; a copy goes on learning to the bit.
+    """
+
+    def __init__(self, name: str, kernel: Kernel, dim: int, *, precision: str | None = None, **parameters: Any) -> None:
+        if precision is not None and precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+        self.name, self.parameters = name, parameters
+        if precision is not None:
+            self.parameters["dtype"] = PRECISIONS[precision]
+        self.solver = make_solver(name, kernel, dim, **self.parameters)
+        self.numbered = 0
+
+    def dense_rows(self, X: Array) -> Rows:
+        """A dense batch (m, dim) as this solver takes it."""
+        return rows_from_dense(X, self.solver.kernel, self.solver.dim, self.solver.dtype)
+
+    def sparse_rows(self, indptr: Array, indices: Array, values: Array) -> Rows:
+        """A CSR batch as this solver takes it."""
+        return rows_from_csr(indptr, indices, values, self.solver.kernel, self.solver.dim, self.solver.dtype)
+
+    def learn(self, rows: Rows, classes: Array) -> None:
+        """Learn new examples, in order."""
+        self.solver.learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)))
+        self.numbered += len(rows)
+
+    def learn_epoch(self, rows: Rows, classes: Array, order: Array, batch: int, *, again: bool) -> None:
+        """Learn a whole data set in this order, `batch` rows at a time; in its first epoch the rows get numbers."""
+        for begin in range(0, order.size, batch):
+            part = order[begin : begin + batch]
+            self.solver.learn(rows.take(part), classes[part], part, again=again)
+        self.numbered = max(self.numbered, order.size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        solver = self.solver
+        return {
+            "name": self.name,
+            "kernel": solver.kernel,
+            "dim": solver.dim,
+            "parameters": {**self.parameters, "C": solver.C},  # a solver may have changed its kernel and its C
+            "numbered": self.numbered,
+            "state": solver.state(),
+        }
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.name, self.parameters, self.numbered = kept["name"], kept["parameters"], kept["numbered"]
+        self.solver = make_solver(self.name, kept["kernel"], kept["dim"], **self.parameters)
+        self.solver.load(kept["state"])

@@ -1,0 +1,1 @@
+"""Solvers that step once for each example: perceptrons, NORMA, Pegasos, random features, projections."""

@@ -1,0 +1,259 @@
+"""Fourier online gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016, algorithm 1).
+
+Online gradient descent on weights over random Fourier features (Rahimi and Recht, NIPS 20, 2007) in place of points:
+
+    z(x) = D^-1/2 (cos(omega_1.x), .., cos(omega_D.x), sin(omega_1.x), .., sin(omega_D.x)),   f(x) = w.z(x)
+
+z(x).z(x') has the mean k(x, x') where omega is drawn from the kernel's Fourier transform: normal with variance 2 gamma
+for the RBF kernel, Cauchy with scale gamma for the Laplacian, independently for each input feature. The paper leaves
+out D^-1/2; with it one learning rate serves whatever D, and is that of OGD. No bias, no points.
+
+omega  (dim, D) float32 or float64  drawn from the seed, shared by all columns
+w      (K, 2D) float64              weights of each column
+counts (3,) int64                   no points, steps, examples learned
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.coefficients import sign_of
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import LEARNED, STEPS
+from hinged.solvers.core.elementary import (
+    ANGLE_MOST,
+    angle_within,
+    cosine_and_sine,
+    log,
+)
+from hinged.solvers.core.kernels import (
+    LAPLACIAN,
+    RBF,
+    Kernel,
+    inner_columns,
+)
+from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.random import next_random
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import (
+    COEFFICIENT_MAX,
+    COUNT_MAX,
+    REACHED_MAX,
+    UNBOUNDED,
+    Certificate,
+    Solver,
+    State,
+    StateReader,
+    certificate_of,
+    check_learned,
+    columns_of,
+)
+from hinged.solvers.online.online import checked_eta
+
+Array = np.ndarray[Any, Any]
+
+COSINE_WORK = 40  # of a feature, for its cosine or sine, and of a direction that is drawn
+DRAWS_MAX = 2**26
+"""Entries of omega: half a gigabyte in float64."""
+
+
+@compiled
+def uniform(random):
+    """Uniform in (0, 1), 53 bits."""
+    return (np.float64(next_random(random) >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@compiled
+def draw_omega(kernel, random, omega):
+    """Fill omega (dim, D) from the Fourier transform of the kernel."""
+    for f in range(omega.shape[0]):
+        for j in range(omega.shape[1]):
+            u = uniform(random)
+            if kernel.code == LAPLACIAN:
+                cosine, sine = cosine_and_sine(math.pi * (u - 0.5))
+                omega[f, j] = kernel.gamma * (sine / cosine)
+            else:  # Box and Muller
+                radius = math.sqrt(-4.0 * kernel.gamma * log(u))
+                omega[f, j] = radius * cosine_and_sine(2.0 * math.pi * uniform(random))[0]
+
+
+@compiled
+def fourier(omega, indices, values, z):
+    """z (2D,) = z(x) of a sparse row."""
+    D = omega.shape[1]
+    scale = 1.0 / math.sqrt(D)
+    inner_columns(False, indices, values, omega, 0, D, z)
+    cosines, sines = z[:D], z[D:]
+    wild = False
+    for j in range(D):
+        wild |= not abs(cosines[j]) <= ANGLE_MOST
+    if wild:
+        for j in range(D):  # products of huge numbers overflow
+            cosines[j] = angle_within(np.float64(cosines[j]))
+    for j in range(D):
+        cosine, sine = cosine_and_sine(np.float64(cosines[j]))
+        cosines[j], sines[j] = cosine * scale, sine * scale
+
+
+@compiled
+def decide_features(omega, w, indptr, indices, values, scores):
+    """scores (m, K) = w.z(row) for each row of a batch and each column."""
+    z = np.empty(w.shape[1], values.dtype)
+    for r in range(scores.shape[0]):
+        fourier(omega, indices[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]], z)
+        for c in range(w.shape[0]):
+            scores[r, c] = dot(w[c], z)
+
+
+@compiled
+def learn_features(omega, w, counts, eta, weights, seen, indptr, indices, values, classes, again, scores):
+    """Learn a batch: w <- w + eta y z(x) where y f(x) <= 1. Arguments: solvers/dual/lasvm.py."""
+    z = np.empty(w.shape[1], values.dtype)
+    for r in range(classes.shape[0]):
+        own = classes[r]
+        if not again:
+            seen[own] += 1
+            counts[LEARNED] += 1
+        fourier(omega, indices[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]], z)
+        for c in range(w.shape[0]):
+            y = sign_of(own, c, w.shape[0])
+            scores[r, c] = dot(w[c], z)
+            if y * scores[r, c] <= 1.0:
+                counts[STEPS] += 1
+                step = y * eta * weights[own]
+                for j in range(w.shape[1]):
+                    w[c, j] += step * z[j]
+
+
+def parts_of(rows: Rows, w: Array) -> Iterator[tuple[int, int]]:
+    """Begin and end of the parts of a batch that one call takes which computes their features."""
+    m, (columns, features) = len(rows), w.shape
+    at_once = turns.portion(features * (COSINE_WORK + columns + int(rows.indptr[-1]) / max(m, 1)))
+    return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureView:
+    """The directions, and a copy of the weights."""
+
+    omega: Array
+    w: Array
+    delta: Array
+
+    @property
+    def size(self) -> int:
+        """Features that a row takes."""
+        return int(self.w.shape[1])
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch."""
+        scores = np.empty((len(rows), self.w.shape[0]))
+        for begin, end in parts_of(rows, self.w):
+            decide_features(
+                self.omega, self.w, rows.indptr[begin : end + 1], rows.indices, rows.values, scores[begin:end]
+            )
+            turns.rest()
+        return scores
+
+
+class FOGD(Solver):
+    """Online gradient descent over random Fourier features; RBF and Laplacian kernels. Others: solvers/core/solver.py.
+
+    frequencies: D, from 1, with D dim at most 2^26. eta: learning rate, > 0.
+    """
+
+    forgets = False
+
+    def __init__(self, kernel: Kernel, dim: int, *, frequencies: int = 1000, eta: float = 0.2, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        if kernel.code not in (RBF, LAPLACIAN):
+            raise ValueError("kernel must be rbf or laplacian: others have no random Fourier features")
+        if not 1 <= frequencies <= DRAWS_MAX // dim:
+            raise ValueError(f"frequencies must be >= 1, and times dim at most {DRAWS_MAX}, got {frequencies} * {dim}")
+        self.eta = checked_eta(eta)
+        self.frequencies = int(frequencies)
+        self.w = np.zeros((0, 2 * self.frequencies))
+        self.counts = np.zeros(3, np.int64)
+        self.omega = self._drawn(self.random)
+
+    def _drawn(self, random: Array) -> Array:
+        omega = np.empty((self.dim, self.frequencies), self.dtype)
+        random, at_once = random.copy(), turns.portion(self.frequencies * COSINE_WORK)
+        for f in range(0, self.dim, at_once):
+            draw_omega(self.kernel, random, omega[f : f + at_once])
+            turns.rest()
+        return omega
+
+    def _add_columns(self, classes: int) -> None:
+        old, self.w = self.w, np.zeros((columns_of(classes), 2 * self.frequencies))
+        self.w[: len(old)] = old
+        if len(old) == 1:
+            self.w[0], self.w[1] = 0.0 - old[0], old[0]
+
+    @property
+    def live(self) -> int:
+        """Points held: none."""
+        return 0
+
+    @property
+    def room(self) -> int:
+        """Examples that may come: as many as there are."""
+        return UNBOUNDED
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Learn a batch in order (Solver.learn)."""
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        scores = np.empty((len(rows), self.columns))
+        for begin, end in parts_of(rows, self.w):
+            learn_features(
+                self.omega, self.w, self.counts, self.eta, self.weights, self.seen,
+                rows.indptr[begin : end + 1], rows.indices, rows.values, classes[begin:end], again, scores[begin:end],
+            )  # fmt: skip
+            turns.rest()
+        return scores
+
+    def drop(self, keys: Array) -> None:
+        """Nothing goes: no example has anything of its own here."""
+
+    def view(self) -> FeatureView:
+        """The state as predictions may read it while learning goes on."""
+        return FeatureView(self.omega, self.w.copy(), np.zeros(self.columns))
+
+    def certificate(self) -> Certificate:
+        """Steps; there are no points and no kernel values."""
+        return certificate_of(support_vectors=0, points=0, kernel_evaluations=0, steps=int(self.counts[STEPS]))
+
+    def memory_bytes(self) -> int:
+        """Memory of directions and weights, bytes."""
+        return self.omega.nbytes + self.w.nbytes
+
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on; `random` is what omega is drawn from."""
+        kept = {name: getattr(self, name).copy() for name in ("w", "seen", "weights", "random")}
+        return {**kept, "counts": self.counts[STEPS:].copy()}
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        seen, weights = self._read_seen(checked)
+        random = checked.take("random", np.uint64, (1,))
+        counts = np.append(0, checked.take("counts", np.int64, (2,), 0, COUNT_MAX))
+        check_learned(seen, int(counts[LEARNED]))
+        shape = columns_of(seen.size), 2 * self.frequencies
+        w = checked.take("w", np.float64, shape, -COEFFICIENT_MAX, COEFFICIENT_MAX)
+        if random[0] != self.random[0]:
+            self.omega = self._drawn(random)
+        self.w, self.counts, self.seen, self.weights, self.random = w, counts, seen, weights, random
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): weights that soon overflow."""
+        super().examine()
+        if np.abs(self.w).max(initial=0.0) > REACHED_MAX:
+            raise ValueError(f"w must be within {REACHED_MAX:g}, got {np.abs(self.w).max():g}")

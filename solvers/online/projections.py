@@ -1,0 +1,375 @@
+"""Online learning in the span of few points, which a matrix shared by all columns projects on.
+
+    Projectron, ProjectronPlusPlus   Orabona, Keshet and Caputo, JMLR 10, 2009
+    NOGD                             Lu, Hoi, Wang, Zhao and Liu, JMLR 17, 2016
+
+An example x outside the expansion changes f by the projection P k(x, .) = sum_i d_i k(x_i, .) instead of k(x, .), where
+d = K^-1 k, k = (k(x_i, x)). What is lost is delta, with |delta|^2 = k(x, x) - k.d. No bias; points leave by `drop`.
+
+inverse  (m, m) float64  K^-1 of the n <= m points; in NOGD the pseudo-inverse of rank k of their Gram matrix
+
+NOGD's features are D^-1/2 V' k, of the largest eigenvalues D and their eigenvectors V. A gradient step on weights over
+them is alpha += eta y V D^-1 V' k on the coefficients of the points: so NOGD is an expansion too, and predicts from n
+kernel values without a product by V.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.coefficients import VALUES, enter, sign_of
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import DONE, LEARNED, NEEDS_REST, NEEDS_ROOM, NONE, STEPS
+from hinged.solvers.core.kernels import (
+    BEGIN,
+    Kernel,
+    inner_columns,
+    kernel_row,
+    point_row,
+)
+from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.points import (
+    SLOTS_MIN,
+    USED,
+    append_point,
+    has_room,
+)
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import MAGNITUDE_MAX, State, StateReader
+from hinged.solvers.online.online import (
+    OnlineExpansion,
+    Rule,
+    checked_eta,
+    learn_rows,
+)
+from hinged.solvers.online.spectrum import largest_eigenvectors
+
+Array = np.ndarray[Any, Any]
+
+BUDGET_MAX = 2_000  # `inverse` then takes 32 MB, and its decomposition seconds
+INVERSE_TOL = 1e-2  # more than rounding makes of it
+NOVELTY_MIN = 0.01  # below, float32 kernel values leave nothing certain of delta
+
+
+class Projection(NamedTuple):
+    """What makes one of these algorithms.
+
+    margin: an example with y f(x) <= margin changes its column by eta y. novelty: the least |delta| / |k(x, .)| of an
+    example that becomes a point, as long as there are fewer than `budget`. plus: learn from small margins too.
+    """
+
+    margin: float
+    eta: float
+    novelty: float
+    plus: bool
+    budget: int
+
+
+@compiled
+def extend_inverse(inverse, n, d, rest):
+    """K^-1 with one more point, from its d (n,) and rest = |delta|^2."""
+    for i in range(n):
+        for j in range(n):
+            inverse[i, j] += d[i] * d[j] / rest
+        inverse[i, n] = inverse[n, i] = -d[i] / rest
+    inverse[n, n] = 1.0 / rest
+
+
+@compiled
+def shorten_inverse(inverse, n, k):
+    """K^-1 of the n points without the k-th."""
+    for i in range(n):
+        if i != k:
+            factor = inverse[i, k] / inverse[k, k]
+            for j in range(n):
+                if j != k:
+                    inverse[i, j] -= factor * inverse[k, j]
+    for i in range(n):
+        to = i - (i > k)
+        for j in range(n):
+            if i != k and j != k:
+                inverse[to, j - (j > k)] = inverse[i, j]
+    for i in range(n):
+        inverse[i, n - 1] = inverse[n - 1, i] = 0.0
+
+
+@compiled
+def margin_step(loss, projected, rest, least, weight):
+    """Projectron++ for 0 < y f(x) < 1: how much of the projection to add, at most the class's weight.
+
+    The largest step that the loss asks for and that brings f no further from a perfect one (of norm 1 / least at most).
+    projected = |P k|^2, rest = |delta|^2, least = the |delta| from which on a mistake becomes a point.
+    """
+    gain = loss - np.sqrt(rest) / least
+    if not (gain > 0.0 and projected > 0.0):
+        return 0.0
+    return min(weight, min(loss, 2.0 * gain) / projected)
+
+
+@compiled
+def learn_in_span(
+    kernel,
+    points,
+    machine,
+    inverse,
+    projection,
+    weights,
+    seen,
+    indptr,
+    indices,
+    values,
+    norms,
+    selves,
+    classes,
+    keys,
+    again,
+    begin,
+    spread,
+    value_work,
+    work_max,
+    scores,
+):
+    """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/dual/lasvm.py.
+
+    An example that is a point already is its own projection, so that it adds to its coefficient. Stops before a row
+    with NEEDS_REST where work_max is reached. value_work: work of a kernel value.
+    """
+    columns = machine.alpha.shape[0]
+    row = np.empty(points.start.shape[0], values.dtype)
+    d, step, loss = np.zeros(inverse.shape[0]), np.zeros(columns), np.zeros(columns)
+    begun, swept = machine.counts[VALUES], 0
+    for r in range(begin, classes.shape[0]):
+        if swept + value_work * (machine.counts[VALUES] - begun) > work_max:
+            return r, NEEDS_REST
+        first, last = indptr[r], indptr[r + 1]
+        own, n = classes[r], points.used[USED]
+        if n < projection.budget and (n == inverse.shape[0] or not has_room(points, last - first)):
+            return r, NEEDS_ROOM
+        if not again:
+            seen[own] += 1
+            machine.counts[LEARNED] += 1
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
+        machine.counts[VALUES] += n
+        k = row[:n]
+        mistakes, small_margins = 0, 0
+        for c in range(columns):
+            y = sign_of(own, c, columns)
+            scores[r, c] = dot(machine.alpha[c, :n], k)
+            step[c] = y * projection.eta * weights[own] if y * scores[r, c] <= projection.margin else 0.0
+            loss[c] = 1.0 - y * scores[r, c] if projection.plus and step[c] == 0.0 else 0.0
+            mistakes += step[c] != 0.0
+            small_margins += loss[c] > 0.0
+        if mistakes + small_margins == 0 or selves[r] <= 0.0:
+            continue
+        swept += 2 * n * n
+        for i in range(n):
+            d[i] = dot(inverse[i, :n], k)
+        self_value = np.float64(selves[r])
+        projected = max(dot(d[:n], k), 0.0)
+        rest = max(self_value - projected, 0.0)
+        least = projection.novelty * np.sqrt(self_value)
+        enters = mistakes > 0 and n < projection.budget and rest > least * least
+        if enters:
+            s = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
+            enter(machine, s, own, keys[r])
+            extend_inverse(inverse, n, d, rest)
+        for c in range(columns):
+            if enters and step[c] != 0.0:
+                machine.alpha[c, n] = step[c]
+                machine.counts[STEPS] += 1
+                continue
+            if loss[c] > 0.0:
+                step[c] = sign_of(own, c, columns) * margin_step(loss[c], projected, rest, least, weights[own])
+            if step[c] != 0.0:
+                machine.counts[STEPS] += 1
+                for i in range(n):
+                    machine.alpha[c, i] += step[c] * d[i]
+    return classes.shape[0], DONE
+
+
+@compiled
+def gram(kernel, points, n, spread, row, begin, end, out):
+    """out[begin:end] (n, n) = k(x_i, x_j) of the first n points."""
+    for i in range(begin, end):
+        point_row(kernel, points, i, points, 0, n, spread, row)
+        for j in range(n):
+            out[i, j] = row[j]
+
+
+@compiled
+def put_into_span(values, V, inverse, alpha):
+    """inverse (n, n) = V' diag(1 / values) V, and alpha (K, cap) of the n points becomes alpha V' V; V (rank, n)."""
+    n, rank = inverse.shape[0], values.shape[0]
+    every, parts, part = np.arange(rank).astype(np.int32), np.empty(rank), np.empty(n)
+    for i in range(n):
+        for p in range(rank):
+            parts[p] = V[p, i] / values[p]
+        inner_columns(False, every, parts, V, 0, n, inverse[i])
+    for c in range(alpha.shape[0]):
+        for p in range(rank):
+            parts[p] = dot(V[p], alpha[c, :n])
+        inner_columns(False, every, parts, V, 0, n, part)
+        for i in range(n):
+            alpha[c, i] = part[i]
+
+
+class SpanExpansion(OnlineExpansion):
+    """An expansion that learns by a `Projection`."""
+
+    forgets = False  # most examples move the coefficients of others
+    full_rank: ClassVar[bool] = True
+    projection: Projection
+    inverse: Array
+
+    def __init__(self, kernel: Kernel, dim: int, *, budget: int = 500, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        self._set_budget(budget, BUDGET_MAX)
+        self.inverse = np.zeros((0, 0))
+
+    def _learn_rows(
+        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
+    ) -> tuple[int, int]:
+        done, reason = learn_in_span(
+            self.kernel, self.points, self.machine, self.inverse, self.projection, self.weights, self.seen,
+            rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+            classes, keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
+        )  # fmt: skip
+        return done, reason
+
+    def _take_out(self, slots: Array) -> None:
+        if self.inverse.size:
+            for p, s in enumerate(slots[::-1]):
+                shorten_inverse(self.inverse, self.slots - p, int(s))
+                turns.rest()
+        super()._take_out(slots)
+
+    def _inverse_size(self, points: int) -> int:
+        """Side of `inverse` while so many points are held."""
+        return points
+
+    def memory_bytes(self) -> int:
+        """Memory of points, coefficients and the inverse, bytes."""
+        return super().memory_bytes() + self.inverse.nbytes
+
+    def state(self) -> State:
+        """Everything that the next prediction or update depends on, as arrays."""
+        m = self._inverse_size(self.slots)
+        return super().state() | {"inverse": self.inverse[:m, :m].copy()}
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        class_of = checked.take("class_of", np.int32, (None,))
+        if (class_of == NONE).any():
+            raise ValueError("class_of names a hole; this solver has none")
+        m = self._inverse_size(class_of.size)
+        inverse = checked.take("inverse", np.float64, (m, m), -MAGNITUDE_MAX, MAGNITUDE_MAX)
+        super().load(state)
+        self.inverse = inverse
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine): `inverse` is one on its own span.
+
+        That is inverse K inverse = inverse, and inverse K = 1 where it is of full rank.
+        """
+        super().examine()
+        inverse = self.inverse[: self.slots, : self.slots]
+        if not inverse.size:
+            return
+        K = self._kernel_rows(np.arange(self.slots))
+        there = inverse @ K @ inverse
+        if not np.abs(there - inverse).max() <= INVERSE_TOL * np.abs(inverse).max():
+            raise ValueError("inverse must be that of the kernel values between the points")
+        if self.full_rank and not np.abs(inverse @ K - np.eye(self.slots)).max() <= INVERSE_TOL:
+            raise ValueError("inverse must be that of the kernel values between the points")
+
+
+class Projectron(SpanExpansion):
+    """The perceptron whose mistakes become points only where they are far from the span of the points held.
+
+    novelty: sine of the angle to the span (the paper's eta, in units of |k(x, .)|), from 0.01, below 1. budget: points
+    from which on every mistake is projected (Lu et al. 2016); at most 2,000.
+    """
+
+    def __init__(self, kernel: Kernel, dim: int, *, novelty: float = 0.1, plus: bool = False, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        if not NOVELTY_MIN <= novelty < 1:
+            raise ValueError(f"novelty must be at least {NOVELTY_MIN} and < 1, got {novelty}")
+        self.projection = Projection(0.0, 1.0, float(novelty), plus, self.full_at)
+
+    def make_room(self, nnz: int) -> None:
+        """Grow the arrays so that a row of nnz non-zeros fits."""
+        super().make_room(nnz)
+        n = self.inverse.shape[0]
+        if self.slots == n:
+            size = min(max(2 * n, SLOTS_MIN), self.full_at)
+            larger = np.zeros((size, size))
+            larger[:n, :n] = self.inverse
+            self.inverse = larger
+
+
+class ProjectronPlusPlus(Projectron):
+    """Projectron that learns from margins below 1 too, where the projection makes progress for sure."""
+
+    def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
+        super().__init__(kernel, dim, plus=True, **shared)
+
+
+class NOGD(SpanExpansion):
+    """Nystroem online gradient descent: OGD until there are `budget` points, then in the span of their main directions.
+
+    eta: learning rate, > 0. rank: number of features, at most the budget; None for a fifth of it.
+    """
+
+    full_rank = False
+
+    def __init__(self, kernel: Kernel, dim: int, *, eta: float = 0.2, rank: int | None = None, **shared: Any) -> None:
+        super().__init__(kernel, dim, **shared)
+        rank = max(1, self.full_at // 5) if rank is None else rank
+        if not 1 <= rank <= self.full_at:
+            raise ValueError(f"rank must be from 1 to budget = {self.full_at}, got {rank}")
+        self.rank = int(rank)
+        self.projection = Projection(1.0, checked_eta(eta), 0.0, False, self.full_at)
+
+    def _take_out(self, slots: Array) -> None:
+        """Without one of its points there are no features: OGD goes on until there are `budget` points again."""
+        self.inverse = np.zeros((0, 0))
+        super()._take_out(slots)
+
+    def _inverse_size(self, points: int) -> int:
+        return points if points == self.full_at else 0
+
+    def _learn_rows(
+        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
+    ) -> tuple[int, int]:
+        if self.live == self.full_at:
+            return super()._learn_rows(rows, classes, keys, again, begin, scores)
+        end = min(len(rows), begin + self.full_at - self.live)
+        done, reason = learn_rows(
+            self.kernel, self.points, self.machine, np.zeros((self.columns, 2)),
+            Rule(margin=1.0, eta=self.projection.eta), self.weights, self.bounds, self.seen, self.random, self.full_at,
+            rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
+            classes[:end], keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
+        )  # fmt: skip
+        if self.live == self.full_at:
+            self._make_features()
+        return done, reason
+
+    def _make_features(self) -> None:
+        """Decompose the Gram matrix of the points and put the coefficients into the span of its main directions."""
+        n = self.slots
+        K = np.empty((n, n))
+        row, at_once = np.empty(n, self.dtype), turns.portion(n * self.value_work)
+        for begin in range(0, n, at_once):
+            gram(self.kernel, self.points, n, self._spread(), row, begin, min(begin + at_once, n), K)
+            turns.rest()
+        self.machine.counts[VALUES] += n * n
+        values, vectors = largest_eigenvectors(K, self.rank)
+        turns.rest()
+        main = values > n * np.finfo(self.dtype).eps * values[0]
+        self.inverse = np.empty((n, n))
+        V = np.ascontiguousarray(vectors[:, main].T)
+        put_into_span(values[main], V, self.inverse, self.machine.alpha)

@@ -1,0 +1,305 @@
+"""Selecting the examples worth learning, or worth a label, by what a solver says of them.
+
+A. Bordes, S. Ertekin, J. Weston and L. Bottou, Fast Kernel Classifiers with Online and Active Learning, JMLR 6, 2005,
+section 4. It asks nothing of a solver but its view: decision values (m, K) and delta (K,), so it serves them all.
+
+    random      any example not learned yet (section 4.4)
+    gradient    the most misclassified one: the smallest y f(x), which takes its label (section 4.1, eq. 12)
+    active      the one closest to the decision boundary: the smallest |f(x)|, without its label (section 4.2, eq. 13)
+    autoactive  as active, among a sample that ends when it holds 5 examples inside the margin (sections 4.3, 4.4)
+
+Where there is one column, f(x) is its decision value and y the sign of the example's class in it. With K >= 3
+columns, y f(x) is (f_y - max of the others) / 2 and |f(x)| is (best - second best) / 2: half a difference of two
+columns, so that two classes in columns f and -f would get what one column gives them. Eq. 13's step,
+|f(x)| = max over y of y f(x), holds for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.kernels import Kernel, point_row
+from hinged.solvers.core.points import points_from_rows
+from hinged.solvers.core.random import random_below
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import Solver, View
+
+Array = np.ndarray[Any, Any]
+
+RANDOM, GRADIENT, ACTIVE, AUTOACTIVE = STRATEGIES = ("random", "gradient", "active", "autoactive")
+SEARCHED = 50  # examples that gradient and active look at for one that they choose: M of section 4.3
+AUTO_SEARCHED = 100  # and autoactive, unless AUTO_WANTED of them lie inside the margin before
+AUTO_WANTED = 5
+SEEDS = 5  # random examples of each class that a solver begins with
+AUTO_CHUNK = 10
+TINY = 1e-30  # a point at the origin of a linear kernel is like itself and like no other
+
+
+def distances(scores: Array) -> Array:
+    """(m,) |f(x)|, the distance from the decision boundary, of decision values (m, K); 0 without a column."""
+    if scores.shape[1] == 0:
+        return np.zeros(scores.shape[0])
+    if scores.shape[1] == 1:
+        return np.asarray(np.abs(scores[:, 0]))
+    each = np.arange(scores.shape[0])
+    best, second = _two_best(scores)
+    return np.asarray((scores[each, best] - scores[each, second]) / 2)
+
+
+def _two_best(scores: Array) -> tuple[Array, Array]:
+    """(m,) the columns of the largest and of the second largest decision value, of equal ones the first.
+
+    A partial sort takes either of equal ones, and not on every processor the same.
+    """
+    best = scores.argmax(axis=1)
+    others = scores.copy()
+    others[np.arange(scores.shape[0]), best] = -np.inf
+    return best, others.argmax(axis=1)
+
+
+def margins(scores: Array, classes: Array) -> Array:
+    """(m,) y f(x), negative where the example of that class is misclassified, of decision values (m, K)."""
+    if scores.shape[1] == 0:
+        return np.zeros(scores.shape[0])
+    if scores.shape[1] == 1:
+        return np.where(classes == 1, scores[:, 0], -scores[:, 0])
+    each = np.arange(scores.shape[0])
+    others = scores.copy()
+    others[each, classes] = -np.inf
+    return np.asarray((scores[each, classes] - others.max(axis=1)) / 2)
+
+
+def is_wanted(scores: Array, delta: Array) -> Array:
+    """(m,) whether |f(x)| < 1 + delta / 2, which says without a label that an example may become a support vector.
+
+    Section 3.5, eq. 11, with the worse label. delta (K,) is the view's: the bias is known up to delta / 2. With several
+    columns the best and the second best count, half each, as in |f(x)|.
+    """
+    if scores.shape[1] == 0:
+        return np.ones(scores.shape[0], bool)
+    if scores.shape[1] == 1:
+        return np.asarray(np.abs(scores[:, 0]) < 1 + delta[0] / 2)
+    best, second = _two_best(scores)
+    doubt = (delta[best] + delta[second]) / 2
+    return np.asarray(distances(scores) < 1 + doubt / 2)
+
+
+def informativeness(strategy: str, scores: Array, classes: Array | None = None) -> Array:
+    """(m,) how much a strategy wants each example, of decision values (m, K); equal for all where it is random.
+
+    Raises ValueError for an unknown strategy, and for gradient without the examples' classes (m,).
+    """
+    _check(strategy, classes)
+    if strategy == RANDOM:
+        return np.zeros(scores.shape[0])
+    if strategy == GRADIENT:
+        return -margins(scores, np.asarray(classes))
+    return -distances(scores)
+
+
+def pick(
+    strategy: str,
+    view: View,
+    rows: Rows,
+    n: int,
+    random: Array,
+    *,
+    classes: Array | None = None,
+    searched: int | None = None,
+) -> Array:
+    """The numbers of n rows to learn, or to ask a label for, the most informative first; equal ones in random order.
+
+    searched: random rows to look at (section 4.3), None for all. random: one-element uint64 state of core/random.py,
+    advanced by one draw for each row looked at. classes (m,): needed for gradient. Over rows given by the caller
+    autoactive is active. Raises ValueError where n or searched is not possible.
+    """
+    _check(strategy, classes)
+    most = len(rows) if searched is None else min(searched, len(rows))
+    if not 0 <= n <= most:
+        raise ValueError(f"n must be from 0 to the {most} rows looked at, got {n}")
+    looked_at = Unseen(len(rows), random).draw(n if strategy == RANDOM else most)
+    if strategy == RANDOM:
+        return looked_at
+    scores = view.decision(rows.take(looked_at))
+    wish = informativeness(strategy, scores, None if classes is None else classes[looked_at])
+    return looked_at[np.argsort(-wish, kind="stable")[:n]]
+
+
+def diverse(kernel: Kernel, rows: Rows, wish: Array, n: int, *, trade: float = 0.5) -> Array:
+    """The numbers of n rows that are informative and unlike each other, in the order in which they were chosen.
+
+    K. Brinker, Incorporating Diversity in Active Learning with Support Vector Machines, ICML 2003, section 4: one after
+    another the row with the smallest -trade wish + (1 - trade) max |cos|, the cosine in feature space to the rows that
+    were chosen before, k(x, z) / sqrt(k(x, x) k(z, z)). wish (m,): `informativeness`; of equal rows the first is taken.
+    """
+    points = points_from_rows(rows, rows.dim)
+    lengths = np.sqrt(rows.selves.astype(np.float64) + TINY)
+    spread = np.zeros(rows.dim if points.columns.shape[0] == 0 else 1, rows.values.dtype)
+    row = np.empty(len(rows), rows.values.dtype)
+    likest = np.zeros(len(rows))
+    cost = -trade * wish
+    chosen: list[int] = []
+    for _ in range(min(n, len(rows))):
+        total = cost + (1.0 - trade) * likest
+        total[chosen] = np.inf
+        chosen.append(int(total.argmin()))
+        point_row(kernel, points, chosen[-1], points, 0, len(rows), spread, row)
+        likest = np.maximum(likest, (np.abs(row) + TINY) / (lengths * lengths[chosen[-1]]))
+    return np.array(chosen, np.int64)
+
+
+@compiled
+def shuffle_front(order, left, n, random):
+    """Bring n of order[:left] to its front, each ordered choice of them equally likely (Fisher-Yates)."""
+    for p in range(n):
+        q = p + random_below(random, left - p)
+        order[p], order[q] = order[q], order[p]
+
+
+class Unseen:
+    """The numbers 0..size-1 that have not been removed, to be drawn from at random.
+
+    random: one-element uint64 state of solvers/core/random.py, the caller's.
+    """
+
+    def __init__(self, size: int, random: Array) -> None:
+        if random.shape != (1,) or random.dtype != np.uint64:
+            raise ValueError(f"random must be one uint64, got {random.dtype} {random.shape}")
+        self.random = random
+        self.left = size
+        self._order = np.arange(size)
+
+    def draw(self, n: int) -> Array:
+        """At most n different ones, in random order. They stay."""
+        n = min(n, self.left)
+        shuffle_front(self._order, self.left, n, self.random)
+        return self._order[:n].copy()
+
+    def remove(self, place: int) -> int:
+        """Remove the one at `place` of the last draw; returns it. The places of that draw end with it."""
+        self.left -= 1
+        index = int(self._order[place])
+        self._order[place] = self._order[self.left]
+        return index
+
+
+class Choice(NamedTuple):
+    """An example chosen: its number, |f(x)| and `is_wanted` before it is learned, and how many were looked at.
+
+    Where none was looked at (random, and the seeds) distance is NaN and wanted is true.
+    """
+
+    example: int
+    distance: float
+    wanted: bool
+    looked_at: int
+
+
+def learn_selected(
+    solver: Solver,
+    rows: Rows,
+    classes: Array,
+    random: Array,
+    *,
+    strategy: str = ACTIVE,
+    searched: int = SEARCHED,
+    seeds: int = SEEDS,
+    stop: Callable[[Choice], bool] | None = None,
+) -> Iterator[Choice]:
+    """Teach a solver one selected example of a training set after another, none twice; yields each once it is learned.
+
+    The algorithm of section 4.3 without its finishing step, which is the caller's: end the iteration, then `finish`.
+    rows, classes (m,), as for `learn`; an example's key is its number. random: one-element uint64 state of
+    solvers/core/random.py; the same state gives the same choices. searched: M, for gradient and active. seeds: random
+    examples of each class that come first. stop: asked with each choice before it is learned; true ends the iteration.
+    Raises ValueError (PointsFull where the solver is full).
+    """
+    _check(strategy, classes)
+    if not searched > 0:
+        raise ValueError(f"searched must be > 0, got {searched}")
+    if not seeds >= 0:
+        raise ValueError(f"seeds must be >= 0, got {seeds}")
+    if classes.shape != (len(rows),):
+        raise ValueError(f"classes must be one for each of {len(rows)} rows, got {classes.shape}")
+    return _learn_selected(solver, rows, classes, Unseen(len(rows), random), strategy, searched, seeds, stop)
+
+
+def _learn_selected(
+    solver: Solver,
+    rows: Rows,
+    classes: Array,
+    unseen: Unseen,
+    strategy: str,
+    searched: int,
+    seeds: int,
+    stop: Callable[[Choice], bool] | None,
+) -> Iterator[Choice]:
+    first = _seeds(unseen, classes, seeds)
+    while unseen.left:
+        if first:
+            choice = _blind(unseen, first.pop())
+        elif strategy == RANDOM:
+            unseen.draw(1)
+            choice = _blind(unseen, 0)
+        elif strategy == AUTOACTIVE:
+            choice = _search_until_wanted(solver.view(), rows, unseen)
+        else:
+            choice = _search(solver.view(), rows, classes, unseen, strategy, searched)
+        if stop is not None and stop(choice):
+            return
+        k = np.array([choice.example])
+        solver.learn(rows.part(choice.example, choice.example + 1), classes[k], k)
+        yield choice
+
+
+def _seeds(unseen: Unseen, classes: Array, seeds: int) -> list[int]:
+    """Places of the first examples of each class in a random order of all, ascending: to be removed from behind."""
+    order = classes[unseen.draw(unseen.left if seeds else 0)]
+    places = [np.flatnonzero(order == c)[:seeds] for c in np.unique(order)]
+    return [int(p) for p in np.sort(np.concatenate(places))] if places else []
+
+
+def _blind(unseen: Unseen, place: int) -> Choice:
+    return Choice(unseen.remove(place), np.nan, wanted=True, looked_at=0)
+
+
+def _search(view: View, rows: Rows, classes: Array, unseen: Unseen, strategy: str, searched: int) -> Choice:
+    """Randomized search (section 4.3): the best of a sample."""
+    sample = unseen.draw(searched)
+    scores = view.decision(rows.take(sample))
+    place = int(informativeness(strategy, scores, classes[sample]).argmax())
+    return _choice(scores, view, unseen, place)
+
+
+def _search_until_wanted(view: View, rows: Rows, unseen: Unseen) -> Choice:
+    """The closest of a sample that ends with its fifth example inside the margin."""
+    sample = unseen.draw(AUTO_SEARCHED)
+    scores = np.empty((0, view.delta.size))
+    for begin in range(0, sample.size, AUTO_CHUNK):
+        scores = np.concatenate((scores, view.decision(rows.take(sample[begin : begin + AUTO_CHUNK]))))
+        inside = np.flatnonzero(is_wanted(scores, view.delta))
+        if inside.size >= AUTO_WANTED:
+            scores = scores[: inside[AUTO_WANTED - 1] + 1]
+            break
+    return _choice(scores, view, unseen, int(distances(scores).argmin()))
+
+
+def _choice(scores: Array, view: View, unseen: Unseen, place: int) -> Choice:
+    chosen = scores[place : place + 1]
+    return Choice(
+        unseen.remove(place),
+        float(distances(chosen)[0]),
+        wanted=bool(is_wanted(chosen, view.delta)[0]),
+        looked_at=scores.shape[0],
+    )
+
+
+def _check(strategy: str, classes: Array | None) -> None:
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
+    if strategy == GRADIENT and classes is None:
+        raise ValueError("gradient selection needs the examples' classes")

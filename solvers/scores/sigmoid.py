@@ -1,0 +1,303 @@
+"""Platt's sigmoid, fitted along a stream: class probabilities from decision values.
+
+J. Platt, Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized Likelihood Methods, 1999,
+fitted by the Newton method of H.-T. Lin, C.-J. Lin and R. C. Weng, A Note on Platt's Probabilistic Outputs for Support
+Vector Machines, Machine Learning 68, 2007 (algorithm 1).
+
+    P(y = +1 | f) = 1 / (1 + exp(A f + B)),   A and B minimise   -sum_i t_i log p_i + (1 - t_i) log(1 - p_i)
+
+over the newest WINDOW examples, with t_i = (N+ + 1) / (N+ + 2) for the N+ positive ones and 1 / (N- + 2) for the N-
+others. The fit is made again whenever a tenth of them, or of those since the column came, is new. Each score is the
+one from right before its example was learned, so the fit needs no held-out data: it is what cross-validation is to the
+batch.
+
+One sigmoid a column. With one column the second class is its positive side; with three or more the probabilities of
+the classes are those of the columns, divided by their sum.
+
+fit      (K, 2) float64        A, B of each column
+scores   (K, WINDOW) float32   decision values, a ring; ABSENT where the column came later than the example
+classes  (WINDOW,) int32       class numbers, a ring
+seen     (1,) int64            examples learned
+since    (K,) int64            how many there were when the column came
+due      (K,) int64            how many there will be at its next fit
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.elementary import exp, log, log1p
+from hinged.solvers.core.solver import COUNT_MAX, State, StateReader
+
+Array = np.ndarray[Any, Any]
+
+WINDOW = 1000
+ABSENT = -1.0  # what a hinge column says of a point that is none of its own
+SCORE_MAX = 1e30  # beyond it a score is cut, so that float32 holds it
+SCORE_LIMIT = float(np.float32(SCORE_MAX))  # which is a little more
+ITERATIONS_MAX = 50
+GRADIENT_TOL = 1e-4  # of the mean loss, with scores in units of their root mean square
+STEP_MIN = 1e-10
+FIT_MAX = 1e100  # of A and B: scores may be as small as float32 goes
+RIDGE = 1e-12
+
+
+BY_COLUMN = ("fit", "scores", "since", "due")
+
+
+class Sigmoids(NamedTuple):
+    """The arrays, as compiled code takes them; see the module's docstring."""
+
+    fit: Array
+    scores: Array
+    classes: Array
+    seen: Array
+    since: Array
+    due: Array
+
+
+@compiled
+def positive_part(A, B, f):
+    """P(y = +1 | f) and P(y = -1 | f), each to full precision."""
+    z = A * min(max(f, -SCORE_MAX), SCORE_MAX) + B
+    e = exp(-abs(z))
+    small, large = e / (1.0 + e), 1.0 / (1.0 + e)
+    return (small, large) if z >= 0.0 else (large, small)
+
+
+@compiled
+def class_probabilities(fit, f, out):
+    """Write the probability of each class, by the decision values f of one example, to the front of `out`.
+
+    f may have fewer columns than there are now, if it comes from before a class was announced.
+    """
+    columns = f.shape[0]
+    if columns == 1:
+        second = min(fit.shape[0], 2) - 1  # the column that the second class has now
+        out[1], out[0] = positive_part(fit[second, 0], fit[second, 1], f[0])
+        return
+    total = 0.0
+    for c in range(columns):
+        out[c], _ = positive_part(fit[c, 0], fit[c, 1], f[c])
+        total += out[c]
+    for c in range(columns):
+        out[c] = out[c] / total if total > 0.0 else 1.0 / columns
+
+
+@compiled
+def loss_and_derivatives(f, classes, positive, high, low, inverse, a, b):
+    """The loss at (a, b), its gradient and its Hessian, summed over the examples; f is taken times `inverse`."""
+    loss, g_a, g_b, h_aa, h_ab, h_bb = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(f.shape[0]):
+        x = np.float64(f[i]) * inverse
+        t = high if classes[i] == positive else low
+        z = a * x + b
+        e = exp(-abs(z))
+        loss += (t * z if z >= 0.0 else (t - 1.0) * z) + log1p(e)
+        p = (e if z >= 0.0 else 1.0) / (1.0 + e)
+        d1, d2 = t - p, p * (1.0 - p)
+        g_a += x * d1
+        g_b += d1
+        h_aa += x * x * d2
+        h_ab += x * d2
+        h_bb += d2
+    return loss, g_a, g_b, h_aa + RIDGE, h_ab, h_bb + RIDGE
+
+
+@compiled
+def fit_column(f, classes, positive, A, B):
+    """A and B for scores f (n,), where the examples of class `positive` are +1, starting from the given ones."""
+    n = f.shape[0]
+    n_positive = 0
+    square = 0.0
+    for i in range(n):
+        n_positive += classes[i] == positive
+        square += np.float64(f[i]) * np.float64(f[i])
+    scale = np.sqrt(square / n)
+    if not scale > 0.0:
+        scale = 1.0
+    high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n - n_positive + 2.0)
+    a, b = A * scale, B
+    loss, g_a, g_b, h_aa, h_ab, h_bb = loss_and_derivatives(f, classes, positive, high, low, 1.0 / scale, a, b)
+    # The start of algorithm 1, the best constant p, where it is better: the scores may have changed since.
+    constant_b = log((n - n_positive + 1.0) / (n_positive + 1.0))
+    p = (n_positive + 1.0) / (n + 2.0)
+    targets = n_positive * high + (n - n_positive) * low
+    if not loss <= -targets * log(p) - (n - targets) * log(1.0 - p):
+        a, b = 0.0, constant_b
+        loss, g_a, g_b, h_aa, h_ab, h_bb = loss_and_derivatives(f, classes, positive, high, low, 1.0 / scale, a, b)
+    for _ in range(ITERATIONS_MAX):
+        if abs(g_a) < GRADIENT_TOL * n and abs(g_b) < GRADIENT_TOL * n:
+            break
+        determinant = h_aa * h_bb - h_ab * h_ab
+        if not determinant > 0.0:
+            break
+        d_a = -(h_bb * g_a - h_ab * g_b) / determinant
+        d_b = -(h_aa * g_b - h_ab * g_a) / determinant
+        slope = g_a * d_a + g_b * d_b
+        step = 1.0
+        found = False
+        while step >= STEP_MIN and not found:
+            there = loss_and_derivatives(f, classes, positive, high, low, 1.0 / scale, a + step * d_a, b + step * d_b)
+            found = there[0] < loss + 1e-4 * step * slope
+            if not found:
+                step /= 2.0
+        if not found:
+            break
+        a, b = a + step * d_a, b + step * d_b
+        loss, g_a, g_b, h_aa, h_ab, h_bb = there
+    return a / scale, b
+
+
+@compiled
+def learn_scores(sigmoids, columns, classes, out):
+    """For each example in order: the probabilities by the fit so far, then its score and class into the rings."""
+    fit, scores, ring, seen, since, due = sigmoids
+    known = columns.shape[1]
+    for i in range(columns.shape[0]):
+        class_probabilities(fit, columns[i], out[i])
+        place = seen[0] % WINDOW
+        for c in range(scores.shape[0]):
+            f = ABSENT
+            if known == 1 and c < 2:
+                # The second class keeps the one column, the first has its negation once there are more.
+                f = columns[i, 0] if c == min(scores.shape[0], 2) - 1 else -columns[i, 0]
+            elif c < known:
+                f = columns[i, c]
+            scores[c, place] = min(max(f, -SCORE_MAX), SCORE_MAX)
+        ring[place] = classes[i]
+        seen[0] += 1
+        n = min(seen[0], WINDOW)
+        for c in range(scores.shape[0]):
+            if seen[0] == due[c]:
+                positive = 1 if scores.shape[0] == 1 else c
+                fit[c, 0], fit[c, 1] = fit_column(scores[c, :n], ring[:n], positive, fit[c, 0], fit[c, 1])
+                due[c] += max(1, min(seen[0] - since[c], WINDOW) // 10)
+
+
+@compiled
+def probabilities_of_numbers(fit, columns, numbers, row, out):
+    """The probability of class numbers[i] for each example; out[i] stays where that is negative."""
+    for i in range(columns.shape[0]):
+        if numbers[i] >= 0:
+            class_probabilities(fit, columns[i], row)
+            out[i] = row[numbers[i]]
+
+
+@compiled
+def probabilities_of(fit, columns, out):
+    """The probabilities of many examples, without learning."""
+    for i in range(columns.shape[0]):
+        class_probabilities(fit, columns[i], out[i])
+
+
+class Calibration:
+    """What the sigmoids say at one moment. It never changes."""
+
+    def __init__(self, fit: Array) -> None:
+        """fit (K, 2): A and B of each column; K = 0 where nothing is known."""
+        self._fit = fit
+
+    def __call__(self, columns: Array, numbers: Array) -> Array:
+        """(m,) the probability of class `numbers` (m,), by decision values (m, K); NaN for a negative number."""
+        out = np.full(numbers.size, np.nan)
+        k = columns.shape[1]
+        if 0 < k <= self._fit.shape[0]:
+            row = np.empty(max(k, 2))
+            probabilities_of_numbers(self._fit, np.array(columns, np.float64, order="C"), numbers, row, out)
+        return out
+
+    def classes(self, columns: Array) -> Array:
+        """Probabilities (m, classes) by decision values (m, K); two classes for one column. NaN if nothing is known."""
+        m, k = columns.shape
+        out = np.full((m, max(k, 2)), np.nan)
+        if 0 < k <= self._fit.shape[0]:
+            probabilities_of(self._fit, np.array(columns, np.float64, order="C"), out)
+        return out
+
+
+class Sigmoid:
+    """One sigmoid for each column of a solver, widened by `widen` as its columns are."""
+
+    def __init__(self) -> None:
+        self._arrays = _empty(0)
+
+    @property
+    def columns(self) -> int:
+        """Columns that have a sigmoid."""
+        return int(self._arrays.fit.shape[0])
+
+    @property
+    def seen(self) -> int:
+        """Examples learned."""
+        return int(self._arrays.seen[0])
+
+    def widen(self, columns: int) -> None:
+        """Take more columns. From one to three the second class keeps its sigmoid, the first gets the mirrored one."""
+        old, new = self._arrays, _empty(columns)
+        new.classes[:], new.seen[:] = old.classes, old.seen
+        n = min(self.seen, WINDOW)
+        new.fit[:, 1] = log(n + 1.0)  # none of n examples is of a new column's class
+        new.scores[:, :n] = ABSENT
+        new.since[:], new.due[:] = self.seen, self.seen + 1
+        sources = [0, 0] if self.columns == 1 < columns else range(self.columns)
+        for c, source in enumerate(sources):
+            for name in BY_COLUMN:
+                getattr(new, name)[c] = getattr(old, name)[source]
+        if self.columns == 1 < columns:
+            new.fit[0, 1] *= -1.0
+            new.scores[0] *= -1.0
+        self._arrays = new
+
+    def learn(self, columns: Array, classes: Array) -> Array:
+        """Learn scores (m, K) with their classes (m,) in order; returns what each one's probabilities were before that.
+
+        (m, K), or (m, 2) for one column. K may be smaller than it is now, for scores from before a class was
+        announced. ValueError where they do not fit, before anything changes.
+        """
+        m, k = columns.shape
+        if not 0 < k <= self.columns:
+            raise ValueError(f"columns must be from 1 to {self.columns}, got {k}")
+        if classes.shape != (m,) or (m and not 0 <= classes.min() <= classes.max() <= max(1, self.columns - 1)):
+            raise ValueError(f"classes must be {m} numbers from 0 to {max(1, self.columns - 1)}, got {classes}")
+        out = np.empty((m, max(k, 2)))
+        learn_scores(self._arrays, np.array(columns, np.float64, order="C"), classes.astype(np.int32), out)
+        return out
+
+    def calibration(self) -> Calibration:
+        """The present fit; it knows nothing before the first example."""
+        return Calibration(self._arrays.fit.copy() if self.seen else np.zeros((0, 2)))
+
+    def state(self) -> State:
+        """The arrays."""
+        return {name: array.copy() for name, array in self._arrays._asdict().items()}
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others."""
+        read = StateReader(state)
+        fit = read.take("fit", np.float64, (None, 2), -FIT_MAX, FIT_MAX)
+        k = fit.shape[0]
+        seen = read.take("seen", np.int64, (1,), 0, COUNT_MAX)
+        at = int(seen[0])
+        self._arrays = Sigmoids(
+            fit,
+            read.take("scores", np.float32, (k, WINDOW), -SCORE_LIMIT, SCORE_LIMIT),
+            read.take("classes", np.int32, (WINDOW,), 0, max(1, k - 1)),
+            seen,
+            read.take("since", np.int64, (k,), 0, at),
+            read.take("due", np.int64, (k,), at + 1, at + max(1, WINDOW // 10)),
+        )
+
+
+def _empty(columns: int) -> Sigmoids:
+    return Sigmoids(
+        fit=np.zeros((columns, 2)),
+        scores=np.zeros((columns, WINDOW), np.float32),
+        classes=np.zeros(WINDOW, np.int32),
+        seen=np.zeros(1, np.int64),
+        since=np.zeros(columns, np.int64),
+        due=np.ones(columns, np.int64),
+    )

@@ -1,0 +1,402 @@
+import asyncio
+import inspect
+import itertools
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from hinged import AsyncClient, Client, HingedError
+from hinged.client.routes import Routes
+
+
+def error(code, message="no", **details):
+    return {"error": {"code": code, "message": message, **({"details": details} if details else {})}}
+
+
+class Awaited:
+    """An AsyncClient whose answers are awaited, so that what holds for one client is asked of both."""
+
+    def __init__(self, *args, **options):
+        self._runner = asyncio.Runner()
+        self._client = AsyncClient(*args, **options)
+
+    def __getattr__(self, name):
+        method = getattr(self._client, name)
+
+        async def awaited(*args, **options):
+            return await method(*args, **options)
+
+        return lambda *args, **options: self._runner.run(awaited(*args, **options))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._runner.run(self._client.aclose())
+        self._runner.close()
+
+
+@pytest.fixture(params=[Client, Awaited])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def client(server, kind):
+    with kind(server.url, timeout_s=60.0) as opened:
+        yield opened
+
+
+QUERY = {"annotator": "ann", "n": 2, "lease_s": 60, "search": 50, "request_id": "r"}
+CALLS = {
+    "create_model": ({"features": {"type": "dense", "dim": 1}, "C": 2.0}, "PUT", "/models/m", {
+        "features": {"type": "dense", "dim": 1}, "C": 2.0}),
+    "model": ({}, "GET", "/models/m", None),
+    "delete_model": ({}, "DELETE", "/models/m", None),
+    "learn": ({"examples": [{"id": "1", "x": [1.0], "y": True}]}, "POST", "/models/m/learn", {
+        "examples": [{"id": "1", "x": [1.0], "y": True}]}),
+    "predict": ({"examples": [{"x": [1.0]}], "explain": 2}, "POST", "/models/m/predict", {
+        "examples": [{"x": [1.0]}], "explain": 2}),
+    "rank": ({"examples": [{"id": "a", "x": [1.0]}], "n": 1}, "POST", "/models/m/rank", {
+        "examples": [{"id": "a", "x": [1.0]}], "n": 1, "strategy": "active"}),
+    "suspects": ({}, "GET", "/models/m/suspects?n=10", None),
+    "snapshot": ({}, "POST", "/models/m/snapshot", None),
+    "rollback": ({"position": 7}, "POST", "/models/m/rollback", {"position": 7}),
+    "skip_event": ({"position": 7}, "POST", "/models/m/skip", {"position": 7}),
+    "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),
+    "offer": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/pool", {
+        "examples": [{"id": "a", "x": [1.0]}]}),
+    "query": (QUERY, "POST", "/models/m/queries", QUERY | {"strategy": "active"}),
+    "queries": ({"n": 3, "strategy": "random"}, "GET", "/models/m/queries?n=3&strategy=random", None),
+    "heartbeat": ({"lease": "l/1", "lease_s": 5.0}, "POST", "/models/m/queries/l%2F1/heartbeat", {"lease_s": 5.0}),
+    "release": ({"lease": "l1"}, "POST", "/models/m/queries/l1/release", {}),
+    "skip": ({"lease": "l1", "whom": "all"}, "POST", "/models/m/queries/l1/skip", {"for": "all"}),
+    "forget": ({"example": "a/1"}, "DELETE", "/models/m/examples/a%2F1", None),
+    "correct": ({"example": "a", "y": True}, "PUT", "/models/m/examples/a", {"y": True}),
+    "change_model": ({"C": 2}, "PATCH", "/models/m", {"C": 2}),
+    "certificate": ({}, "GET", "/models/m/certificate", None),
+    "leave_one_out": ({}, "GET", "/models/m/loo", None),
+    "shadows": ({}, "GET", "/models/m/shadows", None),
+    "challenge": ({"shadow": "s", "C": 2}, "PUT", "/models/m/shadows/s", {"C": 2}),
+    "retire": ({"shadow": "s"}, "DELETE", "/models/m/shadows/s", None),
+    "promote": ({"shadow": "s"}, "POST", "/models/m/shadows/s/promote", None),
+}  # fmt: skip
+ON_THE_SERVER = {"job", "models", "ticket", "metrics", "ready", "wait_until_ready"}
+OF_ROWS = {"learn_rows", "predict_rows", "offer_rows"}
+OF_FILES = {"export_model", "import_model"}
+WAITING = {"wait"}
+
+
+def test_every_method_of_the_client_is_called_here():
+    named = {name for name, _ in inspect.getmembers(Routes, inspect.isfunction) if not name.startswith("_")}
+    assert named == set(CALLS) | ON_THE_SERVER | OF_ROWS | OF_FILES | WAITING
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_is_the_route_that_it_names(server, client, name):
+    arguments, *request = CALLS[name]
+    server.answer = lambda *_: (200, {"a": 1})
+    assert getattr(client, name)("m", **arguments) == {"a": 1}
+    assert server.requests == [tuple(request)]
+
+
+def test_calls_of_the_server_are_its_routes(server, client):
+    server.answer = lambda _method, path, _body: (200, b"text" if path == "/metrics" else {"models": ["m"]})
+    assert client.models() == ["m"]
+    assert client.ticket() == {"models": ["m"]}
+    assert client.metrics() == "text"
+    assert server.requests == [("GET", "/models", None), ("POST", "/tickets", None), ("GET", "/metrics", None)]
+
+
+def test_a_change_is_waited_for_until_its_job_has_ended(server, client):
+    job = {"job": "/jobs/m.6", "state": "running", "progress": 0.5}
+    server.script[:] = [
+        (200, job, {}), (200, job | {"state": "done"}, {}), (200, job | {"state": "failed", "error": "full"}, {})
+    ]  # fmt: skip
+    assert client.wait({"certificate": {}}) == {"certificate": {}}
+    assert client.wait({"job": "/jobs/m.6"})["state"] == "done"
+    assert server.requests == [("GET", "/jobs/m.6", None)] * 2
+    with pytest.raises(HingedError, match="full"):
+        client.wait({"job": "/jobs/m.6"})
+    server.answer = lambda *_: (200, job)
+    assert client.job("m.6") == client.job("/jobs/m.6") == job
+    with pytest.raises(HingedError, match="50%"):
+        client.wait({"job": "/jobs/m.6"}, timeout_s=0.0)
+
+
+def test_a_model_travels_as_the_bytes_of_a_file(server, client):
+    types = []
+    server.heard = lambda headers: types.append(headers.get("content-type"))
+    server.answer = lambda *_: (200, b"\x00\xff")
+    assert client.export_model("m", as_of=3) == b"\x00\xff"
+    server.answer = lambda *_: (201, {"model": "m"})
+    assert client.import_model("m", b"7") == {"model": "m"}
+    assert server.requests == [("GET", "/models/m/export?as_of=3", None), ("POST", "/models/m/import", 7)]
+    assert types == [None, "application/octet-stream"]
+
+
+@pytest.mark.parametrize("answer", ["lose", (503, error("unavailable"), {})])
+def test_what_a_second_try_could_spoil_is_tried_once(server, client, answer):
+    for call in (
+        lambda: client.rollback("m", 3), lambda: client.import_model("m", b"7"), lambda: client.skip_event("m")
+    ):  # fmt: skip
+        server.script[:] = [answer]
+        before = len(server.requests)
+        with pytest.raises(HingedError):
+            call()
+        assert len(server.requests) == before + 1
+
+
+def test_what_is_left_to_the_server_is_not_sent(server, client):
+    client.finish("m")
+    client.heartbeat("m", "l")
+    client.predict("m", [{"x": [1.0]}])
+    assert [body for _, _, body in server.requests] == [None, {}, {"examples": [{"x": [1.0]}]}]
+
+
+def test_a_model_name_cannot_leave_its_place_in_the_path(server, client):
+    client.model("a/b?c#d e")
+    assert server.requests[0][1] == "/models/a%2Fb%3Fc%23d%20e"
+
+
+def test_arrays_and_their_scalars_are_sent_as_numbers(server, client):
+    sparse = {"indices": np.array([1, 5]), "values": np.array([0.5, 2.0], dtype=np.float32)}
+    client.learn(
+        "m",
+        [
+            {"id": "a", "x": np.array([1, 2], dtype=np.uint8), "y": np.int64(7)},
+            {"id": "b", "x": [np.float32(0.5), np.float64(0.25)], "y": np.bool_(True)},
+            {"id": "c", "x": sparse, "y": np.str_("z")},
+        ],
+    )
+    assert server.requests[0][2]["examples"] == [
+        {"id": "a", "x": [1, 2], "y": 7},
+        {"id": "b", "x": [0.5, 0.25], "y": True},
+        {"id": "c", "x": {"indices": [1, 5], "values": [0.5, 2.0]}, "y": "z"},
+    ]
+
+
+def test_what_json_cannot_say_is_refused_before_anything_is_sent(server, client):
+    with pytest.raises(ValueError, match="JSON"):
+        client.learn("m", [{"x": [float("nan")], "y": 1}])
+    with pytest.raises(TypeError, match="object"):
+        client.learn("m", [{"x": [object()], "y": 1}])
+    assert server.requests == []
+
+
+def test_examples_without_an_id_are_given_different_ones(server, client):
+    example = {"x": [1.0], "y": 1}
+    client.learn("m", [example, example, {**example, "id": None}, {**example, "id": "mine"}])
+    ids = [sent["id"] for sent in server.requests[0][2]["examples"]]
+    assert ids[3] == "mine"
+    assert len(set(ids)) == 4
+    assert all(ids)
+    assert "id" not in example
+
+
+def test_a_prediction_is_given_no_id_and_an_example_without_x_neither(server, client):
+    client.predict("m", [{"x": [1.0]}])
+    client.learn("m", [{"id": "a", "y": 1, "lease": "l"}, {"y": 1}])
+    assert server.requests[0][2]["examples"] == [{"x": [1.0]}]
+    assert server.requests[1][2]["examples"] == [{"id": "a", "y": 1, "lease": "l"}, {"y": 1}]
+
+
+def test_a_query_that_is_tried_again_names_the_same_request(server, client):
+    server.script = ["lose"]
+    client.query("m", annotator="ann")
+    client.query("m", annotator="ann")
+    first, again, other = (body["request_id"] for _, _, body in server.requests)
+    assert first == again != other
+
+
+@pytest.mark.parametrize(("name", "answer"), [("release", {"released": True}), ("skip", {"skipped": "me"})])
+def test_a_lease_that_was_given_up_by_a_try_without_an_answer_is_done(server, client, name, answer):
+    server.script = ["lose", (404, error("not_found"), {})]
+    assert getattr(client, name)("m", "l") == answer
+    server.script = [(404, error("not_found"), {})]
+    with pytest.raises(HingedError):
+        getattr(client, name)("m", "l")
+
+
+def test_a_key_is_sent_as_a_header_and_never_in_a_url(server, kind):
+    heard = []
+    server.heard = heard.append
+    with kind(server.url, key="hinged_abc") as client:
+        client.model("m")
+    with kind(server.url) as client:
+        client.model("m")
+    assert [headers.get("authorization") for headers in heard] == ["Bearer hinged_abc", None]
+    assert "hinged_abc" not in str(server.requests)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\nb", "schl\u00fcssel"])
+def test_what_can_be_no_key_is_refused_without_being_shown(kind, key):
+    with pytest.raises(ValueError, match="key must be") as caught:
+        kind(key=key)
+    assert not key or key not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://ann:secret@127.0.0.1:1", "http://secret@127.0.0.1:1"])
+def test_a_url_with_a_password_is_refused_without_being_shown(kind, url):
+    with pytest.raises(ValueError, match="password") as caught:
+        kind(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "drop",
+        (429, error("queue_full"), {}),
+        (503, error("unavailable"), {}),
+        (503, b"<html>a proxy</html>", {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}),
+    ],
+)
+def test_a_passing_failure_is_tried_again_with_the_same_ids(server, client, failure):
+    server.script = [failure, failure]
+    client.learn("m", [{"x": [1.0], "y": 1}, {"x": [2.0], "y": 1}])
+    first, second, third = server.requests
+    assert first == second == third
+
+
+def test_a_retry_waits_as_long_as_the_server_asks(server, client):
+    server.script = [(429, error("queue_full", retry_after_s=1), {"retry-after": "1"})]
+    started = time.monotonic()
+    client.learn("m", [{"x": [1.0], "y": 1}])
+    assert time.monotonic() - started >= 1.0
+
+
+def test_tries_are_bounded_and_the_last_failure_is_raised(server, kind):
+    server.answer = lambda *_: (503, error("store_unavailable", "the disk is full", free_bytes=0))
+    with kind(server.url, tries_max=3) as client, pytest.raises(HingedError) as caught:
+        client.learn("m", [{"x": [1.0], "y": 1}])
+    assert len(server.requests) == 3
+    failure = caught.value
+    assert (failure.status, failure.code, failure.message) == (503, "store_unavailable", "the disk is full")
+    assert failure.details == {"free_bytes": 0}
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 415, 422, 500, 507])
+def test_a_refusal_is_raised_at_once_with_all_that_it_says(server, client, status):
+    server.script = [(status, error("a_code", "a sentence", index=3), {})]
+    with pytest.raises(HingedError, match="a sentence") as caught:
+        client.predict("m", [{"x": [1.0]}])
+    assert len(server.requests) == 1
+    assert (caught.value.status, caught.value.code) == (status, "a_code")
+    assert caught.value.details == {"index": 3}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, b"<html>hello</html>", {}),
+        (200, b"[1]", {}),
+        (404, b"no", {}),
+        (500, {"error": "text"}, {}),
+        (307, b"", {"location": "/elsewhere"}),
+    ],
+)
+def test_what_is_no_hinged_server_is_named_so(server, client, answer):
+    server.script = [answer]
+    with pytest.raises(HingedError, match="no JSON of a hinged server") as caught:
+        client.model("m")
+    assert (caught.value.code, caught.value.status) == ("unexpected_answer", answer[0])
+
+
+def test_no_server_is_an_error_without_a_status(free_url, kind):
+    with kind(free_url, tries_max=2) as client:
+        with pytest.raises(HingedError, match="no answer from") as caught:
+            client.models()
+        assert (caught.value.status, caught.value.code) == (None, "unreachable")
+        with pytest.raises(HingedError) as caught:
+            client.ready()
+        assert caught.value.code == "unreachable"
+
+
+def test_a_delete_whose_answer_was_lost_is_done_when_tried_again(server, client):
+    there = {"m"}
+
+    def answer(_method, _path, _body):
+        if not there:
+            return 404, error("not_found")
+        there.clear()
+        return 200, {}
+
+    server.answer = answer
+    server.script = ["lose"]
+    client.delete_model("m")
+    assert len(server.requests) == 2
+    with pytest.raises(HingedError):
+        client.delete_model("m")
+
+
+def test_ready_tells_a_starting_server_from_a_ready_one(server, client):
+    server.script = [(503, error("unavailable"), {})]
+    assert client.ready() is False
+    assert client.ready() is True
+    server.script = [(404, error("not_found"), {})]
+    with pytest.raises(HingedError):
+        client.ready()
+
+
+def test_waiting_ends_when_the_server_is_ready_or_the_time_is_up(server, client, free_url, kind):
+    server.script = [(503, error("unavailable"), {})] * 2
+    client.wait_until_ready(5.0)
+    assert len(server.requests) == 3
+    with kind(free_url) as nowhere, pytest.raises(HingedError, match="waited") as caught:
+        nowhere.wait_until_ready(0.3)
+    assert caught.value.code == "not_ready"
+
+
+def test_proxies_of_the_environment_are_not_asked_for_this_machine(server, free_url, kind, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", free_url)
+    monkeypatch.setenv("ALL_PROXY", free_url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with kind(server.url) as client:
+        assert client.ready()
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://a", "http://", "http://a:b"])
+def test_a_url_that_cannot_be_one_is_refused(url, kind):
+    with pytest.raises(ValueError, match=r"(?i)url"):
+        kind(url)
+
+
+def test_one_client_serves_many_threads(server):
+    count = itertools.count()
+    server.answer = lambda *_: (200, {"n": next(count)})
+    with Client(server.url) as client:
+        threads = [threading.Thread(target=client.model, args=("m",)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(server.requests) == 8
+
+
+def test_an_async_client_asks_many_things_at_once_and_waits_without_blocking(server):
+    asked, together = itertools.count(), threading.Barrier(8)
+    server.heard = lambda _: next(asked) < 8 and together.wait(60)  # none is answered before all eight are there
+    server.script = [(503, error("unavailable"), {"retry-after": "1"})] * 8
+
+    async def ask():
+        async with AsyncClient(server.url) as client:
+            return await asyncio.gather(*(client.model(name) for name in names))
+
+    names = [f"m{k}" for k in range(8)]
+    started = time.monotonic()
+    assert asyncio.run(ask()) == [{}] * 8
+    assert time.monotonic() - started >= 1.0
+    paths = [path for _, path, _ in server.requests]
+    assert sorted(paths) == sorted([f"/models/{name}" for name in names] * 2)
+
+
+def test_importing_the_client_needs_no_numpy_and_no_server():
+    code = "import sys, hinged; print(*sorted(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"numpy", "numba", "service"}.isdisjoint(result.stdout.split())

@@ -1,0 +1,273 @@
+"""`hinged label` in a real terminal, against a real server."""
+
+import itertools
+import sys
+from datetime import datetime, timedelta
+
+import pytest
+from running import RunningServer, eventually
+from terminal import Terminal
+
+from hinged import Client, HingedError
+from hinged.commands.label import Session
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+NUMBERS = itertools.count()
+ALWAYS = {"explore": 0.0}  # no question is drawn at random
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("label") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with Client(server.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def model(client):
+    """A model with two classes and eleven candidates between them."""
+    name = f"m{next(NUMBERS)}"
+    client.create_model(name, kernel=KERNEL, C=10, features={"type": "dense", "dim": 2}, labels=ALWAYS)
+    client.learn(name, [{"id": "a", "x": [0, 1], "y": "ham"}, {"id": "b", "x": [1, 0], "y": "spam"}])
+    client.offer(name, [{"id": f"m{i}", "x": [i / 10, 1 - i / 10]} for i in range(11)])
+    return name
+
+
+@pytest.fixture
+def label(server, model):
+    """Open a terminal in which somebody labels."""
+    opened = []
+
+    def label(*options, name=model):
+        command = [sys.executable, "-m", "hinged", "label", name, "--annotator", "ann", "--url", server.url, *options]
+        opened.append(Terminal(command))
+        opened[-1].__enter__()
+        return opened[-1]
+
+    yield label
+    for terminal in opened:
+        terminal.__exit__()
+
+
+def leased(client, model):
+    return {lease["id"] for lease in client.queries(model)["leased"]}
+
+
+def test_a_session_from_the_first_question_to_the_last_key(client, model, label):
+    terminal = label()
+    terminal.expect("m5")
+    question = terminal.expect("q quit")
+    assert "0.5  0.5" in question
+    assert "1 ham" in question
+    assert "2 spam" in question
+    assert "says" not in question  # the model's opinion would lead the person
+    terminal.send("2")
+    answer = terminal.expect("support vectors (")
+    assert "the model said" in answer
+    assert "now it says spam" in answer
+    assert "1 labelled, " in answer
+    terminal.expect("q quit")
+    terminal.send("s")
+    terminal.expect("skipped\n")
+    terminal.expect("q quit")
+    terminal.send("S")
+    terminal.expect("skipped for all")
+    terminal.expect("q quit")
+    terminal.send("q")
+    assert terminal.wait() == 0
+    assert "1 labelled, 2 skipped, " in terminal.text
+    assert "given back to the pool" in terminal.text
+    assert leased(client, model) == set()
+    assert client.model(model)["examples"] == 3
+    with pytest.raises(HingedError):  # it is learned, with this label
+        client.learn(model, [{"id": "m5", "x": [0.5, 0.5], "y": "ham"}])
+
+
+def test_what_cannot_be_done_is_said_and_the_question_stays(label):
+    terminal = label()
+    terminal.expect("q quit")
+    terminal.send("u")
+    terminal.expect("cannot be taken back")
+    terminal.send("9")
+    terminal.expect("'9' is no key here")
+    terminal.send("\x1b[A")  # a cursor key
+    terminal.send("?")
+    assert "m5" in terminal.expect("q quit")
+    terminal.send("1")
+    terminal.expect("ham: ")
+    terminal.expect("1 labelled")
+
+
+def test_keys_typed_ahead_are_answers_to_the_next_questions(client, model, label):
+    terminal = label("--prefetch", "0")
+    terminal.expect("q quit")
+    terminal.send("121q")
+    assert terminal.wait() == 0
+    assert client.model(model)["examples"] == 5
+
+
+def test_a_class_that_has_no_key_is_typed_and_has_one_then(client, model, label):
+    terminal = label()
+    terminal.expect("q quit")
+    terminal.send("n")
+    terminal.expect("label: ")
+    terminal.send("7\n")
+    terminal.expect("1 labelled")
+    assert "3 7" in terminal.expect("q quit")
+    terminal.send("n")
+    terminal.expect("label: ")
+    terminal.send('"7"\n')
+    terminal.expect("2 labelled")
+    assert '4 "7"' in terminal.expect("q quit")
+    terminal.send("n")
+    terminal.expect("label: ")
+    terminal.send("\n")  # nothing typed: nothing said
+    terminal.send("q")
+    assert terminal.wait() == 0
+    assert client.model(model)["classes"] == ["ham", "spam", 7, "7"]
+
+
+def test_declared_classes_are_all_there_are(client, label):
+    features = {"type": "dense", "dim": 1}
+    client.create_model("declared", kernel=KERNEL, features=features, classes=[True, False], labels=ALWAYS)
+    client.offer("declared", [{"id": "one", "x": [1.0]}])
+    terminal = label(name="declared")
+    assert "1 true   2 false" in terminal.expect("q quit")
+    terminal.send("n")
+    terminal.expect("label: ")
+    terminal.send("1\n")
+    terminal.expect("this model's classes are true, false")
+    terminal.send("1")
+    terminal.expect("no opinion")
+    terminal.expect("nothing to ask")
+    assert terminal.wait() == 0
+    assert client.model("declared")["examples"] == 1
+
+
+@pytest.mark.parametrize("end", ["\x03", "\x04"])
+def test_an_interrupted_session_gives_its_leases_back(client, model, label, end):
+    terminal = label("--prefetch", "3")
+    terminal.expect("q quit")
+    eventually(lambda: len(leased(client, model)) >= 4)
+    terminal.send(end)
+    assert terminal.wait() == 0
+    assert leased(client, model) == set()
+    assert "4 given back" in terminal.text
+
+
+def test_leases_are_kept_while_a_person_thinks(client, model, label):
+    terminal = label("--lease", "4", "--prefetch", "1")
+    terminal.expect("q quit")
+    eventually(lambda: len(leased(client, model)) >= 2)
+    mine = leased(client, model)
+
+    def last_until():
+        return min(datetime.fromisoformat(lease["expires_at"]) for lease in client.queries(model)["leased"])
+
+    without_it = last_until()
+    eventually(lambda: last_until() > without_it + timedelta(seconds=4))  # so it was renewed when it would have ended
+    assert leased(client, model) == mine
+    terminal.send("1")
+    terminal.expect("1 labelled")
+
+
+def test_two_annotators_are_asked_different_things(client, model, label):
+    terminal = label()
+    terminal.expect("q quit")
+    eventually(lambda: len(leased(client, model)) >= 3)
+    mine = leased(client, model)
+    others = {query["id"] for query in client.query(model, annotator="bob", n=11)["queries"]}
+    assert len(others) == 8
+    assert not mine & others
+
+
+def test_a_label_that_comes_too_late_is_refused_in_a_line_and_the_next_question_comes(client, model, label):
+    terminal = label("--prefetch", "0", "--strategy", "active")
+    terminal.expect("m5")
+    terminal.expect("q quit")
+    (lease,) = client.queries(model)["leased"]
+    client.learn(model, [{"id": lease["id"], "x": [0.5, 0.5], "y": "ham"}])
+    terminal.send("2")
+    terminal.expect("(")
+    terminal.expect("q quit")
+    terminal.send("q")
+    assert terminal.wait() == 0
+    assert client.model(model)["examples"] == 3
+
+
+def test_what_an_example_holds_cannot_steer_the_terminal(client, label):
+    features = {"type": "named"}
+    client.create_model("named", kernel=KERNEL, features=features, labels=ALWAYS)
+    x = {"subject": "[red]cheap\x1b]0;owned\x07 \x1b[31mpills", "amount": 12.5, "known": False}
+    client.offer("named", [{"id": "one", "x": x}])
+    terminal = label(name="named")
+    question = terminal.expect("q quit")
+    assert "[red]cheap" in question
+    assert "12.5" in question
+    assert "\x1b]0;" not in terminal.raw
+    assert "\x1b[31m" not in terminal.raw
+    assert "\x07" not in terminal.raw
+
+
+def test_an_empty_pool_is_said_and_no_error(client, label):
+    client.create_model("empty", kernel=KERNEL, features={"type": "dense", "dim": 1})
+    terminal = label(name="empty")
+    terminal.expect("nothing to ask: 0 in the pool, 0 of them leased")
+    assert terminal.wait() == 0
+
+
+def test_a_model_that_is_not_there_is_one_line(label):
+    terminal = label(name="absent")
+    assert terminal.wait() == 1
+    assert terminal.text == "hinged: there is no model 'absent' (not_found)\n"
+
+
+# -- the session without a terminal
+
+
+def session(client, model, **options):
+    return Session(client, model, "ann", **{"strategy": "active", "lease_s": 60, "prefetch": 2} | options)
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3, 20])
+def test_every_candidate_is_asked_once_and_the_end_is_the_pools(client, model, prefetch):
+    with session(client, model, prefetch=prefetch) as asked:
+        ids = []
+        while (candidate := asked.next()) is not None:
+            ids.append(candidate["id"])
+            asked.answer(candidate, "ham" if len(ids) % 2 else "spam")
+        assert sorted(ids) == sorted(f"m{i}" for i in range(11))
+        assert asked.tally.labelled == asked.tally.predicted == 11
+        assert asked.close() == 0
+
+
+def test_without_prefetch_each_question_is_chosen_after_the_label_before_it(client, model):
+    with session(client, model, prefetch=0) as asked:
+        for _ in range(5):
+            candidate = asked.next()
+            assert leased(client, model) == {candidate["id"]}
+            asked.answer(candidate, "ham")
+
+
+def test_what_was_fetched_by_a_session_that_died_comes_first_in_the_next(client, model):
+    dead = session(client, model, prefetch=1)
+    first = dead.next()
+    open_ones = leased(client, model)
+    assert len(open_ones) == 2
+    with session(client, model, prefetch=1) as asked:
+        assert {asked.next()["id"], asked.next()["id"]} == open_ones
+        assert first["id"] in open_ones
+    assert leased(client, model) == set()
+
+
+def test_a_closed_session_is_closed_again_without_harm(client, model):
+    asked = session(client, model)
+    with asked:
+        asked.next()
+        assert asked.close() == 3
+        assert asked.close() == 0

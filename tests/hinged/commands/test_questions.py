@@ -1,0 +1,157 @@
+"""`hinged models`, `predict` and `query` against a real server, through pipes and in a terminal."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from running import PATIENCE_S, ROOT, RunningServer
+from terminal import Terminal
+
+from hinged import Client
+from hinged.service.edge.keys import create_key
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server with keys; its `.keys` by role."""
+    folder = tmp_path_factory.mktemp("asking")
+    keys = {role: create_key(folder / "keys.json", role, role) for role in ("reader", "annotator", "admin")}
+    with RunningServer(folder / "data", keys_file=folder / "keys.json") as running:
+        running.keys = keys
+        with Client(running.url, key=keys["admin"]) as client:
+            client.create_model("spam", kernel=KERNEL, features={"type": "dense", "dim": 2}, labels={"explore": 0.0})
+            client.learn("spam", [{"id": "a", "x": [0, 1], "y": "ham"}, {"id": "b", "x": [1, 0], "y": "spam"}])
+            client.offer("spam", [{"id": f"m{i}", "x": [i / 10, 1 - i / 10]} for i in range(11)])
+            client.create_model("words", kernel={"type": "linear"}, features={"type": "named"})
+            client.learn("words", [{"x": {"n": 1.0, "word": "cheap"}, "y": True}, {"x": {"n": -1.0}, "y": False}])
+        yield running
+
+
+def environment(server, role):
+    return {"HINGED_URL": server.url, "HINGED_KEY": server.keys.get(role, ""), "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def run(server):
+    """Run a command as a role; stdout is a pipe."""
+
+    def run(*arguments, stdin="", role="reader", code=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "hinged", *map(str, arguments)], input=stdin, capture_output=True, text=True,
+            timeout=PATIENCE_S, env={**os.environ, **environment(server, role)}, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def terminal(server):
+    """What a command shows in a terminal."""
+
+    def terminal(*arguments, role="reader"):
+        command = [sys.executable, "-m", "hinged", *map(str, arguments)]
+        with Terminal(command, environment(server, role) | {"COLUMNS": "160"}) as opened:
+            assert opened.wait() == 0, opened.text
+            return opened.text
+
+    return terminal
+
+
+def lines(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_models_are_a_table_in_a_terminal_and_lines_of_json_elsewhere(run, terminal):
+    spam, words = lines(run("models"))
+    assert (spam["model"], words["model"]) == ("spam", "words")
+    assert spam["configuration"]["kernel"] == KERNEL
+    shown = terminal("models")
+    for word in ("spam", "lasvm", "rbf", "dense 2", "ham, spam", "words", "linear"):
+        assert word in shown
+    assert [json.loads(line) for line in terminal("models", "--json").splitlines()] == [spam, words]
+
+
+def test_examples_are_predicted_from_lines_of_json(run, server, tmp_path):
+    text = '[0.1, 0.9]\n\n{"id": "late", "x": [0.9, 0.1]}\n{"indices": [0], "values": [1]}\n'
+    results = lines(run("predict", "spam", stdin=text))
+    assert [(r["id"], r["prediction"]) for r in results] == [(None, "ham"), ("late", "spam"), (None, "spam")]
+    path = tmp_path / "examples.jsonl"
+    path.write_text(text)
+    assert lines(run("predict", "spam", path, "--batch", 2)) == results
+    with Client(server.url, key=server.keys["annotator"]) as client:
+        client.learn("spam", [{"id": "late", "y": "spam"}])  # the model has kept it
+
+
+def test_one_example_is_an_option(run, terminal):
+    (found,) = lines(run("predict", "spam", "--x", "[0.1, 0.9]"))
+    assert found["prediction"] == "ham"
+    assert "support_vectors" not in found
+    (found,) = lines(run("predict", "spam", "--x", "[0.1, 0.9]", "--explain", 1))
+    assert [vector["label"] for vector in found["support_vectors"]] == ["ham"]
+    shown = terminal("predict", "spam", "--x", "[0.1, 0.9]", "--explain", 1)
+    assert "because of" in shown
+    assert "a (ham) +" in shown
+
+
+def test_named_features_are_an_x_and_one_of_them_may_be_called_x(run):
+    text = '{"n": 2.5, "word": "cheap"}\n{"x": {"n": -3}}\n{"x": 1.0, "n": 2}\n'
+    _, wrapped, _ = lines(run("predict", "words", stdin=text))
+    assert lines(run("predict", "words", "--x", '{"n": -3}')) == [wrapped]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "words"),
+    [
+        (["predict", "spam"], "[1, 2]\n[1", 1, "<stdin>, line 2: expected JSON"),
+        (["predict", "spam", "--x", "[1"], "", 1, "--x: expected JSON"),
+        (["predict", "spam", "--x", "[1]"], "", 1, "expected 2 features, got 1 (invalid, index 0)"),
+        (["predict", "absent", "--x", "[1]"], "", 1, "there is no model 'absent' (not_found)"),
+        (["predict", "spam", "absent.jsonl"], "", 2, "absent.jsonl"),
+        (["query", "spam"], "", 2, "--annotator"),
+        (["query", "spam", "--annotator", "ann"], "", 1, "yours is reader (forbidden)"),
+        (["label", "spam", "--annotator", "ann"], "", 1, "needs a terminal"),
+    ],
+)
+def test_what_is_wrong_is_one_line(run, arguments, stdin, code, words):
+    done = run(*arguments, stdin=stdin, code=code)
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert words in line
+
+
+def test_candidates_are_leased_and_leased_again_to_the_same_annotator(run, terminal):
+    first = lines(run("query", "spam", "-n", 2, "--annotator", "ann", role="annotator"))
+    assert all(query["id"].startswith("m") for query in first)
+    again = lines(run("query", "spam", "-n", 2, "--annotator", "ann", role="annotator"))
+    assert [query["lease"] for query in again] == [query["lease"] for query in first]
+    shown = terminal("query", "spam", "-n", 2, "--annotator", "ann", role="annotator")
+    assert "  ".join(f"{value:.4g}" for value in first[0]["x"]) in shown
+    assert first[0]["lease"] in shown
+
+
+def test_an_empty_answer_is_said_on_stderr(run, server):
+    with Client(server.url, key=server.keys["admin"]) as client:
+        client.create_model("empty", kernel=KERNEL, features={"type": "dense", "dim": 2})
+        done = run("query", "empty", "--annotator", "ann", role="annotator")
+        client.delete_model("empty")
+    assert (done.stdout, done.stderr) == ("", "the pool has nothing to ask\n")
+
+
+def test_a_wrong_key_is_one_line_that_does_not_show_it(run, server):
+    server.keys["stranger"] = "hinged_0123456789"
+    done = run("models", role="stranger", code=1)
+    assert done.stderr == "hinged: this key is not known, or was revoked (unauthenticated)\n"
+    server.keys["stranger"] = "not a key"
+    done = run("models", role="stranger", code=2)
+    assert "HINGED_KEY" in done.stderr
+    assert "not a key" not in done.stderr
+
+
+def test_without_a_key_the_line_says_what_is_missing(run):
+    assert "Authorization: Bearer KEY" in run("models", role="nobody", code=1).stderr

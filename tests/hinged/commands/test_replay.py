@@ -1,0 +1,255 @@
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from hinged import Client, HingedError
+from hinged.commands.replay import (
+    Options,
+    ReplayError,
+    fingerprint,
+    replay,
+    scale_gamma,
+)
+from hinged.commands.stream import Tally, same_label
+from hinged.readers import open_source
+
+
+class LastLabel:
+    """The routes of the server around the simplest learner: it predicts the label that it saw last."""
+
+    def __init__(self):
+        self.configuration = None
+        self.answers = {}
+        self.learned = []
+        self.last = None
+
+    def __call__(self, method, path, body):
+        if path == "/readyz":
+            return 200, {}
+        if method == "PUT":
+            self.configuration = body
+            return 201, {}
+        if self.configuration is None:
+            return 404, {"error": {"code": "not_found", "message": "no such model"}}
+        figures = {"support_vectors": len(self.learned), "duality_gap": 0.5}
+        if method == "GET":
+            return 200, {"configuration": self.configuration, **figures}
+        if path.endswith("/finish"):
+            return 200, {**figures, "support_vectors": 1, "steps": 1}
+        if path.endswith("/predict"):
+            return 200, {"results": [{"id": e["id"], "prediction": self.last} for e in body["examples"]]}
+        return self.learn(body["examples"])
+
+    def learn(self, examples):
+        results = []
+        for example in examples:
+            content = json.dumps([example["x"], example["y"]])
+            known = self.answers.get(example["id"])
+            if known and known[0] != content:
+                return 409, {"error": {"code": "conflict", "message": f"id {example['id']} is taken"}}
+            if not known:
+                self.answers[example["id"]] = (content, self.last)
+                self.learned.append(example)
+                self.last = example["y"]
+            prediction = self.answers[example["id"]][1]
+            results.append({"id": example["id"], "prediction": prediction, "duplicate": bool(known)})
+        return 200, {"results": results}
+
+
+@pytest.fixture
+def learner(server):
+    server.answer = LastLabel()
+    return server.answer
+
+
+@pytest.fixture
+def run(server):
+    """Replay a file and return what was printed."""
+
+    def run(path, *, label=None, id_name=None, test=None, **options):
+        source = open_source(path, label=label, id_name=id_name)
+        held_out = source.held_out if test is None else open_source(test, label=label, like=source)
+        printed = io.StringIO()
+        with Client(server.url, tries_max=2) as client:
+            replay(
+                client,
+                source,
+                held_out,
+                Options(prefix=fingerprint(path), **options),
+                Console(file=printed, width=100),
+            )
+        return printed.getvalue()
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,y\n" + "".join(f"{i},{-i},{i // 5}\n" for i in range(10)))
+    return path
+
+
+def test_a_file_becomes_a_model_and_a_stream_of_batches(server, learner, run, table):
+    printed = run(table, label="y", batch=4, C=2.0, gamma=0.25)
+    assert learner.configuration == {
+        "solver": "lasvm",
+        "kernel": {"type": "rbf", "gamma": 0.25},
+        "C": 2.0,
+        "features": {"type": "dense", "dim": 2},
+        "classes": None,
+        "seed": 0,
+    }
+    assert [e["x"] for e in learner.learned] == [[i, -i] for i in range(10)]
+    sent = [body["examples"] for _, path, body in server.requests if path.endswith("/learn")]
+    assert [len(batch) for batch in sent] == [4, 4, 2]
+    # Nine predictions were made, and one of them before the label changed.
+    assert "88.89 %" in printed
+    assert "learning 10/10" in printed
+    assert f"curl -s {server.url}/models/replay\n" in printed
+
+
+def test_a_second_run_goes_on_where_the_first_was_interrupted(learner, run, table):
+    run(table, label="y", limit=6, finish=False)
+    first = list(learner.learned)
+    printed = run(table, label="y")
+    assert learner.learned[:6] == first
+    assert [e["x"][0] for e in learner.learned] == list(range(10))
+    assert "6 of 10 examples had been learned before" in printed
+    # A shuffle is another order of the same examples.
+    printed = run(table, label="y", shuffle_seed=1)
+    assert "10 of 10 examples had been learned before" in printed
+
+
+def test_rows_of_another_file_of_the_same_name_are_other_examples(learner, run, table, tmp_path):
+    run(table, label="y")
+    other = tmp_path / "folder" / "a.csv"
+    other.parent.mkdir()
+    other.write_text("a,b,y\n5,5,1\n")
+    run(other, label="y")
+    assert len(learner.learned) == 11
+
+
+def test_ids_of_the_file_are_the_examples_ids_and_a_conflict_says_what_to_do(learner, run, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,a,y\nu1,1,0\nu2,2,1\n")
+    run(path, label="y", id_name="id")
+    assert [e["id"] for e in learner.learned] == ["u1", "u2"]
+    path.write_text("id,a,y\nu1,3,0\n")
+    with pytest.raises(ReplayError, match=r"id u1 is taken.*another --model"):
+        run(path, label="y", id_name="id")
+
+
+def test_the_held_out_part_is_predicted_before_and_after_finishing(server, learner, run, table, tmp_path):
+    held_out = tmp_path / "test.csv"
+    held_out.write_text("y,b,a\n1,2,3\n1,2,3\n0,2,3\n1,2,3\n")
+    printed = run(table, label="y", test=held_out, batch=3)
+    steps = [path.rpartition("/")[2] for _, path, _ in server.requests]
+    assert steps[-5:] == ["predict", "predict", "finish", "predict", "predict"]
+    assert printed.count("75.00 %") >= 2
+    assert server.requests[-1][2]["examples"][0]["x"] == [3.0, 2.0]
+    assert "streamed" in printed
+    assert "finished" in printed
+    assert "finished" not in run(table, label="y", finish=False)
+    assert learner.last == 1
+
+
+def test_sparse_features_take_the_larger_dim_of_both_parts(learner, run, tmp_path):
+    train, held_out = tmp_path / "train.svm", tmp_path / "test.svm"
+    train.write_text("1 1:1\n-1 2:1\n")
+    held_out.write_text("1 9:1\n")
+    run(train, test=held_out)
+    assert learner.configuration["features"] == {"type": "sparse", "dim": 9}
+    assert learner.learned[0]["x"] == {"indices": [0], "values": [1.0]}
+
+
+def test_an_existing_model_must_fit_the_file_and_what_was_asked_for(learner, run, table, tmp_path):
+    run(table, label="y", C=1.0, gamma=0.25, parts=(("seed", 3),))
+    run(table, label="y", kernel="linear")  # not given on the command line: a default, no wish
+    for options, name in (
+        ({"C": 9.0}, "C"),
+        ({"gamma": 0.5}, "gamma"),
+        ({"kernel": "linear"}, "kernel"),
+        ({"solver": "smo"}, "solver"),
+        ({"parts": (("seed", 4),)}, "seed"),
+    ):
+        with pytest.raises(ReplayError, match=f"exists with {name} = "):
+            run(table, label="y", given=frozenset(options), **options)
+    run(table, label="y", C=1.0, gamma=0.25, given=frozenset({"C", "gamma"}))
+    for name, text in (("b.csv", "a,y\n1,1\n"), ("b.svm", "1 1:1\n")):
+        other = tmp_path / name
+        other.write_text(text)
+        with pytest.raises(ReplayError, match="has dense features of dim 2"):
+            run(other, label="y")
+    assert learner.configuration["C"] == 1.0
+    assert learner.configuration["seed"] == 3
+
+
+def test_a_linear_kernel_has_no_gamma(learner, run, table):
+    run(table, label="y", kernel="linear")
+    assert learner.configuration["kernel"] == {"type": "linear"}
+
+
+def test_a_server_that_still_starts_is_waited_for(server, learner, run, table):
+    starting = (503, {"error": {"code": "unavailable", "message": "compiling"}}, {})
+    server.script = [starting, starting]
+    assert "waiting for the server" in run(table, label="y")
+    assert len(learner.learned) == 10
+
+
+def test_a_refusal_is_passed_on(server, run, table):
+    refusal = (422, {"error": {"code": "invalid", "message": "no such kernel"}})
+    learner = LastLabel()
+    server.answer = lambda method, *rest: refusal if method == "PUT" else learner(method, *rest)
+    with pytest.raises(HingedError, match="no such kernel"):
+        run(table, label="y", kernel="magic")
+
+
+def test_an_empty_file_is_told(run, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,y\n")
+    with pytest.raises(ReplayError, match=r"a\.csv holds no examples"):
+        run(path, label="y")
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_scale_is_one_over_dim_times_variance(tmp_path, offset):
+    X = np.random.default_rng(0).normal(offset, 3.0, (50, 4))
+    X[offset > X] = 0.0 if offset == 0.0 else offset
+    dense, sparse = tmp_path / "a.npz", tmp_path / "a.svm"
+    np.savez(dense, X=X, y=np.arange(50))
+    sparse.write_text("\n".join(" ".join(["1", *(f"{i + 1}:{v!r}" for i, v in enumerate(x) if v)]) for x in X.tolist()))
+    expected = 1.0 / (4 * X.var())
+    assert scale_gamma(open_source(dense), 4) == pytest.approx(expected, rel=1e-5)
+    assert scale_gamma(open_source(sparse), 4) == pytest.approx(expected, rel=1e-5)
+
+
+def test_scale_of_constant_features_is_one(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,y\n2,2,0\n2,2,1\n")
+    assert scale_gamma(open_source(path, label="y"), 2) == 1.0
+
+
+def test_true_one_and_its_text_are_three_labels():
+    labels = [True, 1, "1", 1.0]
+    assert [[same_label(a, b) for b in labels] for a in labels] == np.eye(4, dtype=bool).tolist()
+
+
+def test_the_accuracy_counts_predictions_not_their_absence():
+    tally = Tally()
+    assert tally.accuracy is None
+    tally.count([1, 1, 2], [{"prediction": None}, {"prediction": 1}, {"prediction": 1, "duplicate": True}])
+    assert (tally.learned, tally.duplicates, tally.accuracy) == (2, 1, 0.5)
+
+
+def test_a_terminal_sees_a_bar_with_figures(server, learner, table):
+    printed = io.StringIO()
+    source = open_source(table, label="y")
+    with Client(server.url) as client:
+        replay(client, source, None, Options(), Console(file=printed, width=100, force_terminal=True))
+    assert "10/10" in printed.getvalue()
+    assert "gap 5.00e-01" in printed.getvalue()
+    assert len(learner.learned) == 10

@@ -1,0 +1,171 @@
+"""The event stream of a model, on a real server."""
+
+import time
+
+import pytest
+from asking import BASE, Asking, example, refusal
+from running import RunningServer
+from streaming import followed
+
+from hinged.service.edge.keys import create_key, revoke_key
+
+A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
+LEARNED = ["class_added", "learned", "class_added", "learned"]
+
+
+@pytest.fixture
+def model(ask):
+    return ask.new_model()
+
+
+def events(stream, count):
+    """The next events of the log; a snapshot may be told at any moment between them."""
+    found = []
+    while len(found) < count:
+        event = stream.event()
+        if event["event"] != "snapshot":
+            found.append(event)
+    return found
+
+
+def test_events_come_with_their_kind_and_their_position_as_id(ask, model):
+    with followed(ask.url, f"{model.path}/events") as stream:
+        model.learn(A, B)
+        model.finish()
+        found = events(stream, 5)
+        assert [event["event"] for event in found] == [*LEARNED, "finished"]
+        assert [event["id"] for event in found] == ["2", "3", "4", "5", "6"]
+        for event in found:
+            assert event["data"]["position"] == int(event["id"])
+            assert event["data"]["kind"] == event["event"]
+        at = found[1]["data"].pop("at")
+        assert at.endswith("Z")
+        assert found[1]["data"] == {"position": 3, "kind": "learned", "examples": 1, "learned": 1}
+
+
+def test_a_snapshot_is_told_without_an_id(ask, model):
+    model.learn(A, B)
+    with followed(ask.url, f"{model.path}/events") as stream:
+        model.finish()
+        (finished,) = events(stream, 1)
+        assert (finished["event"], finished["id"]) == ("finished", "6")
+        snapshot = stream.event()
+        assert (snapshot["event"], "id" in snapshot) == ("snapshot", False)
+        assert snapshot["data"] == {"position": 6, "kind": "snapshot"}
+
+
+def test_drift_is_told_when_it_is_noticed(ask, model):
+    with followed(ask.url, f"{model.path}/events") as stream:
+        for part in range(4):
+            model.learn(*[example([k % 2, 0.1 * part], "ab"[(k + (part > 1)) % 2]) for k in range(400)])
+        assert model.figures()["metrics"]["drift"]["count"] >= 1
+        kinds = []
+        while kinds[-1:] != ["drift"]:
+            kinds += [event["event"] for event in events(stream, 1)]
+        assert kinds[-2] == "learned"
+
+
+def test_who_comes_back_is_told_what_was_missed_also_after_a_restart(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        model.learn(A, B)
+        with followed(server.url, f"{model.path}/events", headers={"last-event-id": "3"}) as stream:
+            assert [event["id"] for event in events(stream, 2)] == ["4", "5"]
+        for k in range(300):
+            model.learn(example([k % 5, 1], "up"))
+        server.kill()
+        server.start()
+        with followed(server.url, f"{model.path}/events?from=0", headers={"last-event-id": "5"}) as stream:
+            model.learn(example([1, 1], "up"))
+            found = events(stream, 301)
+            assert [event["id"] for event in found] == [str(position) for position in range(6, 307)]
+            assert found[-1]["data"]["learned"] == 303
+
+
+def test_from_names_the_position_behind_which_to_begin(ask, model):
+    model.learn(A, B)
+    with followed(ask.url, f"{model.path}/events?from=0") as stream:
+        first = stream.event()
+        assert (first["event"], first["id"]) == ("created", "1")
+        assert first["data"]["configuration"]["kernel"] == BASE["kernel"]
+        assert [event["event"] for event in events(stream, 4)] == LEARNED
+
+
+def test_a_position_that_is_not_there_is_refused(ask, model):
+    error = refusal(ask("GET", f"{model.path}/events?from=2"), 422, "invalid")
+    assert "ends at position 1" in error["message"]
+    refusal(ask("GET", f"{model.path}/events", headers={"last-event-id": "9"}), 422, "invalid")
+    for bad in ("-1", "x", "1.5", ""):
+        refusal(ask("GET", f"{model.path}/events?from={bad}"), 422, "invalid")
+    refusal(ask("GET", f"{model.path}/events", headers={"last-event-id": "x"}), 422, "invalid")
+    refusal(ask("GET", "/models/absent/events"), 404, "not_found")
+
+
+def test_a_quiet_stream_has_heartbeats(tmp_path):
+    with RunningServer(tmp_path / "data", heartbeat_s=0.2) as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        with followed(server.url, f"{model.path}/events", timeout=5) as stream:
+            assert [stream.block() for _ in range(4)] == [{"comment": "ping"}] * 4
+            model.learn(A)
+            assert stream.event()["event"] == "class_added"
+
+
+def test_the_stream_of_a_model_that_is_deleted_ends(ask, model):
+    with followed(ask.url, f"{model.path}/events") as stream:
+        model.learn(A)
+        ask("DELETE", model.path)
+        assert [event["event"] for event in events(stream, 2)] == LEARNED[:2]
+        assert stream.event() is None
+
+
+def test_a_server_that_stops_ends_its_streams_at_once(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        with followed(server.url, f"{model.path}/events") as stream:
+            model.learn(A)
+            events(stream, 2)
+            began = time.monotonic()
+            server.process.terminate()
+            assert stream.event() is None
+            server.process.wait(30)
+            assert time.monotonic() - began < 10
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_a_client_that_leaves_is_forgotten(tmp_path):
+    with RunningServer(tmp_path / "data", streams_max=1, heartbeat_s=0.1) as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        for _ in range(3):
+            with followed(server.url, f"{model.path}/events"):
+                refusal(ask("GET", f"{model.path}/events"), 429, "queue_full")
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline:
+                time.sleep(0.1)
+                try:
+                    with followed(server.url, f"{model.path}/events"):
+                        break
+                except AssertionError:
+                    continue
+            else:
+                raise AssertionError("the stream of a client that left is still open")
+            time.sleep(0.5)
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_a_stream_needs_a_key_or_a_ticket_and_ends_with_the_key(tmp_path):
+    path = tmp_path / "keys.json"
+    admin, reader = create_key(path, "admin", "admin"), create_key(path, "reader", "reader", ("m",))
+    with RunningServer(tmp_path / "data", keys_file=path, heartbeat_s=0.2) as server, Asking(server.url) as ask:
+        keys = {"authorization": f"Bearer {admin}"}
+        for name in ("m", "n"):
+            assert ask("PUT", f"/models/{name}", json=BASE, headers=keys).status_code == 201
+        own = {"authorization": f"Bearer {reader}"}
+        refusal(ask("GET", "/models/m/events"), 401, "unauthenticated")
+        refusal(ask("GET", "/models/n/events", headers=own), 403, "forbidden")
+        ticket = ask("POST", "/tickets", headers=own).json()["ticket"]
+        with followed(server.url, f"/models/m/events?ticket={ticket}") as stream:
+            ask("POST", "/models/m/learn", json=A, headers=keys)
+            assert [event["event"] for event in events(stream, 2)] == LEARNED[:2]
+            refusal(ask("GET", f"/models/m/events?ticket={ticket}"), 401, "unauthenticated")
+            revoke_key(path, "reader")
+            assert stream.event() is None

@@ -1,0 +1,144 @@
+import anyio
+import pytest
+from asking import example
+from prometheus_client.parser import text_string_to_metric_families
+from running import ROOT
+
+from hinged.service.api.exposition import METHODS, Exposition
+from hinged.service.edge.middleware import Edge
+from hinged.service.settings import Settings
+
+
+def scrape(ask, **request):
+    answer = ask("GET", "/metrics", **request)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def samples(ask, **labels):
+    """Value by name of the samples that carry these labels."""
+    families = text_string_to_metric_families(scrape(ask).text)
+    return {
+        sample.name: sample.value
+        for family in families
+        for sample in family.samples
+        if labels.items() <= sample.labels.items()
+    }
+
+
+def requests(ask, method, route, status):
+    return samples(ask, method=method, route=route, status=str(status)).get("hinged_requests_total", 0)
+
+
+def test_what_a_model_stands_at_can_be_scraped(ask):
+    model = ask.new_model()
+    for i in range(20):
+        model.learn(example([i % 3, i % 2], "ab"[i % 2]))
+    model.predict([0, 0], [1, 1], [2, 1])
+    figures, found = model.figures(), samples(ask, model=model.name)
+    assert found["hinged_model_up"] == 1
+    assert found["hinged_examples_learned_total"] == 20
+    assert found["hinged_predictions_served_total"] == 3
+    assert found["hinged_log_position"] == figures["position"]
+    assert found["hinged_classes"] == 2
+    assert found["hinged_points"] == figures["points"]
+    assert found["hinged_support_vectors"] == figures["support_vectors"]
+    assert found["hinged_memory_bytes"] == figures["memory_bytes"]
+    assert found["hinged_queue_examples"] == found["hinged_queue_requests"] == 0
+    assert found["hinged_drifts_total"] == found["hinged_snapshots_failed_total"] == 0
+    window = figures["metrics"]["window"]
+    for source in ("all", "streamed"):
+        found = samples(ask, model=model.name, source=source)
+        assert found["hinged_accuracy_ratio"] == pytest.approx(window["accuracy"])
+        assert found["hinged_log_loss"] == pytest.approx(window["log_loss"])
+        assert found["hinged_brier_score"] == pytest.approx(window["brier"])
+        # Together they are the sum over the sources, so that a sum in a query counts nothing twice.
+        assert found.get("hinged_predictions_scored_total") == (19 if source == "streamed" else None)
+
+
+def test_a_model_that_has_learned_nothing_shows_no_figure_that_it_does_not_have(ask):
+    found = samples(ask, model=ask.new_model().name)
+    assert found["hinged_examples_learned_total"] == 0
+    assert "hinged_accuracy_ratio" not in found
+
+
+def test_a_deleted_model_is_no_longer_told_of(ask):
+    model = ask.new_model()
+    assert samples(ask, model=model.name)
+    assert ask("DELETE", model.path).status_code == 200
+    assert samples(ask, model=model.name) == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route", "status"),
+    [
+        ("GET", "/healthz", "/healthz", 200),
+        ("GET", "/models/none-such", "/models/{model}", 404),
+        ("POST", "/models/another/learn", "/models/{model}/learn", 404),
+        ("PATCH", "/healthz", "/healthz", 405),
+        ("GET", "/no/such/route", "none", 404),
+        ("PROPFIND", "/healthz", "/healthz", 405),
+    ],
+)
+def test_requests_are_counted_by_the_template_of_their_route(ask, method, path, route, status):
+    named = method if method in METHODS else "other"
+    before = requests(ask, named, route, status)
+    for _ in range(3):
+        assert ask(method, path).status_code == status
+    assert requests(ask, named, route, status) == before + 3
+    found = samples(ask, method=named, route=route)
+    assert found["hinged_request_duration_seconds_count"] >= 3
+    assert found["hinged_request_duration_seconds_sum"] > 0
+
+
+def test_a_request_that_the_edge_refuses_is_counted_too(ask):
+    before = requests(ask, "GET", "none", 400)
+    assert ask("GET", "/healthz", headers={"Host": "evil.example"}).status_code == 400
+    assert requests(ask, "GET", "none", 400) == before + 1
+
+
+def test_an_error_that_nobody_foresaw_counts_as_500():
+    counted = []
+
+    async def broken(*_):
+        raise RuntimeError("broken")
+
+    async def ask_once():
+        scope = {"type": "http", "method": "GET", "headers": [(b"host", b"localhost")]}
+        await Edge(broken, Settings(), lambda *seen: counted.append(seen))(scope, None, None)
+
+    with pytest.raises(RuntimeError, match="broken"):
+        anyio.run(ask_once)
+    assert [seen[:3] for seen in counted] == [("GET", "none", 500)]
+
+
+def test_the_form_is_the_one_asked_for(ask):
+    plain = scrape(ask, headers={"Accept": "*/*"})
+    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+    newer = scrape(ask, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert newer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert newer.text.endswith("# EOF\n")
+
+
+def test_every_metric_has_a_name_that_tells_its_unit_and_a_meaning(ask):
+    ask.new_model().learn(example([0, 1], "a"), example([1, 0], "b"))
+    for family in text_string_to_metric_families(scrape(ask).text):
+        assert family.documentation, family.name
+        if family.name.startswith("hinged_") and family.type == "counter":
+            assert all(s.name.endswith("_total") for s in family.samples)
+
+
+def test_each_metric_stands_in_the_documents(ask):
+    text = (ROOT / "docs/metrics.md").read_text()
+    ask.new_model().learn(example([0, 1], "a"), example([1, 0], "b"))
+    for family in text_string_to_metric_families(scrape(ask).text):
+        if family.name.startswith("hinged_"):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            assert f"`{name}`" in text, name
+
+
+def test_counts_of_one_server_are_not_those_of_another():
+    one, other = Exposition(), Exposition()
+    one.count("GET", "/healthz", 200, 0.1)
+    assert b'hinged_requests_total{method="GET"' in one.text()[0]
+    assert b'hinged_requests_total{method="GET"' not in other.text()[0]

@@ -1,0 +1,487 @@
+"""Files that claim to be models: whatever they hold, they are refused or are models, and the process lives."""
+
+import asyncio
+import json
+import time
+from io import BytesIO
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from running import RunningServer
+
+from hinged.service.commands.ask import Ask, Offer
+from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.inputs import inputs_state, read_inputs, x_digests
+from hinged.service.engine.exports import pack_export, unpack_export
+from hinged.service.engine.registry import Registry
+from hinged.service.errors import Invalid
+from hinged.service.frames import BadFrame, decode, encode
+from hinged.service.model import learner
+from hinged.service.model.events import Created, Predicted
+from hinged.service.model.model import SNAPSHOT, Model
+from hinged.service.model.pending import Prediction
+from hinged.service.settings import Settings
+from hinged.service.store.sqlite import SQLiteStore
+
+NOW = time.time_ns() // 1_000_000
+SIZES = {"cache_bytes": 2**20, "answers_kept": 100}
+RBF, DENSE = {"type": "rbf", "gamma": 1.0}, {"type": "dense", "dim": 3}
+KINDS = {
+    "lasvm": {"solver": "lasvm", "kernel": RBF, "features": DENSE},
+    "bsgd": {
+        "solver": "bsgd",
+        "kernel": {"type": "rbf", "gamma": 1.0},
+        "features": {"type": "dense", "dim": 3},
+        "budget": 6,
+    },
+    "exact": {"solver": "exact", "kernel": {"type": "polynomial"}, "features": DENSE},
+    "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 30}},
+}
+
+
+def taught(kind):
+    """A model with examples, candidates, a lease and a prediction that waits."""
+    configuration = parse_configuration(json.dumps(KINDS[kind]), Settings())
+    model = Model("m", configuration, **SIZES)
+    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+    random = np.random.default_rng(0)
+
+    def xs(n):
+        rows = random.standard_normal((n, 3)).round(2).tolist()
+        return [{"a": r[0], "b": r[1], "c": "xyz"[int(abs(r[2])) % 3]} if kind == "named" else r for r in rows]
+
+    def take(event):
+        model.apply(model.position + 1, event)
+
+    inputs, labels = to_inputs(xs(20), configuration), ["n", "p"] * 10
+    request = LearnRequest([f"e{k}" for k in range(20)], labels, inputs, digests(inputs, labels))
+    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
+        take(event)
+    inputs = to_inputs(xs(4), configuration)
+    for event in Offer([f"c{k}" for k in range(4)], inputs, x_digests(inputs), [None] * 4).plan(model, NOW).events:
+        take(event)
+    for event in Ask(2, "ann", "active", 60_000, "r", 100).plan(model, NOW).events:
+        take(event)
+    decided, found = model.published().decide(inputs), x_digests(inputs)
+    waiting = [
+        Prediction(f"w{r}", inputs.take(np.array([r])), found[r], decided.columns[r], int(decided.numbers[r]), 0, NOW)
+        for r in range(4)
+    ]
+    take(Predicted(waiting, NOW))
+    return model
+
+
+class States(dict):
+    """The state of a model of each kind."""
+
+    def __repr__(self):  # hypothesis shows what a test was called with, and refuses to show a megabyte
+        return f"states of {', '.join(self)}"
+
+
+@pytest.fixture(scope="module")
+def states():
+    return States((kind, taught(kind).snapshot()) for kind in KINDS)
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    store = SQLiteStore(tmp_path_factory.mktemp("imports") / "data")
+
+    async def make():
+        return Registry(store, Settings())
+
+    yield asyncio.run(make())
+    store.close()
+
+
+def take(registry, state):
+    """What importing comes to: None if it is refused, else the model, which is asked what clients ask."""
+    try:
+        model = registry._import("m", BytesIO(pack_export("m", 1, state)))
+    except Invalid:
+        return None
+    try:
+        model.describe()
+        assert Model.restore("m", model.snapshot(), **SIZES).digest() == model.digest()
+    finally:
+        registry._store.delete("m")
+    return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_exported_is_a_model_again_and_learns_on_to_the_bit(registry, states, kind):
+    original = Model.restore("m", states[kind], **SIZES)
+    copy = take(registry, states[kind])
+    assert copy is not None
+    assert (copy.position, copy.undone) == (1, [])
+    assert copy.digest() == original.digest()
+    inputs = next(iter(original.pool)).x
+    request = LearnRequest(["new"], ["p"], inputs, digests(inputs, ["p"]))
+    for model in (original, copy):
+        for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
+            model.apply(model.position + 1, event)
+    assert copy.digest() == original.digest()
+
+
+class Choices:
+    """Draws that are made beforehand, so that it does not matter for their number what they are used for."""
+
+    def __init__(self, numbers):
+        self.left = list(numbers)
+
+    def below(self, n):
+        return self.left.pop() % n
+
+    def one(self, several):
+        return several[self.below(len(several))]
+
+
+CHOICES = st.lists(st.integers(0, 2**20), min_size=12, max_size=12).map(Choices)
+ODD = [None, True, False, 0, -1, 7, 2**65, -(2**65), 0.5, -1.0, float("nan"), float("inf"), 1e308, "", "a", "\x00",
+       "@1", [], [None], [1, 2], ["a", [0]], [[0, "a"]], {}, {"a": 1}, {"dim": 2**40}, [{}], [[], []]]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
+def test_a_file_with_other_arrays_under_a_right_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
+    facts, arrays = decode(states[kind], SNAPSHOT)
+    name = choices.one(sorted(arrays))
+    array = arrays[name]
+    how = choices.one(["bits", "shape", "dtype", "gone", "empty", "extreme"])
+    if how == "bits" and array.size:
+        raw = bytearray(array.tobytes())
+        for _ in range(choices.below(4) + 1):
+            raw[choices.below(len(raw))] ^= choices.below(255) + 1
+        arrays[name] = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
+    elif how == "shape":
+        arrays[name] = np.resize(array, [choices.below(8) for _ in range(choices.below(4))])
+    elif how == "dtype":
+        with np.errstate(all="ignore"):
+            arrays[name] = array.astype(choices.one(["int8", "int32", "int64", "float32", "float64"]))
+    elif how == "gone":
+        del arrays[name]
+    elif how == "empty":
+        arrays[name] = array[:0]
+    elif array.size:
+        wild = {"f": [np.inf, -np.inf, np.nan, 1e38, -1e38], "i": [-1, -100, 100], "u": [0, 255]}
+        values = array.copy()
+        values.flat[choices.below(array.size)] = choices.one(wild[array.dtype.kind])
+        arrays[name] = values
+    take(registry, encode(SNAPSHOT, facts, arrays))
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+@pytest.mark.parametrize("name", ["faded", "faded_losses", "weight", "losses"])
+def test_a_file_with_weights_of_examples_that_no_stream_leads_to_is_refused_or_has_figures(
+    registry, states, name, factor
+):
+    facts, arrays = decode(states["lasvm"], SNAPSHOT)
+    (full,) = [array for array in arrays if array.endswith(f"all.{name}")]
+    arrays[full] = arrays[full] * factor
+    take(registry, encode(SNAPSHOT, facts, arrays))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(choices=CHOICES, kind=st.sampled_from(sorted(KINDS)))
+def test_a_file_with_other_facts_under_a_right_checksum_is_refused_or_is_a_model(registry, states, choices, kind):
+    facts, arrays = decode(states[kind], SNAPSHOT)
+    part = facts
+    while True:
+        inner = sorted(key for key, value in part.items() if isinstance(value, dict) and value)
+        if not inner or not choices.below(2):
+            break
+        part = part[choices.one(inner)]
+    name = choices.one(sorted(part))
+    value = part[name]
+    if isinstance(value, list) and value and choices.below(2):
+        value[choices.below(len(value))] = choices.one(ODD)
+    else:
+        part[name] = choices.one(ODD)
+    take(registry, encode(SNAPSHOT, facts, arrays))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_file_are_refused(data):
+    with pytest.raises(BadFrame):
+        unpack_export(data)
+
+
+@pytest.mark.parametrize(
+    ("limits", "word"),
+    [
+        ({"dim_max": 2}, "features.dim"),
+        ({"points_max": 10}, "points_max"),
+        ({"classes_max": 2, "label_chars_max": 1, "id_chars_max": 2}, "an id has"),
+    ],
+)
+def test_a_file_beyond_this_servers_limits_is_refused(tmp_path, states, limits, word):
+    store = SQLiteStore(tmp_path / "data")
+
+    async def make():
+        return Registry(store, Settings(**limits))
+
+    registry = asyncio.run(make())
+    with pytest.raises(Invalid, match=word):
+        registry._import("m", BytesIO(pack_export("m", 1, states["lasvm"])))
+    assert store.models() == []
+    store.close()
+
+
+DENSE_CONFIGURATION = parse_configuration(json.dumps(KINDS["lasvm"]), Settings())
+ROWS = to_inputs([[1, 0, 2], [0, 3, 0], [0, 0, 0], [4, 5, 6]], DENSE_CONFIGURATION)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("indptr", lambda a: a[:-1]),
+        ("indptr", lambda a: a + 1),
+        ("indptr", lambda a: a[[0, 2, 1, 3, 4]]),
+        ("indptr", lambda a: a.astype(np.int32)),
+        ("indices", lambda a: a - 1),
+        ("indices", lambda a: a + 1),
+        ("indices", lambda a: np.array([2, 0, 1, 0, 1, 2], np.int32)),
+        ("indices", lambda a: np.array([0, 2, 1, 0, 0, 2], np.int32)),
+        ("indices", lambda a: a[:-1]),
+        ("values", lambda a: a * np.inf),
+        ("values", lambda a: a.astype(np.int64)),
+        ("values", lambda a: a[:, None]),
+        ("norms", lambda a: a * np.nan),
+        ("norms", lambda a: -a),
+        ("selves", lambda a: a[1:]),
+        ("selves", lambda a: a.astype(np.float64)),
+    ],
+)
+def test_rows_that_compiled_code_must_not_see_are_refused(name, change):
+    facts, arrays = inputs_state(ROWS)
+    assert read_inputs(facts, arrays).dim == 3
+    with np.errstate(all="ignore"):
+        changed = change(arrays[name])
+    with pytest.raises(BadFrame):
+        read_inputs(facts, arrays | {name: changed})
+
+
+@pytest.mark.parametrize("dim", [None, 0, 2, 2.5, "3", 2**40])
+def test_rows_of_no_width_are_refused(dim):
+    _, arrays = inputs_state(ROWS)
+    with pytest.raises(BadFrame):
+        read_inputs({"dim": dim}, arrays)
+
+
+# -- what a file must not bring ---------------------------------------------------------------------------------------
+
+
+def put(facts, path, value):
+    *inner, last = path
+    for key in inner:
+        facts = facts[key]
+    facts[last] = value
+
+
+def filled(value):
+    return lambda array: np.full_like(array, value)
+
+
+def times(factor):
+    return lambda array: array * factor
+
+
+def at(place, value):
+    def change(array):
+        changed = array.copy()
+        changed.flat[place] = value
+        return changed
+
+    return change
+
+
+SOLVER = "learner.solver."
+METRICS = "learner.metrics."
+HOLES = [
+    # A detector of the library that River is: its bytes are not read.
+    ("lasvm", {METRICS + "drift.counts": at(2, 2**63 - 1)}, {}),
+    ("lasvm", {METRICS + "drift.buckets": at(0, 2**62)}, {}),
+    ("lasvm", {METRICS + "drift.counts": at(0, 2**40)}, {}),
+    # What stands in the configuration, too.
+    ("exact", {SOLVER + "C": filled(1e308)}, {}),
+    ("exact", {SOLVER + "C": filled(2.0)}, {}),
+    ("exact", {SOLVER + "C": filled(1e14), SOLVER + "lower": times(1e14), SOLVER + "upper": times(1e14)}, {}),
+    ("exact", {SOLVER + "kernel": at(2, 4.0)}, {}),
+    ("exact", {SOLVER + "kernel": at(1, 3.0)}, {}),
+    ("lasvm", {SOLVER + "weights": times(2.0)}, {}),
+    ("lasvm", {}, {("learner", "configuration", "C"): 2.0}),
+    ("lasvm", {}, {("learner", "gamma"): 2.0}),
+    ("named", {}, {("learner", "gamma"): 2.0}),
+    # Counts beyond what a stream comes to, and beyond what they count.
+    *(
+        ("lasvm", {SOLVER + name: filled(value)}, {})
+        for name in ("seen", "learned", "steps")
+        for value in (2**62, 2**63 - 1)
+    ),
+    *(("bsgd", {SOLVER + "counts": at(place, 2**63 - 1)}, {}) for place in range(4)),
+    ("bsgd", {SOLVER + "upkeep_counts": filled(2**63 - 1)}, {}),
+    ("lasvm", {SOLVER + "learned": filled(3)}, {}),
+    ("lasvm", {METRICS + "counts": at(1, 2**63 - 1)}, {}),
+    ("lasvm", {METRICS + "counts": at(1, 21)}, {}),
+    ("lasvm", {METRICS + "all.seen": filled(2**63 - 1)}, {}),
+    ("lasvm", {METRICS + "all.cells": filled(2**62)}, {}),
+    ("lasvm", {METRICS + "all.seen": filled(18)}, {}),
+    ("lasvm", {METRICS + "sigmoid.seen": filled(2**62)}, {}),
+    ("lasvm", {METRICS + "sigmoid.due": filled(2**62)}, {}),
+    ("lasvm", {METRICS + "sigmoid.fit": filled(1e308)}, {}),
+    ("lasvm", {SOLVER + "key": filled(2**62)}, {}),
+    ("lasvm", {SOLVER + "key": lambda array: array + 20}, {}),
+    ("lasvm", {}, {("learned",): 2**53 - 1, ("answers", "newest"): 2**53 - 1}),
+    ("lasvm", {}, {("corrections",): [[21, 0]]}),
+    ("lasvm", {}, {("old_ids",): [[2**52, "old"]]}),
+    ("lasvm", {}, {("pool", "answered"): 21}),
+    ("lasvm", {}, {("learner", "stopped"): "it had no room"}),
+    ("lasvm", {"learner.ages.dropped": filled(7)}, {}),
+    ("lasvm", {"learner.ages.grains": lambda _: np.array([[3, 1, 1]])}, {}),
+    ("lasvm", {"pending.at_ms": filled(2**62)}, {}),
+    ("lasvm", {}, {("answers", "ids", 3): "e0"}),
+    # Coefficients, gradients and what follows from them.
+    ("lasvm", {SOLVER + "alpha": times(3.0)}, {}),
+    ("lasvm", {SOLVER + "upper": filled(1e300)}, {}),
+    ("lasvm", {SOLVER + "lower": times(1e300), SOLVER + "upper": times(1e300), SOLVER + "alpha": times(1e300)}, {}),
+    ("lasvm", {SOLVER + "g": times(2.0)}, {}),
+    ("lasvm", {SOLVER + "g": times(1e200)}, {}),
+    ("lasvm", {SOLVER + "b": filled(1e200)}, {}),
+    ("lasvm", {SOLVER + "best_i": filled(-1), SOLVER + "best_j": filled(-1)}, {}),
+    ("bsgd", {SOLVER + "alpha": filled(1e200)}, {}),
+    ("bsgd", {SOLVER + "smooth": filled(1e200)}, {}),
+    ("bsgd", {SOLVER + "alpha": lambda array: np.where(array, 1e100, 0.0)}, {}),
+    ("bsgd", {SOLVER + "smooth": lambda array: np.where(array, 1e140, 0.0)}, {}),
+    ("bsgd", {SOLVER + "degradation": filled(1e250)}, {}),
+    ("exact", {SOLVER + "R.0": times(2.0)}, {}),
+    ("exact", {SOLVER + "R.0": times(1e300)}, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "changed", "told"), HOLES, ids=[f"{k}-{[*c, *t]}" for k, c, t in HOLES])
+def test_what_no_stream_leads_to_is_refused(registry, states, kind, changed, told):
+    facts, arrays = decode(states[kind], SNAPSHOT)
+    with np.errstate(all="ignore"):
+        for name, change in changed.items():
+            arrays[name] = change(arrays[name]).astype(arrays[name].dtype)
+    for path, value in told.items():
+        put(facts, path, value)
+    with pytest.raises(Invalid):
+        registry._import("m", BytesIO(pack_export("m", 1, encode(SNAPSHOT, facts, arrays))))
+
+
+def test_more_challengers_than_there_may_be_are_refused_before_one_is_made(registry, states, monkeypatch):
+    facts, arrays = decode(states["lasvm"], SNAPSHOT)
+    facts["shadows"] = {f"s{n}": facts["learner"] for n in range(1000)}
+    made = []
+    monkeypatch.setattr(Model, "begin", made.append)
+    with pytest.raises(Invalid, match="challengers"):
+        registry._import("m", BytesIO(pack_export("m", 1, encode(SNAPSHOT, facts, arrays))))
+    assert not made
+
+
+def test_a_count_as_high_as_a_file_may_have_it_is_counted_on(registry, states):
+    facts, arrays = decode(states["lasvm"], SNAPSHOT)
+    arrays[SOLVER + "steps"][:] = 2**61
+    facts["learned"] = facts["answers"]["newest"] = 2**52
+    model = take(registry, encode(SNAPSHOT, facts, arrays))
+    assert model.learned == 2**52
+    inputs = next(iter(model.pool)).x
+    request = LearnRequest(["new"], ["p"], inputs, digests(inputs, ["p"]))
+    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
+        model.apply(model.position + 1, event)
+    assert Model.restore("m", model.snapshot(), **SIZES).digest() == model.digest()
+
+
+def test_a_window_far_behind_the_stream_leaves_without_a_list_of_what_was_never_there(registry):
+    facts = json.dumps(KINDS["lasvm"] | {"window": {"seconds": 10}})
+    configuration = parse_configuration(facts, Settings())
+    model = Model("m", configuration, **SIZES)
+    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+    inputs = to_inputs(np.random.default_rng(0).standard_normal((6, 3)).tolist(), configuration)
+    request = LearnRequest([None] * 6, ["n", "p"] * 3, inputs, digests(inputs, ["n", "p"] * 3))
+    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
+        model.apply(model.position + 1, event)
+    facts, arrays = decode(model.snapshot(), SNAPSHOT)
+    arrays["learner.ages.grains"][:, 0] = facts["learned"] = facts["answers"]["newest"] = 2**52
+    model = take(registry, encode(SNAPSHOT, facts, arrays))
+    for event in make_plan(model, [request], lambda _: {}, 8, NOW + 60_000).events:
+        model.apply(model.position + 1, event)
+    assert model.learner.ages.dropped == 2**52
+    assert model.solver.keys().min() > 2**52
+
+
+@pytest.mark.parametrize("window", [{"seconds": 10}, {"examples": 12}])
+@pytest.mark.parametrize("solver", ["lasvm", "tracking-2", "bsca", "exact", "bogd"])
+def test_what_leaves_a_window_is_the_same_whether_it_is_listed_or_looked_up(monkeypatch, solver, window):
+    parts = {"solver": solver, "kernel": RBF, "features": DENSE, "window": window}
+    if solver == "bsca":
+        parts |= {"budget": 6, "extra_steps": 2, "reservoir": 5, "remembered": 30}
+    configuration = parse_configuration(json.dumps(parts), Settings())
+    xs = np.random.default_rng(0).standard_normal((80, 3)).tolist()
+    found = []
+    for most in (learner.DROPPED_MAX, 0):
+        monkeypatch.setattr(learner, "DROPPED_MAX", most)
+        model = Model("m", configuration, **SIZES)
+        model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+        for k in range(0, 80, 8):
+            inputs, labels = to_inputs(xs[k : k + 8], configuration), ["n", "p"] * 4
+            request = LearnRequest([None] * 8, labels, inputs, digests(inputs, labels))
+            for event in make_plan(model, [request], lambda _: {}, 8, NOW + 500 * k).events:
+                model.apply(model.position + 1, event)
+        assert model.learner.ages.dropped > 20
+        found.append(model.digest())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kernel", [{"type": "linear"}, {"type": "polynomial", "gamma": "auto", "degree": 16}])
+def test_a_model_of_names_is_read_again_at_any_time_of_its_warm_up(kernel):
+    configuration = parse_configuration(
+        json.dumps({"kernel": kernel, "features": {"type": "named", "warmup": 40}}), Settings()
+    )
+    model = Model("m", configuration, **SIZES)
+    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+    for k in range(50):
+        assert Model.restore("m", model.snapshot(), **SIZES).digest() == model.digest()
+        inputs = to_inputs([{"a": k % 7, "b": "xyz"[k % 3]}], configuration)
+        request = LearnRequest([None], ["np"[k % 2]], inputs, digests(inputs, ["np"[k % 2]]))
+        for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
+            model.apply(model.position + 1, event)
+
+
+def test_a_damaged_detector_stops_no_server_neither_at_once_nor_at_its_next_start(tmp_path):
+    """Other models go on, and a file of before the detector was this project's own is taken without its bytes."""
+    batch = {"examples": [{"x": [float(k % 7), float(k % 3), 1.0], "y": "np"[k % 2]} for k in range(100)]}
+    with RunningServer(tmp_path / "data") as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        for name in ("whole", "b"):
+            assert client.put(f"/models/{name}", json=KINDS["lasvm"]).status_code == 201
+            assert client.post(f"/models/{name}/learn", json=batch).status_code == 200
+        facts, arrays = decode(unpack_export(client.get("/models/whole/export").content), SNAPSHOT)
+
+        def sent(name, changed):
+            data = pack_export("whole", 1, encode(SNAPSHOT, facts, changed))
+            headers = {"content-type": "application/octet-stream"}
+            return client.post(f"/models/{name}/import", content=data, headers=headers)
+
+        buckets, counts = METRICS + "drift.buckets", METRICS + "drift.counts"
+        for change in ({buckets: np.zeros(3, np.int64)}, {counts: np.array([0, 0, 0, 0])}):
+            refused = sent("a-1", arrays | change)
+            assert refused.status_code == 422, refused.text
+        former = {name: array for name, array in arrays.items() if name != buckets}
+        former |= {
+            METRICS + "drift.adwin": np.zeros(300, np.uint8),  # a clock of 0, by which the library divided
+            METRICS + "drift.version": np.frombuffer(b"0.26.1", np.uint8),
+        }
+        assert sent("a-2", former).status_code == 201
+        assert client.post("/models/a-2/learn", json=batch).status_code == 200
+        server.kill()
+        server.start()
+        assert [model["model"] for model in client.get("/models").json()["models"]] == ["a-2", "b", "whole"]
+        for name in ("a-2", "b", "whole"):
+            assert client.post(f"/models/{name}/learn", json=batch).status_code == 200

@@ -1,0 +1,210 @@
+"""The Open Inference Protocol, spoken by a client of another project and by hand, on a real server."""
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+from asking import BASE, Asking, example
+from running import RunningServer
+
+from hinged.service.edge.keys import create_key
+
+BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [0.1, 0.9, 0.9, 0.1]}]}
+
+
+@pytest.fixture(scope="module")
+def model(ask):
+    model = ask.new_model("tensors")
+    model.learn(example([0, 1], "up"), example([1, 0], "down"), example([0.5, 0.5], "side"))
+    return model
+
+
+@pytest.fixture(scope="module")
+def client(ask):
+    client = triton.InferenceServerClient(ask.url.removeprefix("http://"))
+    yield client
+    client.close()
+
+
+def failed(answer, status):
+    """The error of the protocol's own shape."""
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"]
+    assert isinstance(answer.json()["error"], str)
+    return answer.json()["error"]
+
+
+def tensor(x, datatype, binary, name="x"):
+    found = triton.InferInput(name, list(x.shape), datatype)
+    found.set_data_from_numpy(x, binary_data=binary)
+    return found
+
+
+# -- another project's client
+
+
+def test_a_client_of_the_protocol_finds_the_server_and_the_model_ready(client, model):
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready(model.name)
+    assert client.is_model_ready(model.name, "1")
+    assert not client.is_model_ready(model.name, "2")
+    assert not client.is_model_ready("absent")
+    assert client.get_server_metadata()["name"] == "hinged"
+    metadata = client.get_model_metadata(model.name)
+    assert metadata["versions"] == ["1"]
+    assert metadata["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+    assert client.get_model_metadata(model.name, "1") == metadata
+
+
+@pytest.mark.parametrize("binary_in", [True, False])
+@pytest.mark.parametrize("binary_out", [True, False])
+@pytest.mark.parametrize(
+    ("datatype", "dtype"), [("FP32", np.float32), ("FP64", np.float64), ("INT64", np.int64), ("UINT8", np.uint8)]
+)
+def test_a_client_of_the_protocol_gets_what_predict_says(client, model, binary_in, binary_out, datatype, dtype):
+    x = np.array([[0, 1], [1, 0], [3, 2]], dtype)
+    wanted = [triton.InferRequestedOutput(name, binary_data=binary_out) for name in ("scores", "prediction", "classes")]
+    answer = client.infer(model.name, [tensor(x, datatype, binary_in)], outputs=wanted, request_id="r7")
+    expected = model.predict(*x.tolist())
+    assert answer.get_response()["id"] == "r7"
+    assert [output["name"] for output in answer.get_response()["outputs"]] == ["scores", "prediction", "classes"]
+    names = [text.decode() if isinstance(text, bytes) else text for text in answer.as_numpy("classes")]
+    assert names == ["up", "down", "side"]
+    found = [text.decode() if isinstance(text, bytes) else text for text in answer.as_numpy("prediction")]
+    assert found == [result["prediction"] for result in expected]
+    np.testing.assert_array_equal(answer.as_numpy("scores"), [[r["scores"][n] for n in names] for r in expected])
+
+
+def test_without_wishes_all_outputs_come_as_bytes_to_a_client_that_takes_them(client, model):
+    x = np.array([[0.25, 0.75]], np.float32)
+    answer = client.infer(model.name, [tensor(x, "FP32", binary=True)])
+    assert answer.as_numpy("scores").shape == (1, 3)
+    assert answer.as_numpy("prediction").tolist() == [model.predict([0.25, 0.75])[0]["prediction"].encode()]
+
+
+def test_an_error_reaches_the_client_as_the_protocol_has_it(client, model):
+    with pytest.raises(triton.InferenceServerException, match="expected 2 features, got 3"):
+        client.infer(model.name, [tensor(np.zeros((1, 3), np.float32), "FP32", binary=True)])
+    with pytest.raises(triton.InferenceServerException, match="there is no model 'absent'"):
+        client.get_model_metadata("absent")
+
+
+def test_named_features_are_a_tensor_a_name(ask, client):
+    named = ask.new_model("named-tensors", features={"type": "named", "warmup": 4})
+    records = [{"age": 30 + k, "job": "ab"[k % 2], "member": k % 2 == 0} for k in range(8)]
+    named.learn(*[{"x": record, "y": record["job"]} for record in records])
+    metadata = client.get_model_metadata(named.name)
+    assert {i["name"]: i["datatype"] for i in metadata["inputs"]} == {"age": "FP64", "job": "BYTES", "member": "BOOL"}
+    columns = [
+        tensor(np.array([31, 40]), "INT64", binary=True, name="age"),
+        tensor(np.array(["a", "b"], object), "BYTES", binary=True, name="job"),
+        tensor(np.array([True, False]), "BOOL", binary=True, name="member"),
+    ]
+    answer = client.infer(named.name, columns)
+    expected = named.predict({"age": 31, "job": "a", "member": True}, {"age": 40, "job": "b", "member": False})
+    names = [text.decode() for text in answer.as_numpy("classes")]
+    np.testing.assert_array_equal(answer.as_numpy("scores"), [[r["scores"][n] for n in names] for r in expected])
+
+
+# -- by hand
+
+
+def test_an_answer_in_json_has_the_shape_that_the_protocol_gives_it(ask, model):
+    answer = ask("POST", f"/v2{model.path}/infer", json=BODY | {"id": "one"}).json()
+    assert list(answer) == ["model_name", "model_version", "id", "parameters", "outputs"]
+    assert (answer["model_name"], answer["model_version"], answer["id"]) == (model.name, "1", "one")
+    prediction, scores, classes = answer["outputs"]
+    assert prediction == {"name": "prediction", "datatype": "BYTES", "shape": [2], "data": ["up", "down"]}
+    assert classes == {"name": "classes", "datatype": "BYTES", "shape": [3], "data": ["up", "down", "side"]}
+    assert (scores["name"], scores["datatype"], scores["shape"], len(scores["data"])) == ("scores", "FP64", [2, 3], 6)
+
+
+def test_data_may_be_nested_as_the_shape_is(ask, model):
+    nested = {"inputs": [BODY["inputs"][0] | {"data": [[0.1, 0.9], [0.9, 0.1]]}]}
+    path = f"/v2{model.path}/versions/1/infer"
+    assert ask("POST", path, json=nested).json() == ask("POST", path, json=BODY).json()
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"data": [0.1, 0.9, 0.9]}, "elements"),
+        ({"data": [[0.1], [0.9, 0.9, 0.1]]}, "nested"),
+        ({"data": ["0.1", "0.9", "0.9", "0.1"]}, "valid number"),
+        ({"data": [True, True, True, True]}, "valid number"),
+        ({"data": [1e39, 0, 0, 0]}, "x[0]"),
+        ({"datatype": "INT8", "data": [300, 0, 0, 0]}, "INT8"),
+        ({"datatype": "INT8", "data": [0.5, 0, 0, 0]}, "valid integer"),
+        ({"datatype": "BYTES", "data": ["a", "b", "c", "d"]}, "one tensor"),
+        ({"datatype": "BOOL", "data": [True, True, True, True]}, "one tensor"),
+        ({"datatype": "FP128"}, "datatype"),
+        ({"shape": [4]}, "one tensor"),
+        ({"shape": [-1, 2]}, "shape"),
+        ({"shape": [0, 2], "data": []}, "rows"),
+        ({"shape": []}, "shape"),
+        ({"name": "y"}, "one tensor"),
+        ({"parameters": {"binary_data_size": 8}}, "binary_data_size"),
+        ({"parameters": {"binary_data_size": 0}}, "bytes"),
+    ],
+)
+def test_a_tensor_that_makes_no_sense_is_refused(ask, model, changes, word):
+    error = failed(ask("POST", f"/v2{model.path}/infer", json={"inputs": [BODY["inputs"][0] | changes]}), 400)
+    assert word in error
+
+
+def test_bytes_behind_the_json_must_be_those_that_it_tells_of(ask, model):
+    text = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}]}'
+    path = f"/v2{model.path}/infer"
+    for tail, length, status in (
+        (bytes(8), len(text), 200),
+        (bytes(9), len(text), 400),
+        (bytes(7), len(text), 400),
+        (bytes(8), len(text) + 9, 400),
+        (bytes(8), "x", 400),
+        (bytes(8), "9" * 5000, 400),
+        (bytes(8), -1, 400),
+    ):
+        headers = {"Inference-Header-Content-Length": str(length)}
+        answer = ask("POST", path, content=text + tail, headers=headers)
+        assert answer.status_code == status, answer.text
+
+
+def test_a_model_is_ready_once_it_has_learned_an_example(ask):
+    fresh = ask.new_model()
+    assert "learned nothing" in failed(ask("GET", f"/v2{fresh.path}/ready"), 400)
+    assert "learned nothing" in failed(ask("POST", f"/v2{fresh.path}/infer", json=BODY), 400)
+    fresh.learn(example([0, 1], "up"))
+    assert ask("GET", f"/v2{fresh.path}/ready").json() == {"name": fresh.name, "ready": True}
+    assert ask("POST", f"/v2{fresh.path}/infer", json=BODY).json()["outputs"][0]["data"] == ["up", "up"]
+
+
+def test_labels_that_are_no_strings_come_by_the_names_that_scores_have(ask):
+    model = ask.new_model()
+    model.learn(example([0, 1], 1), example([1, 0], "1"), example([1, 1], True))
+    outputs = ask("POST", f"/v2{model.path}/infer", json=BODY).json()["outputs"]
+    assert outputs[2]["data"] == ["1", '"1"', "true"]
+
+
+def test_every_error_below_v2_has_the_shape_of_the_protocol(ask, model):
+    failed(ask("GET", "/v2/nothing"), 404)
+    failed(ask("DELETE", "/v2"), 405)
+    failed(ask("GET", f"/v2{model.path}/versions/2"), 404)
+    failed(ask("GET", "/v2/models/-"), 400)
+    failed(ask("POST", f"/v2{model.path}/infer", content=b"{"), 400)
+    failed(ask("POST", f"/v2{model.path}/infer", json=BODY, headers={"content-type": "text/plain"}), 415)
+    failed(ask("POST", f"/v2{model.path}/infer", json=BODY, headers={"origin": "https://evil.example"}), 403)
+    failed(ask("GET", "/v2", headers={"host": "evil.example"}), 400)
+
+
+def test_with_keys_health_is_for_all_and_the_rest_for_readers(tmp_path):
+    path = tmp_path / "keys.json"
+    admin, reader = create_key(path, "admin", "admin"), create_key(path, "reader", "reader", ("m",))
+    with RunningServer(tmp_path / "data", keys_file=path) as server, Asking(server.url) as ask:
+        assert ask("PUT", "/models/m", json=BASE, headers={"authorization": f"Bearer {admin}"}).status_code == 201
+        for open_to_all in ("/v2", "/v2/health/live", "/v2/health/ready"):
+            assert ask("GET", open_to_all).status_code == 200
+        own = {"authorization": f"Bearer {reader}"}
+        for name, status in (("m", 200), ("n", 403)):
+            failed(ask("GET", f"/v2/models/{name}"), 401)
+            assert ask("GET", f"/v2/models/{name}", headers=own).status_code == status
+        failed(ask("POST", "/v2/models/m/infer", json=BODY), 401)

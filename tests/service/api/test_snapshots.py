@@ -1,0 +1,414 @@
+"""Snapshots, the way back, and models as files: over real stores, a real worker, and the real server."""
+
+import asyncio
+import json
+import time
+
+import numpy as np
+import pytest
+from asking import BASE, Asking, example, refusal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis_server import RedisServer
+from running import RunningServer
+from working import SIZES, examples_of, learning, with_worker, working
+
+from hinged.service.commands.ask import Offer
+from hinged.service.data.examples import to_rows
+from hinged.service.data.inputs import x_digests
+from hinged.service.engine.history import History, load_model
+from hinged.service.errors import Conflict, Invalid, StoreUnavailable
+from hinged.service.model.pending import Prediction
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.sqlite import SQLiteStore
+
+
+async def do(worker, what, seed, n):
+    """One change of a model, the same each time for the same seed and n."""
+    model = worker.model
+    if what == "learn":
+        await worker.learn(learning(model, examples_of(seed, n)))
+    elif what == "finish":
+        await worker.finish(epochs=n % 2)
+    elif what == "offer":
+        rows = to_rows([[seed, k] for k in range(n)], model.configuration)
+        await worker.command(Offer([f"c{seed}-{k}" for k in range(n)], rows, x_digests(rows), [None] * n))
+    elif what == "predict":
+        rows = to_rows([[k, seed] for k in range(n)], model.configuration)
+        waiting = [
+            Prediction(f"p{seed}-{k}", rows.part(k, k + 1), digest, np.zeros(0), -1, 0, time.time_ns() // 1_000_000)
+            for k, digest in enumerate(x_digests(rows))
+        ]
+        await worker.keep([p for p in waiting if model.pending.find(p.id, 0) is None])
+        await worker.snapshot()  # behind them in the log
+    elif what == "rollback":
+        to = 1 + seed * n % model.position
+        if model.counts(to):
+            await worker.roll_back(to)
+
+
+def facts_without_time(model):
+    """The digest of a model but for when its predictions were made."""
+    model.pending._by_id.clear()
+    return model.digest()
+
+
+CHANGES = st.tuples(
+    st.sampled_from(["learn", "learn", "finish", "offer", "predict"]), st.integers(0, 50), st.integers(1, 9)
+)
+WITH_ROLLBACKS = st.one_of(CHANGES, st.tuples(st.just("rollback"), st.integers(0, 50), st.integers(1, 9)))
+
+
+def unlike(changes):
+    """The same changes with a seed of their own each: an id is learned once."""
+    return [(what, 100 * place + seed, n) for place, (what, seed, n) in enumerate(changes)]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(CHANGES, max_size=4), st.lists(CHANGES, max_size=4), st.lists(CHANGES, max_size=4))
+def test_a_model_that_was_rolled_back_is_one_that_never_knew_what_was_undone(before, undone, after):
+    changes = unlike([*before, *undone, *after])
+    before, undone, after = (
+        changes[: len(before)],
+        changes[len(before) : len(before) + len(undone)],
+        changes[len(before) + len(undone) :],
+    )
+
+    async def with_rollback(worker, store):
+        for change in before:
+            await do(worker, *change)
+        to, was = worker.model.position, worker.model.digest()
+        for change in undone:
+            await do(worker, *change)
+        end = worker.model.position
+        answer = await worker.roll_back(to)
+        assert answer["position"] == end + 1
+        assert worker.model.digest() == was
+        assert worker.published.examples == worker.model.learned == answer["examples"]
+        # What was undone is unknown and may be learned again, with another label too.
+        for change in after:
+            await do(worker, *change)
+        recovered = load_model(store, "m", **SIZES)
+        assert recovered.snapshot() == worker.model.snapshot()
+        store.snapshots = lambda _: []
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        return facts_without_time(worker.model)
+
+    async def without(worker, _):
+        for change in [*before, *after]:
+            await do(worker, *change)
+        return facts_without_time(worker.model)
+
+    assert with_worker(with_rollback) == with_worker(without)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(WITH_ROLLBACKS, min_size=3, max_size=14), st.integers(2, 30))
+def test_every_state_that_a_model_had_can_be_folded_again_to_the_bit(changes, snapshot_examples):
+    async def scenario(worker, store):
+        states = {}
+        for change in unlike(changes):
+            await do(worker, *change)
+            states[worker.model.position] = worker.model.snapshot()
+        history = History(store, "m", **SIZES)
+        for position, state in states.items():
+            assert history.at(position).snapshot() == state
+        store.snapshots = lambda _: []
+        for position, state in states.items():
+            assert history.at(position).snapshot() == state
+
+    with_worker(scenario, snapshot_examples=snapshot_examples)
+
+
+def test_ids_that_were_undone_are_learned_again_and_those_before_are_not():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, [("a", [0, 1], "n"), ("b", [1, 0], "p")]))
+        to = worker.model.position
+        await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "n")]))
+        await worker.roll_back(to)
+        # Forgotten first answers are looked up in the log, where what was undone must not be found.
+        worker.model.answers.kept = 1
+        await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "p"), ("x", [1, 1], "p"), ("y", [2, 2], "n")]))
+        answer = await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "p"), ("a", [0, 1], "n")]))
+        assert [r.duplicate for r in answer.results] == [True, True]
+        with pytest.raises(Conflict):
+            await worker.learn(learning(worker.model, [("late", [0.5, 0.5], "n")]))
+        assert worker.model.learned == 5
+
+    with_worker(scenario)
+
+
+def test_what_was_undone_is_no_place_to_go_back_to():
+    async def scenario(worker, _):
+        for seed in range(3):
+            await do(worker, "learn", seed, 3)
+        middle = worker.model.position - 1
+        await worker.roll_back(2)
+        with pytest.raises(Conflict, match="undone"):
+            await worker.roll_back(middle)
+        for position in (0, worker.model.position + 1):
+            with pytest.raises(Invalid, match="position must be from 1"):
+                await worker.roll_back(position)
+        await worker.roll_back(worker.model.position)
+        await worker.roll_back(1)
+        assert worker.model.learned == 0
+
+    with_worker(scenario)
+
+
+def test_a_rollback_is_refused_before_it_is_written_where_the_log_cannot_be_read():
+    async def scenario(worker, store):
+        await do(worker, "learn", 1, 6)
+        position, digest = worker.model.position, worker.model.digest()
+        read, snapshots = store.read, store.snapshots
+
+        def fail(*_):
+            raise StoreUnavailable("no disk")
+
+        store.read = store.snapshots = fail
+        with pytest.raises(StoreUnavailable):
+            await worker.roll_back(2)
+        store.read, store.snapshots = read, snapshots
+        assert (worker.model.position, worker.model.digest()) == (position, digest)
+        assert store.end("m") == position
+
+    with_worker(scenario)
+
+
+# -- cadence and retention -------------------------------------------------------------------------------------------
+
+
+def test_a_change_is_in_a_snapshot_after_so_many_seconds_and_without_one_nothing_is_written():
+    async def scenario(worker, store):
+        puts, put = [], store.put_snapshot
+        store.put_snapshot = lambda *arguments: puts.append(arguments[1]) or put(*arguments)
+        await asyncio.sleep(0.5)
+        assert not puts
+        await do(worker, "learn", 1, 3)
+        await asyncio.sleep(0.8)
+        assert puts == store.snapshots("m") == [worker.model.position]
+
+    with_worker(scenario, snapshot_s=0.2)
+
+
+def test_a_snapshot_that_was_asked_for_is_durable_when_the_answer_comes():
+    async def scenario(worker, store):
+        await do(worker, "learn", 1, 3)
+        assert await worker.snapshot() == worker.model.position
+        assert store.snapshots("m") == [worker.model.position]
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+        def fail(*_):
+            raise StoreUnavailable("no disk")
+
+        store.put_snapshot = fail
+        await do(worker, "learn", 2, 3)
+        with pytest.raises(StoreUnavailable):
+            await worker.snapshot()
+        await do(worker, "learn", 3, 3)
+
+    with_worker(scenario)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def store(request, tmp_path):
+    if request.param == "sqlite":
+        opened = SQLiteStore(tmp_path / "data")
+        yield opened
+        opened.close()
+        return
+    with RedisServer(tmp_path / "redis") as server:
+        opened = RedisStore(server.url)
+        yield opened
+        opened.close()
+
+
+def test_nothing_is_trimmed_behind_a_snapshot_that_cannot_be_read(store):
+    async def scenario():
+        async with working(store, log_kept=0) as worker:
+            await do(worker, "learn", 1, 4)
+            position = await worker.snapshot()
+            store.put_snapshot("m", position, store.get_snapshot("m", position)[:-40])
+            await do(worker, "learn", 2, 4)
+            await worker.snapshot()
+            assert next(store.read("m", 0))[0] == 1
+            assert load_model(store, "m", **SIZES).digest() == worker.model.digest()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(store, kept):
+    async def scenario():
+        sizes = SIZES | {"answers_kept": 2}
+        async with working(store, sizes, log_kept=kept) as worker:
+            for seed in range(8):
+                await do(worker, "learn", seed, 4)
+                if seed % 3 == 2:
+                    await worker.snapshot()
+            await do(worker, "learn", 9, 4)
+            newest, older = store.snapshots("m")
+            first = next(store.read("m", 0))[0]
+            assert first == older - kept + 1
+            digest = worker.model.digest()
+            assert load_model(store, "m", **sizes).digest() == digest
+            whole = store.get_snapshot("m", newest)
+            store.put_snapshot("m", newest, whole[:-40])
+            assert load_model(store, "m", **sizes).digest() == digest  # from the older one
+            store.put_snapshot("m", newest, whole)
+            with pytest.raises(Conflict, match="trimmed"):
+                await worker.finish(epochs=1)
+            history = History(store, "m", **sizes)
+            for position in {2, older - 1} if older > 2 else {2}:
+                with pytest.raises(Conflict, match="is gone"):
+                    history.at(position)
+                with pytest.raises(Conflict, match="is gone"):
+                    await worker.roll_back(position)
+            assert history.at(older).position == older
+            await worker.finish()
+            await worker.roll_back(worker.model.position - 1)
+            assert worker.model.digest() == digest
+            # An id whose first answer is forgotten and whose event is trimmed is as good as new.
+            again = await worker.learn(learning(worker.model, [("s0-1", [7, 7], "a")]))
+            assert not again.results[0].duplicate
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_trimmed_that_an_older_snapshot_would_need_to_fold_an_epoch_or_a_rollback_again(store):
+    async def scenario():
+        async with working(store, log_kept=0) as worker:
+            for seed in range(3):
+                await do(worker, "learn", seed, 4)
+            await worker.snapshot()
+            await worker.finish(epochs=1)  # keeps another
+            await do(worker, "learn", 5, 4)
+            assert next(store.read("m", 0))[0] == 1
+            await worker.roll_back(worker.model.position - 1)
+            await do(worker, "learn", 6, 4)
+            assert next(store.read("m", 0))[0] == 1
+            for position in store.snapshots("m")[:1]:
+                store.put_snapshot("m", position, b"damaged")
+            assert load_model(store, "m", **SIZES).digest() == worker.model.digest()
+            for seed in (7, 8):
+                await do(worker, "learn", seed, 4)
+                await worker.snapshot()
+            assert next(store.read("m", 0))[0] > 1
+
+    asyncio.run(scenario())
+
+
+# -- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+STREAM = [example([np.sin(k), np.cos(2 * k)], "abc"[k % 3], f"e{k}") for k in range(60)]
+POINTS = [[0, 1], [1, 1], [-1, 0.5], [0.3, -0.2]]
+BINARY = {"content-type": "application/octet-stream"}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "redis"])
+def ask(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("snapshots")
+    with RedisServer(folder / "redis") as redis:
+        more = {"store": redis.url} if request.param == "redis" else {}
+        with RunningServer(folder / "data", answers_kept=20, **more) as server, Asking(server.url) as asking:
+            asking.server = server
+            yield asking
+
+
+def export(model, **query):
+    answer = model.ask("GET", f"{model.path}/export", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def imported(ask, name, file):
+    return ask("POST", f"/models/{name}/import", content=file, headers=BINARY)
+
+
+def named(ask, name):
+    from asking import AskedModel  # noqa: PLC0415
+
+    return AskedModel(ask, name)
+
+
+def test_an_exported_model_predicts_and_goes_on_learning_as_the_one_that_it_was(ask):
+    model = ask.new_model()
+    model.learn(*STREAM[:40])
+    model.ask("POST", f"{model.path}/pool", json={"examples": [{"id": "candidate", "x": [0.5, 0.5]}]})
+    answer = export(model)
+    position = model.figures()["position"]
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{model.name}-{position}.hinged"'
+    made = imported(ask, f"{model.name}-copy", answer.content)
+    assert made.status_code == 201, made.text
+    assert {name: made.json()[name] for name in ("position", "examples")} == {"position": 1, "examples": 40}
+    copy = named(ask, f"{model.name}-copy")
+    assert copy.predict(*POINTS) == model.predict(*POINTS)
+    assert copy.learn(*STREAM[30:]) == model.learn(*STREAM[30:])
+    # Ids that the state knew are in the first event of the new log; those that it did not are new.
+    refusal(copy.try_learn(STREAM[25] | {"y": "a"}), 409, "conflict")
+    assert copy.learn(STREAM[25], STREAM[0]) == [
+        {"id": "e25", "prediction": None, "score": None, "duplicate": True},
+        copy.learn(STREAM[0])[0] | {"duplicate": False},
+    ]
+    error = refusal(ask("POST", f"{copy.path}/finish", json={"epochs": 1}), 409, "conflict")
+    assert "imported" in error["message"]
+    refusal(imported(ask, copy.name, answer.content), 409, "conflict")
+
+
+def test_a_model_can_be_exported_as_it_was(ask):
+    model = ask.new_model()
+    model.learn(*STREAM[:20])
+    then, position = model.predict(*POINTS), model.figures()["position"]
+    model.learn(*STREAM[20:])
+    made = imported(ask, f"{model.name}-then", export(model, as_of=position).content)
+    assert made.json()["examples"] == 20
+    assert named(ask, f"{model.name}-then").predict(*POINTS) == then
+    assert model.figures()["examples"] == 60
+    for wrong in (0, -1, model.figures()["position"] + 1, "x"):
+        refusal(ask("GET", f"{model.path}/export", params={"as_of": wrong}), 422, "invalid")
+    refusal(ask("GET", "/models/absent/export"), 404, "not_found")
+
+
+def test_a_rolled_back_model_and_an_imported_one_are_the_same_after_a_crash(ask):
+    model = ask.new_model()
+    model.learn(*STREAM[:20])
+    then, position = model.predict(*POINTS), model.figures()["position"]
+    model.learn(*STREAM[20:40])
+    copy = named(ask, f"{model.name}-crash")
+    assert imported(ask, copy.name, export(model).content).status_code == 201
+    answer = ask("POST", f"{model.path}/rollback", json={"position": position})
+    end = model.figures()["position"]
+    assert answer.json() == {"model": model.name, "position": end, "rolled_back_to": position, "examples": 20}
+    assert model.predict(*POINTS) == then
+    for one in (model, copy):
+        one.learn(*STREAM[40:])
+    before = [(one.predict(*POINTS), one.figures()["metrics"]) for one in (model, copy)]
+    ask.server.kill()
+    ask.server.start()
+    assert [(one.predict(*POINTS), one.figures()["metrics"]) for one in (model, copy)] == before
+    assert not any(result["duplicate"] for result in model.learn(*STREAM[20:40]))
+    assert all(result["duplicate"] for result in copy.learn(*STREAM[20:40]))
+    for wrong in ({}, {"position": 0}, {"position": 1.5}, {"position": 10**6}, {"position": 1, "more": 1}):
+        refusal(ask("POST", f"{model.path}/rollback", json=wrong), 422, "invalid")
+
+
+def test_a_snapshot_can_be_asked_for(ask):
+    model = ask.new_model()
+    model.learn(*STREAM[:5])
+    answer = ask("POST", f"{model.path}/snapshot")
+    assert (answer.status_code, answer.json()) == (200, {"model": model.name, "position": model.figures()["position"]})
+    refusal(ask("POST", "/models/absent/snapshot"), 404, "not_found")
+
+
+def test_a_file_that_is_none_is_refused(ask):
+    for file in (b"", b"hng1", b"\x00" * 100, json.dumps(BASE).encode()):
+        refusal(imported(ask, "none", file), 422, "invalid")
+    refusal(
+        ask("POST", "/models/none/import", content=b"x", headers={"content-type": "text/plain"}),
+        415,
+        "unsupported_media_type",
+    )
+    refusal(imported(ask, ".bad", b"x"), 422, "invalid")
+    refusal(ask("GET", "/models/none"), 404, "not_found")

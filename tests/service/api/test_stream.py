@@ -1,0 +1,498 @@
+"""The WebSocket of a model, on a real server."""
+
+import json
+import threading
+import time
+
+import pytest
+from asking import BASE, Asking, example
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from running import PATIENCE_S, RunningServer, eventually
+from streaming import granted, opened, refused
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from hinged.service.edge.keys import create_key, revoke_key
+
+A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
+
+
+@pytest.fixture
+def model(ask):
+    return ask.new_model()
+
+
+@pytest.fixture
+def socket(ask, model):
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        yield socket
+
+
+def hear_all(socket):
+    """Every frame until the socket is closed, which raises."""
+    heard = []
+    while True:
+        try:
+            heard.append(socket.hear())
+        except ConnectionClosed as error:
+            error.heard = heard
+            raise
+
+
+def closed(socket):
+    """Code and reason with which the server closes."""
+    with pytest.raises(ConnectionClosed) as caught:
+        hear_all(socket)
+    return caught.value.rcvd.code, caught.value.rcvd.reason
+
+
+# -- frames
+
+
+def test_a_frame_is_answered_as_its_route_answers(ask, socket, model):
+    twin = ask.new_model()
+    body = {"examples": [A, B]}
+    over_http = ask("POST", f"{twin.path}/learn", json=body).json() | {"model": model.name}
+    assert granted(socket.ask("learn", **body)) == over_http
+    over_http = ask("POST", f"{model.path}/predict", json={"x": [0.2, 0.9]}).json()
+    assert granted(socket.ask("predict", x=[0.2, 0.9])) == over_http
+    assert granted(socket.ask("pool", examples=[{"id": "c", "x": [0.5, 0.5]}]))["added"] == 1
+    (query,) = granted(socket.ask("query", annotator="ann"))["queries"]
+    assert query["id"] == "c"
+    (result,) = granted(socket.ask("learn", id="c", y="up", lease=query["lease"]))["results"]
+    assert not result["duplicate"]
+
+
+def test_frames_are_answered_in_order_and_a_refusal_keeps_its_place(socket):
+    socket.say("learn", **A)
+    socket.say("learn", x=[1], y="down")
+    socket.say("nothing")
+    socket.say("predict", x=[0, 1])
+    socket.say("learn", **B)
+    answers = [socket.hear() for _ in range(5)]
+    assert [answer["ref"] for answer in answers] == ["1", "2", "3", "4", "5"]
+    assert [answer["ok"] for answer in answers] == [True, False, False, True, True]
+    assert "learn, predict, pool, query, subscribe" in refused(answers[2], "invalid")["message"]
+
+
+def test_the_errors_of_the_routes_come_as_frames_with_their_code_and_details(socket):
+    granted(socket.ask("learn", **A))
+    assert refused(socket.ask("learn", examples=[A, example([0, 1, 2], "up")]), "invalid")["details"] == {"index": 1}
+    assert refused(socket.ask("learn", **(A | {"y": "down"})), "conflict")["details"]["id"] == "a"
+    granted(socket.ask("predict", x=[0, 1]))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        "{",
+        "nonsense",
+        "[]",
+        "1",
+        "null",
+        '"learn"',
+        b"\xff\xfe",
+        "{}",
+        '{"op": "learn"}',
+        '{"op": "learn", "ref": 1}',
+        '{"op": "learn", "ref": ""}',
+        json.dumps({"op": "learn", "ref": "x" * 129}),
+    ],
+)
+def test_what_is_no_frame_gets_an_error_without_a_ref_and_the_socket_stays_open(socket, data):
+    socket.raw(data)
+    answer = socket.hear()
+    assert answer["ref"] is None
+    refused(answer, "invalid")
+    granted(socket.ask("learn", **A))
+
+
+def test_a_frame_that_is_too_long_is_refused_and_one_much_too_long_closes_the_socket(tmp_path):
+    with RunningServer(tmp_path / "data", frame_bytes_max=1000) as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        with opened(server.url, f"{model.path}/stream") as socket:
+            answer = socket.ask("learn", **A, more="x" * 1000)
+            assert "at most 1000 bytes" in refused(answer, "body_too_large")["message"]
+            granted(socket.ask("learn", **A))
+            socket.say("learn", more="x" * 3000)
+            code, reason = closed(socket)
+            assert code == 1009
+            assert "2000" in reason
+
+
+def test_frames_may_come_as_bytes(socket):
+    socket.raw(json.dumps({"op": "learn", "ref": "r", **A}).encode())
+    assert socket.hear()["ref"] == "r"
+
+
+# -- many at once
+
+
+def test_what_is_learned_in_flight_shares_appends(socket, model):
+    count = 500
+    for k in range(count):
+        socket.say("learn", **example([k % 7, k % 3], "ab"[k % 2], f"e{k}"))
+    answers = [granted(socket.hear()) for _ in range(count)]
+    assert [answer["results"][0]["id"] for answer in answers] == [f"e{k}" for k in range(count)]
+    figures = model.figures()
+    assert figures["examples"] == count
+    assert figures["position"] < count / 2  # an event a micro-batch, not one an example
+
+
+def test_a_prediction_sees_what_its_socket_learned_before(ask, model):
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        for k in range(50):
+            socket.say("learn", **example([k, 0], "ab"[k % 2], f"e{k}"))
+            socket.say("predict", x=[k, 0])
+        for _ in range(50):
+            learned, predicted = granted(socket.hear()), granted(socket.hear())
+            assert predicted["position"] >= learned["position"]
+
+
+def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
+    twin = ask.new_model()
+    stream = [example([k % 5, k % 3], "abc"[k % 3], f"e{k}") for k in range(120)]
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        for one in stream:
+            socket.say("learn", **one)
+        results = [granted(socket.hear())["results"][0] for _ in stream]
+    assert results == [result for one in stream for result in twin.learn(one)]
+
+
+def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stopped(tmp_path):
+    limits = {"frames_in_flight_max": 8, "queue_examples_max": 1000}
+    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
+        model = ask.new_model(features={"type": "dense", "dim": 2000})
+        x = [0.5] * 2000
+        with opened(server.url, f"{model.path}/stream", max_queue=1) as socket:
+            sent = threading.Event()
+            count = 3000
+
+            def send():
+                for k in range(count):
+                    socket.say("predict", examples=[{"id": "i" * 200 + str(k), "x": x}] * 5)
+                sent.set()
+
+            sender = threading.Thread(target=send, daemon=True)
+            sender.start()
+            assert not sent.wait(3)  # the lines are full, and nobody grows
+            answers = [granted(socket.hear())["results"][0]["id"] for _ in range(count)]
+            assert answers == ["i" * 200 + str(k) for k in range(count)]
+            assert sent.wait(PATIENCE_S)
+
+
+def test_where_the_models_queue_is_full_of_its_own_frames_a_socket_waits(tmp_path):
+    limits = {"queue_examples_max": 20, "micro_batch_examples_max": 10}
+    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        with opened(server.url, f"{model.path}/stream") as socket:
+            for k in range(100):
+                socket.say("learn", examples=[example([k, i], "ab"[i % 2], f"{k}-{i}") for i in range(9)])
+            results = [granted(socket.hear())["results"] for _ in range(100)]
+        assert [r["id"] for result in results for r in result] == [f"{k}-{i}" for k in range(100) for i in range(9)]
+
+
+def test_what_a_client_sent_before_it_left_is_learned(ask, model):
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        for k in range(100):
+            socket.say("learn", **example([k, 0], "ab"[k % 2], f"e{k}"))
+    eventually(lambda: model.figures()["examples"] >= 100)
+    assert model.figures()["examples"] == 100
+
+
+# -- subscribing
+
+
+def test_a_subscriber_is_told_what_happens_and_what_happened(ask, model):
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        assert granted(socket.ask("subscribe")) == {"model": model.name, "position": 1}
+        model.learn(A, B)
+        events = [socket.hear() for _ in range(4)]
+        assert all(list(frame) == ["ref", "event"] and frame["ref"] == "1" for frame in events)
+        told = [frame["event"] for frame in events]
+        assert [e["kind"] for e in told] == ["class_added", "learned", "class_added", "learned"]
+        assert [e["position"] for e in told] == [2, 3, 4, 5]
+        assert told[2] == {"position": 4, "kind": "class_added", "label": "down"}
+        assert (told[3]["examples"], told[3]["learned"]) == (1, 2)
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        assert granted(socket.ask("subscribe", **{"from": 0}))["position"] == 0
+        again = [socket.hear()["event"] for _ in range(5)]
+        assert again[0]["kind"] == "created"
+        assert again[1:] == told
+
+
+def test_no_event_shows_an_example(ask, model):
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        socket.ask("subscribe")
+        socket.say("pool", examples=[{"id": "secret-1", "x": [0.123456, 0]}])
+        socket.say("query", annotator="ann")
+        socket.say("learn", id="secret-2", x=[0.654321, 0], y="up")
+        frames = [socket.hear() for _ in range(7)]
+        kinds = [frame["event"]["kind"] for frame in frames if "event" in frame]
+        assert kinds == ["offered", "leased", "class_added", "learned"]
+        told = json.dumps([frame for frame in frames if "event" in frame])
+        for word in ("secret", "0.123456", "0.654321"):
+            assert word not in told
+
+
+def test_a_subscription_may_begin_where_the_log_stands_and_no_later(socket):
+    assert "ends at position 1" in refused(socket.ask("subscribe", **{"from": 2}), "invalid")["message"]
+    refused(socket.ask("subscribe", **{"from": -1}), "invalid")
+    refused(socket.ask("subscribe", since=1), "invalid")
+    granted(socket.ask("subscribe", **{"from": 1}))
+    refused(socket.ask("subscribe"), "conflict")
+
+
+def test_a_subscriber_that_falls_behind_is_told_so_and_keeps_its_socket(tmp_path):
+    with RunningServer(tmp_path / "data", events_kept=10) as server, Asking(server.url) as ask:
+        model = ask.new_model(features={"type": "dense", "dim": 1000})
+        with opened(server.url, f"{model.path}/stream", max_queue=1) as socket:
+            last = granted(socket.ask("subscribe"))["position"]
+            for _ in range(60):  # answers that fill the line, for nobody reads them
+                socket.say("predict", examples=[{"id": "i" * 250, "x": {"indices": [], "values": []}}] * 500)
+            while f'hinged_predictions_served_total{{model="{model.name}"}} 30000.0' not in ask("GET", "/metrics").text:
+                time.sleep(0.05)
+            for k in range(100):
+                model.learn(example([k % 3] * 1000, "ab"[k % 2]))
+            answers, told = [], []  # and what the subscription says among them
+            while len(answers) < 60 or not told or "event" in told[-1]:
+                frame = socket.hear()
+                (told if frame["ref"] == "1" else answers).append(frame)
+            error = refused(told.pop(), "fell_behind")
+            last = told[-1]["event"]["position"] if told else last
+            assert error["details"] == {"position": last}
+            granted(socket.ask("subscribe", **{"from": last}))
+            assert socket.hear()["event"]["position"] == last + 1
+
+
+# -- its end
+
+
+def test_a_model_that_is_deleted_closes_its_sockets_after_what_was_acknowledged(ask):
+    model = ask.new_model()
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        granted(socket.ask("learn", **A))
+        ask("DELETE", model.path)
+        assert closed(socket) == (4404, f"model {model.name} was deleted")
+
+
+def test_a_server_that_stops_answers_what_it_read_and_says_so(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        with opened(server.url, f"{model.path}/stream") as socket:
+            stop = threading.Event()
+            sent = 0
+
+            def say():
+                nonlocal sent
+                while not stop.is_set():
+                    try:
+                        socket.say("learn", **example([sent % 5, 1], "ab"[sent % 2], f"e{sent}"))
+                    except ConnectionClosed:
+                        return
+                    sent += 1
+
+            sender = threading.Thread(target=say)
+            sender.start()
+            acknowledged = [granted(socket.hear())["results"][0]["id"] for _ in range(50)]
+            server.process.terminate()
+            with pytest.raises(ConnectionClosed) as caught:
+                hear_all(socket)
+            acknowledged += [granted(frame)["results"][0]["id"] for frame in caught.value.heard]
+            stop.set()
+            sender.join()
+            assert (caught.value.rcvd.code, caught.value.rcvd.reason) == (1012, "the server stops")
+        assert server.process.wait(PATIENCE_S) is not None
+        server.start()
+        assert acknowledged == [f"e{k}" for k in range(len(acknowledged))]
+        assert model.figures()["examples"] >= len(acknowledged)
+        again = model.learn(*[example([k % 5, 1], "ab"[k % 2], f"e{k}") for k in range(len(acknowledged))])
+        assert all(result["duplicate"] for result in again)
+
+
+def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
+    with RunningServer(tmp_path / "data", stream_idle_s=0.5) as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        with (
+            opened(server.url, f"{model.path}/stream") as idle,
+            opened(server.url, f"{model.path}/stream") as subscribed,
+        ):
+            subscribed.ask("subscribe")
+            assert closed(idle) == (4408, "no frame for 0.5 s")
+            with opened(server.url, f"{model.path}/stream") as later:  # so long the other is silent by then
+                assert closed(later)[0] == 4408
+            granted(subscribed.ask("predict", x=[0, 1]))
+
+
+def test_a_client_whose_system_is_gone_is_noticed_and_one_whose_frames_wait_is_not_taken_for_it(tmp_path):
+    limits = {"heartbeat_s": 0.3, "frames_in_flight_max": 1}
+    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
+        model = ask.new_model(solver="lasvm")
+        model.learn(*[example([k % 100, k // 100], "ab"[(k * 7) % 3 % 2]) for k in range(3000)])
+        with opened(server.url, f"{model.path}/stream") as socket:
+            finishing = threading.Thread(target=model.finish)
+            finishing.start()
+            for k in range(20):
+                socket.say("learn", **example([k, 0.5], "a", f"late{k}"))
+            assert [granted(socket.hear())["results"][0]["id"] for _ in range(20)] == [f"late{k}" for k in range(20)]
+            finishing.join()
+
+
+def test_so_many_streams_may_be_open(tmp_path):
+    with RunningServer(tmp_path / "data", streams_max=2) as server, Asking(server.url) as ask:
+        path = f"{ask.new_model().path}/stream"
+        with opened(server.url, path), opened(server.url, path) as second:
+            with pytest.raises(InvalidStatus) as caught, opened(server.url, path):
+                pass
+            assert caught.value.response.status_code == 429
+            granted(second.ask("predict", x=[0, 1]))
+
+        def one_more():  # once the server has seen that the others are gone
+            try:
+                with opened(server.url, path) as third:
+                    return granted(third.ask("predict", x=[0, 1]))
+            except InvalidStatus:
+                return None
+
+        eventually(one_more)
+
+
+# -- who may
+
+
+def test_a_socket_of_an_unknown_model_is_refused_in_the_shape_of_all_errors(ask):
+    with pytest.raises(InvalidStatus) as caught, opened(ask.url, "/models/absent/stream"):
+        pass
+    assert caught.value.response.status_code == 404
+    assert json.loads(caught.value.response.body)["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1"])
+def test_a_foreign_page_may_not_open_a_socket(ask, model, origin):
+    with pytest.raises(InvalidStatus) as caught, opened(ask.url, f"{model.path}/stream", origin=origin):
+        pass
+    assert caught.value.response.status_code == 403
+
+
+def test_a_page_of_this_server_may_open_one(ask, model):
+    with opened(ask.url, f"{model.path}/stream", origin=ask.url) as socket:
+        granted(socket.ask("predict", x=[0, 1]))
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    path = folder / "keys.json"
+    keys = {role: create_key(path, role, role) for role in ("reader", "annotator", "writer", "admin")}
+    with RunningServer(folder / "data", keys_file=path) as server, Asking(server.url) as ask:
+        header = {"authorization": f"Bearer {keys['admin']}"}
+        assert ask("PUT", "/models/m", json=BASE, headers=header).status_code == 201
+        yield server, ask, path, keys
+
+
+def bearer(key):
+    return {"additional_headers": {"authorization": f"Bearer {key}"}}
+
+
+FRAMES = {
+    "predict": ("reader", {"x": [0, 1]}),
+    "subscribe": ("reader", {}),
+    "query": ("annotator", {"annotator": "ann"}),
+    "pool": ("writer", {"examples": [{"id": "c", "x": [0, 1]}]}),
+    "learn": ("writer", A),
+}
+
+
+@pytest.mark.parametrize("role", ["reader", "annotator", "writer", "admin"])
+def test_a_frame_needs_the_role_of_its_route(guarded, role):
+    server, _, _, keys = guarded
+    roles = list(keys)
+    with opened(server.url, "/models/m/stream", **bearer(keys[role])) as socket:
+        for op, (least, body) in FRAMES.items():
+            answer = socket.ask(op, **body)
+            while "event" in answer:
+                answer = socket.hear()
+            if roles.index(role) < roles.index(least):
+                assert f"yours is {role}" in refused(answer, "forbidden")["message"]
+            else:
+                granted(answer)
+            if op == "subscribe":
+                break
+        for op in ("query", "pool", "learn"):
+            least, body = FRAMES[op]
+            if roles.index(role) < roles.index(least):
+                refused(socket.ask(op, **body), "forbidden")
+
+
+def test_a_browser_opens_a_socket_with_a_ticket_once_and_the_ticket_is_not_logged(guarded):
+    server, ask, _, keys = guarded
+    ticket = ask("POST", "/tickets", headers={"authorization": f"Bearer {keys['reader']}"}).json()["ticket"]
+    with opened(server.url, "/models/m/stream", f"?ticket={ticket}", origin=server.url) as socket:
+        granted(socket.ask("predict", x=[0, 1]))
+        refused(socket.ask("learn", **A), "forbidden")
+    for query in (f"?ticket={ticket}", "", f"?key={keys['admin']}"):
+        with pytest.raises(InvalidStatus) as caught, opened(server.url, "/models/m/stream", query):
+            pass
+        assert caught.value.response.status_code == 401
+    assert ticket not in server.log.read_text()
+    assert keys["admin"] not in server.log.read_text()
+
+
+def test_a_key_that_is_revoked_closes_its_sockets(guarded):
+    server, _, path, _ = guarded
+    with opened(server.url, "/models/m/stream", **bearer(create_key(path, "leaving", "writer"))) as socket:
+        granted(socket.ask("predict", x=[0, 1]))
+        revoke_key(path, "leaving")
+        refused(socket.ask("learn", **A), "unauthenticated")
+        assert closed(socket)[0] == 4401
+
+
+# -- whatever comes
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+xs = st.lists(st.floats(-9, 9), min_size=1, max_size=3) | anything
+examples = st.fixed_dictionaries(
+    {"x": xs}, optional={"y": st.sampled_from(["a", "b", 1, True]) | anything, "id": anything}
+)
+parts = {
+    "op": st.sampled_from(["learn", "predict", "pool", "query", "subscribe", "finish", ""]) | anything,
+    "ref": st.just("r") | st.text(max_size=5) | anything,
+    "x": xs,
+    "y": st.sampled_from(["a", "b"]) | anything,
+    "id": st.text(max_size=5) | anything,
+    "examples": st.lists(examples, max_size=3) | anything,
+    "annotator": anything,
+    "n": anything,
+    "from": anything,
+    "more": anything,
+}
+frames = st.fixed_dictionaries({}, optional=parts) | anything
+
+
+@pytest.fixture(scope="module")
+def odd(ask):
+    model = ask.new_model("odd-frames", labels={"pending_max": 0})
+    with opened(ask.url, f"{model.path}/stream") as socket:
+        yield model, socket
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=frames.map(json.dumps) | st.text(max_size=20) | st.binary(max_size=20))
+def test_whatever_comes_is_answered_by_a_frame_and_a_refusal_changes_nothing(odd, data):
+    model, socket = odd
+    before = model.figures()
+    socket.raw(data)
+    answer = socket.hear()
+    while "event" in answer:
+        answer = socket.hear()
+    if answer["ok"]:
+        assert answer["ref"] == json.loads(data)["ref"]
+    else:
+        assert list(answer) == ["ref", "ok", "error"]
+        assert answer["error"]["code"] in ("invalid", "conflict")
+        assert model.figures() == before

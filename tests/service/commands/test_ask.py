@@ -1,0 +1,243 @@
+"""Random histories of a model that asks for labels: folding them again, or from a snapshot, gives the same bits."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from hinged.service.commands.ask import (
+    Ask,
+    LabelBudget,
+    Offer,
+    Peek,
+    Release,
+    Renew,
+    Skip,
+    hashed,
+)
+from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.inputs import x_digests
+from hinged.service.data.parts import Labelling
+from hinged.service.data.records import canonical
+from hinged.service.errors import Conflict, NotFound, ServiceError
+from hinged.service.model.events import (
+    Created,
+    Finished,
+    Predicted,
+    decode_event,
+)
+from hinged.service.model.model import Model
+from hinged.service.model.pending import Prediction
+from hinged.service.settings import Settings
+
+SIZES = {"cache_bytes": 2**20, "answers_kept": 8}
+DENSE = {"features": {"type": "dense", "dim": 2}, "kernel": {"type": "rbf", "gamma": 0.5}}
+NAMED = {"features": {"type": "named", "warmup": 20, "columns_max": 8}, "kernel": {"type": "rbf", "gamma": "auto"}}
+ANNOTATORS = ("ann", "bob", "eve")
+numbers = st.integers(-3, 3)
+
+
+class History(RuleBasedStateMachine):
+    """A model, and beside it one that is folded from the bytes of its log, now and then from a snapshot."""
+
+    @initialize(
+        base=st.sampled_from([DENSE, NAMED]),
+        overlap=st.integers(1, 2),
+        pool_max=st.integers(3, 8),
+        pending_max=st.integers(0, 4),
+        explore=st.sampled_from([0.0, 0.5]),
+    )
+    def begin(self, base, overlap, pool_max, pending_max, explore):
+        labels = {
+            "overlap": overlap,
+            "pool_max": pool_max,
+            "pending_max": pending_max,
+            "pending_s": 5,
+            "explore": explore,
+        }
+        text = json.dumps(base | {"C": 10, "labels": labels, "solver": "lasvm"})
+        self.configuration = parse_configuration(text, Settings())
+        self.overlap = overlap
+        self.models = [Model("m", self.configuration, **SIZES) for _ in range(2)]
+        self.now_ms = 1000
+        self.serial = 0
+        self.commit([Created(self.configuration.model_dump(mode="json"), self.now_ms)])
+
+    @property
+    def model(self):
+        return self.models[0]
+
+    def commit(self, events):
+        outcomes = []
+        for event in events:
+            read = decode_event(event.KIND, event.encode())
+            outcomes.append(self.models[0].apply(self.models[0].position + 1, event))
+            self.models[1].apply(self.models[1].position + 1, read)
+        return outcomes
+
+    def do(self, command):
+        before = self.model.digest()
+        try:
+            planned = command.plan(self.model, self.now_ms)
+        except ServiceError:
+            assert self.model.digest() == before  # a refusal changes nothing
+            raise
+        assert self.model.digest() == before  # nor does planning
+        self.commit(planned.events)
+        return planned.answer(self.model)
+
+    def inputs(self, xs):
+        if self.configuration.features.type == "named":
+            xs = [canonical({"a": x[0], "b": str(x[1]), "c": x[0] > 0 if x[1] else None}) for x in xs]
+        else:
+            xs = [[float(v) for v in x] for x in xs]
+        return to_inputs(xs, self.configuration)
+
+    # -- what may happen ------------------------------------------------------------------------------------------
+
+    @rule(xs=st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4))
+    def offer(self, xs):
+        ids = [f"c{self.serial + k}" for k in range(len(xs))]
+        self.serial += len(xs)
+        inputs = self.inputs(xs)
+        answer = self.do(Offer(ids, inputs, x_digests(inputs), [None] * len(ids)))
+        assert answer["size"] == len(self.model.pool) <= self.configuration.labels.pool_max
+
+    @rule(who=st.sampled_from(ANNOTATORS), n=st.integers(1, 3), request=st.sampled_from([None, "r1", "r2"]))
+    def ask(self, who, n, request):
+        command = Ask(n, who, "active", 3000, request, 5)
+        try:
+            questions = self.do(command)["queries"]
+        except Conflict:
+            assert request is not None
+            return
+        assert len(questions) <= n
+        assert len({q["id"] for q in questions}) == len(questions)
+        if request is not None:
+            assert self.do(command)["queries"] == questions
+
+    @rule(n=st.integers(1, 3))
+    def peek(self, n):
+        before = self.model.snapshot()
+        self.do(Peek(n, "active", 5))
+        assert self.model.snapshot() == before
+
+    @rule(which=st.integers(0, 20), how=st.sampled_from(["renew", "release", "skip", "skip all"]))
+    def handle(self, which, how):
+        tokens = [lease.token for c in self.model.pool for lease in c.leases]
+        token = tokens[which % len(tokens)] if tokens else "none"
+        found = self.model.pool.find_lease(token)
+        held = found is not None and found[1].open_at(self.now_ms)
+        command = {
+            "renew": Renew(token, 4000),
+            "release": Release(token),
+            "skip": Skip(token, for_all=False),
+            "skip all": Skip(token, for_all=True),
+        }[how]
+        if held:
+            self.do(command)
+        else:
+            with pytest.raises(NotFound):
+                self.do(command)
+
+    @rule(which=st.integers(0, 20), y=st.sampled_from(["a", "b", 3]), leased=st.booleans())
+    def answer(self, which, y, leased):
+        candidates = [c for c in self.model.pool if c.leases or not leased]
+        if candidates:
+            candidate = candidates[which % len(candidates)]
+            lease = candidate.leases[which % len(candidate.leases)].token if leased else None
+            self.learn(LearnRequest([candidate.id], [y], None, [None], [lease]))
+
+    @rule(examples=st.lists(st.tuples(numbers, numbers, st.sampled_from("ab")), min_size=1, max_size=6))
+    def stream(self, examples):
+        inputs = self.inputs([e[:2] for e in examples])
+        labels = [e[2] for e in examples]
+        self.learn(LearnRequest([None] * len(labels), labels, inputs, digests(inputs, labels)))
+
+    @rule(x=st.tuples(numbers, numbers))
+    def predict(self, x):
+        inputs = self.inputs([x])
+        published = self.model.published()
+        decided = published.decide(inputs)
+        number, digest = int(decided.numbers[0]), x_digests(inputs)[0]
+        self.serial += 1
+        waits = Prediction(f"p{self.serial}", inputs, digest, decided.columns[0], number, 0, self.now_ms)
+        self.commit([Predicted([waits], self.now_ms)])
+        assert len(self.model.pending) <= self.configuration.labels.pending_max
+
+    @rule(back=st.integers(0, 6), y=st.sampled_from("ab"))
+    def late_label(self, back, y):
+        given = f"p{self.serial - back}"
+        waits = self.model.pending.find(given, self.now_ms)
+        before = self.model.metrics.figures()["predicted"]
+        if waits is None:
+            return
+        fates = self.learn(LearnRequest([given], [y], None, [None]))
+        assert fates[0].new == 0
+        assert self.model.pending.find(given, self.now_ms) is None
+        assert self.model.answers.find(given).prediction == waits.number
+        assert self.model.metrics.figures()["predicted"] == before + (waits.number >= 0 and waits.columns.size > 0)
+
+    def learn(self, request):
+        plan = make_plan(self.model, [request], lambda ids: {}, 8, self.now_ms)
+        self.commit(plan.events)
+        assert not isinstance(plan.fates[0], ServiceError)
+        return plan.fates[0]
+
+    @rule()
+    def finish(self):
+        self.commit([Finished(self.now_ms)])
+
+    @rule(ms=st.integers(1, 4000))
+    def wait(self, ms):
+        self.now_ms += ms
+
+    @precondition(lambda self: self.model.learned)
+    @rule()
+    def restore(self):
+        self.models[1] = Model.restore("m", self.models[1].snapshot(), **SIZES)
+
+    # -- what always holds ----------------------------------------------------------------------------------------
+
+    @invariant()
+    def a_fold_of_the_bytes_is_the_model(self):
+        assert self.models[1].snapshot() == self.models[0].snapshot()
+
+    @invariant()
+    def nobody_holds_what_another_does(self):
+        for candidate in self.model.pool:
+            held = candidate.open_leases(self.now_ms)
+            assert len({lease.annotator for lease in held}) == len(held)
+            assert len(held) + len(candidate.votes) <= self.overlap
+            assert len({voter for voter, _ in candidate.votes}) == len(candidate.votes) < self.overlap
+            assert self.model.answers.find(candidate.id) is None
+
+
+TestHistory = History.TestCase
+TestHistory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_the_label_budget_is_kept_whatever_share_lies_inside_the_margin():
+    for budget, explore, share in ((0.1, 0.05, 0.5), (0.3, 0.0, 0.9), (0.05, 1.0, 0.2), (0.5, 0.2, 0.1)):
+        wanting = LabelBudget(7, Labelling(budget=budget, explore=explore))
+        inside = np.random.default_rng(1).random(20_000) < share
+        wishes = wanting.wishes([str(k) if k % 2 else None for k in range(20_000)], inside.tolist())
+        wanted = np.array([w.wanted for w in wishes])
+        expected = min(budget, explore * budget + (1 - explore * budget) * share)
+        assert wanted.mean() <= budget * 1.08 + 0.002
+        assert wanted.mean() == pytest.approx(expected, rel=0.1)
+        # The probability that is told is the one that holds.
+        told = np.array([w.probability for w in wishes])
+        assert wanted[inside].mean() == pytest.approx(told[inside].mean(), abs=0.02)
+        assert wanted[~inside].mean() == pytest.approx(told[~inside].mean(), abs=0.02)
+
+
+def test_the_same_example_is_drawn_alike():
+    first, second = (LabelBudget(3, Labelling(budget=0.5)).wishes(["one"], [True])[0] for _ in range(2))
+    assert first == second
+    assert hashed(3, b"one") != hashed(4, b"one")

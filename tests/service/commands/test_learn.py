@@ -1,0 +1,109 @@
+"""The quick plan of a stream beside the plan that looks at one example after the other."""
+
+import asyncio
+from functools import partial
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from working import folder_of, learning, working
+
+from hinged.service.commands import learn as planning
+from hinged.service.commands.ask import Ask, Offer
+from hinged.service.commands.learn import Fresh, make_plan
+from hinged.service.data.examples import to_rows
+from hinged.service.data.inputs import x_digests
+from hinged.service.model.pending import Prediction
+from hinged.service.store.sqlite import SQLiteStore
+
+CLASSES_MAX = 4
+
+# Learned, forgotten by the answers but in the log, in the pool, pending, of the server, and new ones.
+ids = st.none() | st.sampled_from(
+    ["old-1", "old-2", "old-40", "pool-1", "pool-2", "wait-1", "@1", "@90", *(f"new-{k}" for k in range(12))]
+)
+points = st.sampled_from([[0.0, 0.0], [0.5, 1.0], [1.0, 0.0], [2.0, 2.0]])
+labels = st.sampled_from(["a", "a", "a", "b", "b", 1, True, "1", "new class"])
+requests = st.lists(st.lists(st.tuples(ids, points, labels), min_size=1, max_size=5), min_size=1, max_size=4)
+
+
+async def settled(worker):
+    """A model that knows some ids in every way there is."""
+    first = [(f"old-{k}", [k / 50, 0.5], "ab"[k % 2]) for k in range(50)]
+    for at in range(0, 50, 10):
+        await worker.learn(learning(worker.model, first[at : at + 10]))
+    await worker.learn(learning(worker.model, [(None, [3.0, 1.0], 1), (None, [1.0, 3.0], True)]))
+    rows = to_rows([[0.5, 1.0], [1.0, 0.0]], worker.model.configuration)
+    await worker.command(Offer(["pool-1", "pool-2"], rows, x_digests(rows), [None, None]))
+    await worker.command(Ask(1, "ann", "random", 60_000, None, 10))
+    one = rows.part(0, 1)
+    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker._now_ms())])
+
+
+def outcome(worker, plan):
+    """What would be written, and the answers, from a plan."""
+    scores = [k / 8 for k in range(plan.new)]
+    numbers, first = [k % 2 for k in range(plan.new)], worker.model.learned + 1
+    answers = [worker._answer(fates, first, numbers, scores) for fates in plan.fates]
+
+    told = [a if isinstance(a, Exception) else a.results for a in answers]
+    return [event.encode() for event in plan.events], [
+        (type(t), str(t)) if isinstance(t, Exception) else [tuple(r) for r in t] for t in told
+    ]
+
+
+@pytest.fixture(scope="module")
+def worker():
+    """A worker whose model stays as it is: plans change nothing."""
+    loop = asyncio.new_event_loop()
+    with TemporaryDirectory() as folder:
+        store = SQLiteStore(folder_of(folder))
+        around = working(store)
+        found = loop.run_until_complete(around.__aenter__())
+        loop.run_until_complete(settled(found))
+        try:
+            yield found
+        finally:
+            loop.run_until_complete(around.__aexit__(None, None, None))
+            store.close()
+            loop.close()
+
+
+@settings(max_examples=300, deadline=None)
+@given(requests=requests)
+def test_the_quick_plan_writes_and_answers_what_the_long_one_does(worker, requests):
+    batch = [learning(worker.model, examples) for examples in requests]
+    plans = []
+    for quick in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not quick:
+                patch.setattr(planning, "_plain", lambda *_: None)
+            plans.append(
+                outcome(
+                    worker,
+                    make_plan(
+                        worker.model, batch, partial(worker._lookup.first_answers, worker.model), CLASSES_MAX, 10**13
+                    ),
+                )
+            )
+    assert plans[0] == plans[1]
+
+
+def test_a_stream_of_new_examples_takes_the_quick_way_and_what_is_known_does_not(worker):
+    def quick(*examples):
+        plan = make_plan(
+            worker.model,
+            [learning(worker.model, examples)],
+            partial(worker._lookup.first_answers, worker.model),
+            CLASSES_MAX,
+            10**13,
+        )
+        return isinstance(plan.fates[0], Fresh)
+
+    assert quick((None, [1.0, 2.0], "a"), ("new", [1.0, 2.0], "b"), (None, [2.0, 2.0], True))
+    for given_id in ("old-1", "old-40", "pool-1", "@1"):
+        assert not quick((None, [1.0, 2.0], "a"), (given_id, [1.0, 2.0], "a"))
+    assert not quick(("twice", [1.0, 2.0], "a"), ("twice", [1.0, 2.0], "a"))
+    assert not quick((None, [1.0, 2.0], "new class"))

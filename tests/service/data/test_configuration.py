@@ -1,0 +1,31 @@
+import json
+
+import pytest
+
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.errors import Invalid
+from hinged.service.settings import Settings
+
+BASE = {"kernel": {"type": "rbf", "gamma": 1.0}, "features": {"type": "dense", "dim": 2}}
+
+
+def parse(**changes):
+    return parse_configuration(json.dumps(BASE | changes), Settings())
+
+
+@pytest.mark.parametrize(("label", "complaint"), [("x" * 300, "at most 256 characters"), (2**63, "at most 63 bits")])
+def test_declared_classes_are_held_to_what_examples_are(label, complaint):
+    with pytest.raises(Invalid, match=rf"classes\[1\]: .*{complaint}"):
+        parse(classes=["a", label])
+
+
+@pytest.mark.parametrize("classes", [None, ["a", "b"]])
+@pytest.mark.parametrize(("C", "weight"), [(1e14, 1e5), (1e-300, 1e-300)])
+def test_a_class_weight_that_makes_an_impossible_bound_is_refused(C, weight, classes):
+    with pytest.raises(Invalid, match=r"C times class_weight\['a'\] must be > 0 and < 1e15"):
+        parse(C=C, class_weight={"a": weight}, classes=classes)
+
+
+def test_labels_that_python_takes_for_equal_make_other_configurations():
+    assert not parse(classes=[True, False]).same_as(parse(classes=[1, 0]))
+    assert parse(classes=[1, 0]).same_as(parse(classes=[1, 0]))

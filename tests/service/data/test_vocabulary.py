@@ -1,0 +1,289 @@
+import json
+import math
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hinged.service.data.records import canonical
+from hinged.service.data.vocabulary import (
+    CLIP,
+    NAMES_SHOWN,
+    Vocabulary,
+    spread_of,
+)
+
+names = st.sampled_from("abcdef")
+values = st.sampled_from([True, False, "u", "v", "true", None, 0, 1, -2.5, 1e100, -1e100, 1e-300, 7]) | st.floats(-9, 9)
+streams = st.lists(st.dictionaries(names, values, max_size=5).map(canonical), max_size=40)
+
+
+def dense(rows, width):
+    indptr, indices, entries = rows
+    table = np.zeros((indptr.size - 1, width))
+    table[np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), indices] = entries
+    return table
+
+
+def streamed(vocabulary, records, sizes):
+    """All rows of a stream that comes in batches, the warm-up's once it is over."""
+    rows, at = [], 0
+    while at < len(records):
+        batch = records[at : at + next(sizes)]
+        at += len(batch)
+        first, rest = batch[: vocabulary.left], batch[vocabulary.left :]
+        if first:
+            vocabulary.observe(first)
+            if not vocabulary.left:
+                rows.append(vocabulary.freeze())
+        if rest:
+            rows.append(vocabulary.encode(rest))
+    return [np.concatenate([np.diff(r[0]) if part == 0 else r[part] for r in rows] or [[]]) for part in range(3)]
+
+
+def whole(vocabulary):
+    facts, arrays = vocabulary.state()
+    return json.dumps(facts), {name: array.tobytes() for name, array in arrays.items()}
+
+
+def taught(records, warmup=None, columns_max=100):
+    vocabulary = Vocabulary(len(records) if warmup is None else warmup, columns_max)
+    vocabulary.observe(records[: vocabulary.warmup])
+    vocabulary.freeze()
+    return vocabulary
+
+
+def test_numbers_are_standardised_and_strings_and_booleans_are_one_hot():
+    ages = [20, 30, 40, 50]
+    records = [{"age": age, "job": job, "on": on} for age, job, on in zip(ages, "xyxx", [True, False] * 2, strict=True)]
+    vocabulary = Vocabulary(4, 100)
+    vocabulary.observe(records)
+    table = dense(vocabulary.freeze(), len(vocabulary))
+    expected = (np.array(ages) - 35) / np.std(ages)
+    assert np.array_equal(table, np.c_[expected, [1, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1]])
+    later = dense(vocabulary.encode([{"age": 35}, {"age": 45, "job": "y"}, {}]), len(vocabulary))
+    assert np.array_equal(later, [[0] * 5, [10 / np.std(ages), 0, 0, 1, 0], [0] * 5])
+
+
+def test_a_name_with_numbers_and_strings_has_columns_for_both():
+    vocabulary = taught([{"a": 1}, {"a": "1"}, {"a": 3}, {"a": True}])
+    table = dense(vocabulary.encode([{"a": 3}, {"a": "1"}, {"a": True}, {"a": "true"}]), 4)
+    assert np.array_equal(table, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+
+
+def test_a_name_whose_numbers_are_all_equal_is_scaled_by_their_size():
+    vocabulary = taught([{"a": 0.1, "b": 0}] * 3)
+    assert np.array_equal(dense(vocabulary.encode([{"a": 0.1, "b": 0}, {"a": 0.2, "b": 2}]), 2), [[0, 0], [1, 2]])
+
+
+def test_a_wild_value_is_clipped():
+    vocabulary = taught([{"a": value} for value in (1, 2, 3)])
+    rows = vocabulary.encode([{"a": 1e100}, {"a": -1e100}, {"new": 1e-300}, {"new": -1e100}])
+    assert rows[2].tolist() == [CLIP, -CLIP, 1, -CLIP]
+
+
+def test_standardising_survives_numbers_that_share_their_leading_digits():
+    vocabulary = taught([{"t": 1.7e15 + n} for n in range(1000)])
+    assert vocabulary.encode([{"t": 1.7e15 + 999}])[2] == pytest.approx(499.5 / math.sqrt((1000**2 - 1) / 12), rel=1e-9)
+
+
+def test_what_is_new_gets_a_column_until_all_are_used_then_it_is_counted():
+    vocabulary = taught([{"a": "x"}], columns_max=3)
+    rows = vocabulary.encode([{"a": "y"}, {"b": -4}, {"b": 8, "c": 1}, {"a": "z", "c": "w"}])
+    assert np.array_equal(dense(rows, 3), [[0, 1, 0], [0, 0, -1], [0, 0, 2], [0, 0, 0]])
+    figures = vocabulary.figures()
+    assert (figures["columns"], figures["ignored"]) == (3, 3)
+    assert figures["ignored_names"] == {"c": 2, "a": 1}
+
+
+def test_ignored_names_are_counted_one_by_one_up_to_a_limit():
+    vocabulary = taught([{"a": "x"}], columns_max=1)
+    vocabulary.encode([{f"n{n}": 1} for n in range(3 * NAMES_SHOWN)] + [{"n0": 1}])
+    figures = vocabulary.figures()
+    assert figures["ignored"] == 3 * NAMES_SHOWN + 1
+    assert len(figures["ignored_names"]) == NAMES_SHOWN
+    assert figures["ignored_names"]["n0"] == 2
+
+
+def test_of_too_many_columns_in_the_warm_up_the_most_frequent_stay():
+    vocabulary = taught([{"id": f"{n}", "job": "ab"[n % 2], "n": n} for n in range(10)], columns_max=3)
+    assert [column for column, _ in vocabulary.state()[0]["columns"]] == ["job", "n", "job"]
+    assert vocabulary.figures()["ignored_names"] == {"id": 10}
+
+
+@given(streams, st.integers(0, 12), st.integers(1, 12), st.data())
+def test_how_a_stream_is_batched_does_not_matter_to_the_bit(records, warmup, columns_max, data):
+    one, other = Vocabulary(warmup, columns_max), Vocabulary(warmup, columns_max)
+    by_one = streamed(one, records, iter(lambda: 1, 0))
+    batched = streamed(other, records, iter(lambda: data.draw(st.integers(1, 9)), 0))
+    assert [part.tobytes() for part in by_one] == [part.tobytes() for part in batched]
+    assert whole(one) == whole(other)
+
+
+@given(streams, st.integers(0, 12), st.integers(1, 12), st.data())
+def test_a_state_goes_on_as_if_it_had_never_been_kept(records, warmup, columns_max, data):
+    at = data.draw(st.integers(0, len(records)))
+    one = Vocabulary(warmup, columns_max)
+    streamed(one, records[:at], iter(lambda: 5, 0))
+    facts, arrays = one.state()
+    other = Vocabulary(warmup, columns_max)
+    other.load(json.loads(json.dumps(facts)), {name: array.copy() for name, array in arrays.items()})
+    assert whole(other) == whole(one)
+    expected, got = (streamed(v, records[at:], iter(lambda: 5, 0)) for v in (one, other))
+    assert [part.tobytes() for part in expected] == [part.tobytes() for part in got]
+    assert whole(other) == whole(one)
+
+
+@given(streams)
+def test_every_entry_is_finite_and_within_the_clip(records):
+    _, _, entries = streamed(Vocabulary(8, 20), records, iter(lambda: 3, 0))
+    assert (np.abs(entries) <= CLIP).all()
+
+
+@given(streams.filter(len), st.data())
+def test_provisional_columns_leave_no_trace(records, data):
+    plain, staged = taught(records), Vocabulary(len(records), 100)
+    for record in records[:-1]:
+        staged.observe([record])
+        if data.draw(st.booleans()):
+            rows = staged.freeze()
+            assert rows[0].size == len(staged.observed) + 1
+            staged.encode([{"z": "late"}])
+    staged.observe(records[-1:])
+    staged.freeze()
+    assert not staged.warming
+    assert whole(staged) == whole(plain)
+
+
+@pytest.mark.parametrize(("warmup", "moments"), [(100, [16, 32, 64, 100]), (64, [16, 32, 64]), (3, [3])])
+def test_it_is_time_to_freeze_whenever_the_warm_up_has_doubled_and_at_its_end(warmup, moments):
+    vocabulary, due = Vocabulary(warmup, 10), []
+    while vocabulary.warming:
+        until = vocabulary.until_freeze
+        assert not vocabulary.observe([{"a": 1}] * (until - 1))
+        assert vocabulary.observe([{"a": 1}])
+        due.append(len(vocabulary.observed))
+        vocabulary.freeze()
+    assert due == moments
+    assert vocabulary.until_freeze == vocabulary.left == 0
+    assert not vocabulary.observe([])
+
+
+def test_a_warm_up_takes_no_more_than_was_declared():
+    vocabulary = Vocabulary(2, 10)
+    with pytest.raises(ValueError, match="takes 2 more records, got 3"):
+        vocabulary.observe([{}] * 3)
+    assert vocabulary.observed == []
+
+
+@given(streams, streams, streams)
+def test_a_reader_encodes_as_the_vocabulary_did_when_it_was_made(first, later, asked):
+    vocabulary = Vocabulary(0, 12)
+    vocabulary.encode(first)
+    reader = vocabulary.reader()
+    copy = Vocabulary(0, max(len(vocabulary), 1))  # all its columns are used: what it does not know is left out
+    copy.load(*vocabulary.state())
+    expected = [part.tobytes() for part in copy.encode(asked)] if len(vocabulary) else None
+    for _ in range(2):
+        got = reader.encode(asked)
+        if expected is None:
+            assert got[1].size == 0
+        else:
+            assert [part.tobytes() for part in got] == expected
+        vocabulary.encode(later)
+
+
+def test_a_reader_gives_the_same_rows_while_another_thread_adds_columns():
+    vocabulary = taught([{"a": n, "s": f"{n}"} for n in range(20)], columns_max=200_000)
+    asked = [{"a": 3, "s": "7", "t": "late"}, {"s": f"{50_000}", "n1": 4}]
+    reader = vocabulary.reader()
+    before = [part.tobytes() for part in reader.encode(asked)]
+    stop, wrong = threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            if [part.tobytes() for part in reader.encode(asked)] != before:
+                wrong.append(1)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for n in range(0, 60_000, 100):
+        vocabulary.encode([{"s": f"{m}", f"n{m % 50}": m, "t": "late"} for m in range(n, n + 100)])
+    stop.set()
+    thread.join()
+    assert not wrong
+    assert len(vocabulary) > 60_000
+    assert vocabulary.reader().encode(asked)[1].size == 5
+
+
+@settings(max_examples=200)
+@given(streams.filter(len))
+def test_the_spread_is_the_mean_over_all_pairs_of_rows(records):
+    vocabulary = Vocabulary(len(records), 100)
+    vocabulary.observe(records)
+    rows = vocabulary.freeze()
+    table = dense(rows, len(vocabulary))
+    apart = table[:, None, :] - table[None, :, :]
+    spread = spread_of(rows)
+    n = len(records)
+    assert spread.square == pytest.approx(np.square(apart).sum() / n**2, abs=1e-9)
+    assert spread.absolute == pytest.approx(np.abs(apart).sum() / n**2, abs=1e-9)
+    assert spread.inner == pytest.approx(np.square(table).sum() / n, abs=1e-9)
+    for kernel, scale in (("rbf", spread.square), ("laplacian", spread.absolute), ("polynomial", spread.inner)):
+        assert vocabulary.gamma(kernel) == (1 / scale if scale > 1e-9 else 1)
+
+
+def test_without_a_warm_up_columns_come_as_they_are_seen():
+    vocabulary = Vocabulary(0, 10)
+    assert not vocabulary.warming
+    assert np.array_equal(dense(vocabulary.encode([{"a": 4, "b": "x"}, {"a": 6}]), 2), [[1, 1], [1.5, 0]])
+    assert vocabulary.gamma("rbf") == 1
+
+
+def test_a_linear_kernel_has_no_gamma_and_learns_names_all_the_same():
+    assert taught([{"a": 1}, {"a": 3}]).gamma("linear") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"columns": [["a", "x"], ["b", "x"], ["a", None], ["a", None]]}, "twice"),
+        ({"columns": [["a", "x"], ["a", 1]]}, "a string, a boolean or null"),
+        ({"columns": [["a", "x"], ["a"]]}, "a string, a boolean or null"),
+        ({"columns": [["a", "x"]]}, "mean"),
+        ({"columns": [[f"a{n}", None] for n in range(5)]}, "at most 4"),
+        ({"observed": {"names": [["a"]], "rows": [[0, 1]]}}, "observed 1"),
+        ({"mean": np.array([0, np.nan])}, "NaN"),
+        ({"scale": np.array([1.0, 0.0])}, "> 0"),
+        ({"scale": np.array([1.0, np.inf])}, "infinity"),
+        ({"spread": np.zeros(2)}, "spread"),
+        ({"spread": np.array([-1.0, 0, 0])}, "spread"),
+        ({"spread": np.array([1e300, 0, 0])}, "spread"),
+        ({"mean": np.array([0, 1e200])}, "mean"),
+        ({"mean": np.array([3.0, 0])}, "mean"),
+        ({"scale": np.array([2.0, 1])}, "scale"),
+        ({"columns": [["a", "x"], [None, 0]]}, "a string, a boolean or null"),
+        ({"warming": 0}, "observed"),
+        ({"ignored": 1e300}, "counted"),
+        ({"ignored": True}, "counted"),
+        ({"ignored_names": [["a", -1]]}, "counted"),
+        ({"ignored_names": [["a", 7]]}, "ignored"),
+    ],
+)
+def test_a_state_that_does_not_fit_together_is_refused_and_changes_nothing(changes, reason):
+    vocabulary = taught([{"a": "x"}, {"a": 2}], columns_max=4)
+    before = whole(vocabulary)
+    facts, arrays = vocabulary.state()
+    for part, value in changes.items():
+        (arrays if part in arrays else facts)[part] = value
+    with pytest.raises(ValueError, match=reason):
+        vocabulary.load(facts, arrays)
+    assert whole(vocabulary) == before
+
+
+@pytest.mark.parametrize(("warmup", "columns_max"), [(-1, 1), (0, 0)])
+def test_sizes_that_make_no_vocabulary_are_refused(warmup, columns_max):
+    with pytest.raises(ValueError, match="must be >"):
+        Vocabulary(warmup, columns_max)

@@ -1,0 +1,219 @@
+import json
+import os
+import stat
+import threading
+import time
+
+import pytest
+
+from hinged.service.edge.keys import (
+    NOBODY_ASKED,
+    PREFIX,
+    Key,
+    Keyring,
+    create_key,
+    digest,
+    read_keys,
+    revoke_key,
+)
+from hinged.service.errors import Invalid, Unavailable
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "keys.json"
+
+
+def key(role="reader", *models):
+    return Key(name="k", role=role, models=models or ("*",), created_at="", sha256="0" * 64)
+
+
+def test_a_file_holds_digests_and_no_key(path):
+    text = create_key(path, "ann", "annotator", ("fraud-*", "spam"))
+    assert text.startswith(PREFIX)
+    assert len(text) >= len(PREFIX) + 43  # 256 bits in base 64
+    content = path.read_text()
+    assert text not in content
+    assert text[len(PREFIX) :] not in content
+    (kept,) = read_keys(path)
+    assert (kept.name, kept.role, kept.models) == ("ann", "annotator", ("fraud-*", "spam"))
+    assert kept.sha256 == digest(text)
+
+
+def test_every_key_is_another(path):
+    texts = {create_key(path, f"k{n}", "reader") for n in range(20)}
+    assert len(texts) == 20
+    ring = Keyring(path)
+    assert {ring.find(text).name for text in texts} == {f"k{n}" for n in range(20)}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_the_file_is_its_owners_alone_also_after_a_change(path):
+    create_key(path, "a", "reader")
+    path.chmod(0o644)
+    create_key(path, "b", "reader")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_behind_a_link_the_file_is_changed_and_the_link_stays(path, tmp_path):
+    link = tmp_path / "link.json"
+    create_key(path, "a", "reader")
+    link.symlink_to(path)
+    create_key(link, "b", "reader")
+    assert link.is_symlink()
+    assert [k.name for k in read_keys(path)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "models"),
+    [
+        ("", ("*",)),
+        ("a b", ("*",)),
+        ("a\n", ("*",)),
+        ("x" * 65, ("*",)),
+        ("a", ()),
+        ("a", ("",)),
+        ("a", ("*fraud",)),
+        ("a", ("a*b",)),
+        ("a", ("../x",)),
+        ("a", ("x\n",)),
+    ],
+)
+def test_names_and_patterns_that_can_be_none_are_refused_and_nothing_is_written(path, name, models):
+    with pytest.raises(Invalid):
+        create_key(path, name, "reader", models)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_name_is_given_once_and_free_again_after_it_was_revoked(path):
+    first = create_key(path, "ann", "reader")
+    with pytest.raises(Invalid, match="already"):
+        create_key(path, "ann", "admin")
+    revoke_key(path, "ann")
+    with pytest.raises(Invalid, match="no key named 'ann'"):
+        revoke_key(path, "ann")
+    second = create_key(path, "ann", "reader")
+    ring = Keyring(path)
+    assert ring.find(first) is None
+    assert ring.find(second).name == "ann"
+
+
+def test_a_second_change_while_one_is_under_way_is_refused(path):
+    create_key(path, "a", "reader")
+    (path.parent / "keys.json.new").touch()
+    with pytest.raises(Invalid, match=r"remove .*keys\.json\.new"):
+        create_key(path, "b", "reader")
+    assert [k.name for k in read_keys(path)] == ["a"]
+
+
+def test_of_changes_at_the_same_time_none_is_lost(path):
+    made, end = [], time.monotonic() + 60
+
+    def work(number):
+        while time.monotonic() < end:
+            try:
+                create_key(path, f"k{number}", "reader")
+            except Invalid:
+                time.sleep(0.001)
+            else:
+                made.append(f"k{number}")
+                return
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(k.name for k in read_keys(path)) == sorted(made) == [f"k{n}" for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"version": 2, "keys": []}',
+        b'{"keys": [{"name": "a"}]}',
+        b'{"keys": [{"name": "a", "role": "god", "created_at": "", "sha256": "' + b"0" * 64 + b'"}]}',
+        b'{"keys": [{"name": "a", "role": "admin", "created_at": "", "sha256": "plain text"}]}',
+        b"\xff",
+    ],
+)
+def test_what_is_no_key_file_is_refused_and_left_as_it_is(path, content):
+    path.write_bytes(content)
+    for what in (lambda: Keyring(path), lambda: create_key(path, "b", "reader"), lambda: revoke_key(path, "a")):
+        with pytest.raises(Invalid, match=r"keys\.json is no key file"):
+            what()
+    assert path.read_bytes() == content
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_two_keys_of_one_name_are_no_key_file(path):
+    create_key(path, "a", "reader")
+    content = json.loads(path.read_text())
+    content["keys"] *= 2
+    path.write_text(json.dumps(content))
+    with pytest.raises(Invalid, match="two keys have the name 'a'"):
+        Keyring(path)
+
+
+def test_a_ring_without_its_file_does_not_begin(path):
+    with pytest.raises(Invalid, match="cannot be read"):
+        Keyring(path)
+
+
+@pytest.mark.parametrize("text", ["", "hinged_", "x" * 5000, "\udcff", "ann"])
+def test_a_text_that_is_no_key_opens_nothing(path, text):
+    create_key(path, "ann", "admin")
+    assert Keyring(path).find(text) is None
+
+
+def test_the_digest_is_no_key(path):
+    kept = digest(create_key(path, "ann", "admin"))
+    assert Keyring(path).find(kept) is None
+
+
+def test_a_change_of_the_file_counts_from_the_next_request_on(path):
+    text = create_key(path, "ann", "admin")
+    ring = Keyring(path)
+    assert ring.find(text)
+    revoke_key(path, "ann")
+    assert ring.find(text) is None
+    other = create_key(path, "bob", "reader")
+    assert ring.find(other).name == "bob"
+
+
+def test_a_file_that_is_lost_or_spoilt_lets_nobody_in_until_it_is_good_again(path):
+    text = create_key(path, "ann", "admin")
+    good = path.read_bytes()
+    ring = Keyring(path)
+    path.unlink()
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            ring.find(text)
+    path.write_bytes(good[:-20])
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            ring.find(text)
+    path.write_bytes(good)
+    assert ring.find(text).name == "ann"
+
+
+def test_each_role_may_do_what_those_before_it_may():
+    order = ["reader", "annotator", "writer", "admin"]
+    for have, role in enumerate(order):
+        assert [key(role).plays(asked) for asked in order] == [have >= asked for asked in range(4)]
+
+
+def test_a_key_covers_its_models_and_those_that_begin_alike():
+    bound = key("reader", "fraud-*", "spam")
+    assert all(bound.covers(model) for model in ("fraud-", "fraud-eu", "spam"))
+    assert not any(bound.covers(model) for model in ("fraud", "Fraud-eu", "spam2", "xspam", "", "*"))
+    assert key().covers("any")
+    assert key().covers("*")
+
+
+def test_a_server_without_keys_lets_everyone_do_everything():
+    assert NOBODY_ASKED.plays("admin")
+    assert NOBODY_ASKED.covers("*")

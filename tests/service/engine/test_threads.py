@@ -1,0 +1,120 @@
+"""Threads of the models: as many as are needed, and nothing that a model raises ends more than itself."""
+
+import asyncio
+import concurrent.futures
+import threading
+
+import pytest
+
+from hinged.service.engine.threads import (
+    LANE_MAX,
+    Broke,
+    Lane,
+    Threads,
+)
+from hinged.service.engine.turns import GivenUp, Turns
+from hinged.solvers.core.turns import rest
+
+SECONDS = 60
+
+
+@pytest.fixture
+def threads():
+    threads = Threads("test")
+    yield threads
+    assert threads.close(SECONDS)
+
+
+@pytest.fixture
+def lane(threads):
+    return Lane(threads, Turns(1))
+
+
+def test_a_call_runs_and_its_thread_is_used_again(lane):
+    first = lane.submit(threading.get_ident).result(SECONDS)
+    for _ in range(100):  # until it is back among the idle
+        again = lane.submit(threading.get_ident).result(SECONDS)
+        if again == first:
+            break
+    assert again == first
+
+
+def test_however_many_calls_wait_those_of_another_model_begin(threads):
+    shared, end = Turns(1), threading.Event()
+    waiting = [Lane(threads, shared).submit(end.wait, SECONDS) for _ in range(300)]
+    assert Lane(threads, shared).submit(lambda: "done").result(SECONDS) == "done"
+    end.set()
+    assert all(future.result(SECONDS) for future in waiting)
+
+
+def test_a_model_has_no_more_threads_than_its_lane_and_the_rest_can_be_cancelled(lane):
+    end = threading.Event()
+    running = [lane.submit(end.wait, SECONDS) for _ in range(LANE_MAX)]
+    waits, next_ = lane.submit(lambda: "never"), lane.submit(lambda: "then")
+    assert waits.cancel()
+    assert not any(future.done() for future in (*running, next_))
+    end.set()
+    assert next_.result(SECONDS) == "then"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(3),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        StopIteration(),
+        StopAsyncIteration(),
+        asyncio.CancelledError(),
+        concurrent.futures.CancelledError(),
+        type("Own", (BaseException,), {})("a solver's own"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_model_raises_is_an_error_like_any_other_for_who_waits(lane, error):
+    def work():
+        raise error
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        with pytest.raises(Broke, match=type(error).__name__):
+            await asyncio.wait_for(loop.run_in_executor(lane, work), SECONDS)
+        return await loop.run_in_executor(lane, lambda: "goes on")
+
+    assert asyncio.run(main()) == "goes on"
+
+
+def test_an_error_that_one_catches_stays_what_it_is(lane):
+    with pytest.raises(ZeroDivisionError):
+        lane.submit(lambda: 1 / 0).result(SECONDS)
+
+
+def test_a_lane_that_is_given_up_ends_what_computes_what_waits_and_what_comes(lane):
+    began = threading.Event()
+
+    def compute():
+        began.set()
+        while True:
+            rest()
+
+    running = [lane.submit(compute) for _ in range(LANE_MAX)]
+    waits = lane.submit(lambda: "never")
+    assert began.wait(SECONDS)
+    lane.give_up("model m was deleted")
+    for future in (*running, waits, lane.submit(lambda: "too late")):
+        with pytest.raises(GivenUp, match="model m was deleted"):
+            future.result(SECONDS)
+
+
+def test_threads_that_are_closed_end_and_take_no_more():
+    threads = Threads("test")
+    lane = Lane(threads, Turns(1))
+    assert lane.submit(lambda: 1).result(SECONDS) == 1
+    end = threading.Event()
+    late = lane.submit(end.wait, SECONDS)
+    assert not threads.close(0.0)
+    end.set()
+    assert late.result(SECONDS)
+    assert threads.close(SECONDS)
+    with pytest.raises(RuntimeError, match="have ended"):
+        lane.submit(lambda: 1)

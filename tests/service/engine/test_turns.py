@@ -1,0 +1,266 @@
+"""Who computes next, on real threads: what each does between two rests is decided by the tests alone."""
+
+import random
+import threading
+
+import pytest
+
+from hinged.service.engine import turns
+from hinged.service.engine.turns import (
+    BESIDE,
+    Account,
+    Turns,
+    stand_back,
+)
+from hinged.solvers.core.turns import Abandoned, rest
+
+SECONDS = 60  # until a test that hangs is given up
+
+
+@pytest.fixture(autouse=True)
+def at_every_rest(monkeypatch):
+    """Look about at every rest, change as soon as somebody has used less at all, and let no call be short."""
+    monkeypatch.setattr(turns, "SHORT_S", 0.0)
+    monkeypatch.setattr(turns, "LOOK_S", 0.0)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+
+
+class Call:
+    """A call on a thread of its own that does one step each time it is told to, and rests after each."""
+
+    def __init__(self, shared, account):
+        self.account = account
+        self.steps = 0
+        self.outcome = None
+        self._told = threading.Semaphore(0)
+        self._did = threading.Semaphore(0)
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, args=(shared,), daemon=True)
+        self._thread.start()
+
+    def _run(self, shared):
+        try:
+            self.outcome = shared.run(self.account, self._work)
+        except Abandoned as error:
+            self.outcome = error
+        self._did.release()
+
+    def _work(self):
+        while True:
+            rest()
+            self.steps += 1
+            self._did.release()
+            assert self._told.acquire(timeout=SECONDS)
+            if self._ending:
+                return "done"
+
+    def wait(self):
+        """Until it has come through a rest, or to its end."""
+        assert self._did.acquire(timeout=SECONDS)
+        return self
+
+    def go(self):
+        """Rest, and come through or not."""
+        self._told.release()
+        return self
+
+    def end(self):
+        self._ending = True
+        self._told.release()
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive()
+        return self.outcome
+
+
+def until(condition):
+    """Wait for what other threads do."""
+    reached = threading.Event()
+    for _ in range(SECONDS * 100):
+        if condition():
+            return
+        reached.wait(0.01)
+    raise AssertionError("it does not come to that")
+
+
+def used(seconds, weight=1.0):
+    """An account that has used so much just now."""
+    account = Account(weight)
+    account.used = turns.math.log(seconds) + turns.time.monotonic() / turns.MEMORY_S
+    return account
+
+
+def waiting(shared):
+    return len([entry for entry in shared._waiting if entry[-1].queued])
+
+
+def test_a_call_finds_what_its_function_does_and_rests_alone():
+    shared = Turns(1)
+
+    def work():
+        for _ in range(1000):
+            rest()
+        return 7
+
+    assert shared.run(Account(), work) == 7
+    assert not shared._holding
+    with pytest.raises(ZeroDivisionError):
+        shared.run(Account(), lambda: 1 / 0)
+    assert not shared._holding
+
+
+def test_of_those_who_wait_the_one_that_has_used_the_least_goes_next():
+    shared = Turns(1)
+    first = Call(shared, used(0.001)).wait()
+    others = [Call(shared, used(seconds)) for seconds in (30.0, 10.0, 20.0)]
+    until(lambda: waiting(shared) == 3)
+    first.end()
+    for number in (1, 2, 0):
+        others[number].wait()
+        assert [call.steps for call in others].count(0) == waiting(shared)
+        others[number].end()
+
+
+def test_one_that_computes_gives_its_place_at_a_rest_to_one_that_has_used_less():
+    shared = Turns(1)
+    greedy = Call(shared, used(100.0)).wait()
+    modest = Call(shared, Account())
+    until(lambda: waiting(shared) == 1)
+    greedy.go()
+    modest.wait()
+    assert greedy.steps == 1
+    assert modest.end() == "done"
+    greedy.wait()
+    assert greedy.end() == "done"
+
+
+def test_a_short_call_waits_for_no_long_one(monkeypatch):
+    shared = Turns(1)
+    long = Call(shared, Account()).wait()
+    monkeypatch.setattr(turns, "SHORT_S", 1e9)
+    # However much its model has used: the long one neither rests nor ends meanwhile.
+    assert Call(shared, used(1e6)).wait().end() == "done"
+    assert long.end() == "done"
+
+
+def test_a_model_whose_calls_are_long_has_no_short_ones_until_some_were(monkeypatch):
+    shared, account = Turns(1), Account()
+
+    def spin(seconds):
+        end = turns.time.thread_time() + seconds
+        while turns.time.thread_time() < end:
+            pass
+
+    monkeypatch.setattr(turns, "SHORT_S", 0.001)
+    for _ in range(3):
+        shared.run(account, lambda: spin(0.02))
+    monkeypatch.setattr(turns, "SHORT_S", account.usual_s / 2)
+    other = Call(shared, Account()).wait()
+    call = Call(shared, account)
+    until(lambda: waiting(shared) == 1)
+    assert other.end() == "done"
+    call.wait().end()
+    for _ in range(100):
+        shared.run(account, lambda: None)
+    assert account.usual_s < turns.SHORT_S
+
+
+def test_what_is_done_beside_the_models_is_never_short_and_counts_for_more():
+    shared = Turns(1)
+    first = Call(shared, Account()).wait()
+    beside = Call(shared, used(10.0, BESIDE))
+    until(lambda: waiting(shared) == 1)
+    serving = Call(shared, used(20.0))
+    until(lambda: waiting(shared) == 2)
+    first.end()
+    serving.wait().end()
+    beside.wait().end()
+
+
+def test_what_somebody_asks_for_no_longer_counts_for_more():
+    shared = Turns(1)
+    first = Call(shared, Account()).wait()
+    loads = [Call(shared, used(seconds, BESIDE)) for seconds in (10.0, 20.0)]
+    until(lambda: waiting(shared) == 2)
+    shared.hurry(loads[1].account)
+    first.end()
+    loads[1].wait().end()
+    loads[0].wait().end()
+
+
+def test_one_that_is_given_up_ends_whether_it_computes_or_waits_and_the_others_go_on():
+    shared = Turns(1)
+    gone = Account()
+    computing = Call(shared, gone).wait()
+    others = [Call(shared, used(seconds)) for seconds in (1.0, 50.0)]
+    until(lambda: waiting(shared) == 2)
+    queued = Call(shared, gone)
+    until(lambda: waiting(shared) == 3)
+    shared.give_up(gone, "it was deleted")
+    queued.wait()
+    assert isinstance(queued.outcome, Abandoned)
+    computing.go().wait()
+    assert isinstance(computing.outcome, Abandoned)
+    for call in others:
+        call.wait()
+        assert call.end() == "done"
+    assert not shared._holding
+
+
+def test_who_waits_for_something_else_leaves_its_place_to_others():
+    shared = Turns(1)
+    told, other = threading.Event(), []
+
+    def work():
+        rest()
+        stand_back()
+        other.append(Call(shared, used(100.0)).wait())
+        told.set()
+        return "waited"
+
+    assert shared.run(Account(), work) == "waited"
+    assert other[0].end() == "done"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_calls_come_all_end_and_no_more_compute_at_once_than_there_are_places(seed):
+    rng = random.Random(seed)
+    shared = Turns(rng.randint(1, 3))
+    accounts = [Account(rng.choice([1.0, BESIDE])) for _ in range(8)]
+    lock, computing, most, ended = threading.Lock(), [0], [0], []
+
+    def step(change):
+        with lock:
+            computing[0] += change
+            most[0] = max(most[0], computing[0])
+
+    def work(steps):
+        for _ in range(steps):
+            rest()
+            step(1)
+            sum(range(2000))
+            step(-1)
+            if steps % 7 == 0:
+                stand_back()
+
+    def call(account, steps):
+        try:
+            shared.run(account, lambda: work(steps))
+            ended.append("done")
+        except Abandoned:
+            ended.append("given up")
+
+    threads = [
+        threading.Thread(target=call, args=(rng.choice(accounts), rng.randint(1, 200)), daemon=True) for _ in range(60)
+    ]
+    for number, thread in enumerate(threads):
+        thread.start()
+        if number == 30:
+            shared.give_up(accounts[0], "test")
+            shared.hurry(accounts[1])
+    for thread in threads:
+        thread.join(SECONDS)
+    assert len(ended) == len(threads)
+    assert most[0] <= shared.places
+    assert not shared._holding
+    assert not shared._passing
+    assert waiting(shared) == 0

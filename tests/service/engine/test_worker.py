@@ -1,0 +1,417 @@
+"""The worker over a real store that fails where a disk would."""
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from hinged.service.commands.ask import Ask, Offer, Renew
+from hinged.service.commands.learn import LearnRequest
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.inputs import x_digests
+from hinged.service.engine.history import load_model
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import (
+    Conflict,
+    InternalError,
+    QueueFull,
+    StoreUnavailable,
+    Unavailable,
+)
+from hinged.service.model.events import ClassAdded, Created
+from hinged.service.model.model import Model
+from hinged.service.model.pending import Prediction
+from hinged.service.settings import Settings
+from hinged.service.store.base import Damaged, Event, OutcomeUnknown
+from hinged.service.store.sqlite import SQLiteStore
+
+CONFIGURATION = json.dumps({"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}})
+SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
+
+
+class FailingStore(SQLiteStore):
+    """The real store; `failures` tells what the next appends meet, `held` stops them until it is set."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.failures = []
+        self.held = None
+        self.appends = 0
+
+    def append(self, model, after, events):
+        self.appends += 1
+        if self.held is not None:
+            self.held.wait(10)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure == "before":
+            raise StoreUnavailable("the disk did not take it")
+        if failure == "unknown, not written":
+            raise OutcomeUnknown("the disk failed at fsync")
+        position = super().append(model, after, events)
+        if failure == "unknown, written":
+            raise OutcomeUnknown("the disk failed at fsync")
+        return position
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = FailingStore(tmp_path / "data")
+    yield store
+    store.close()
+
+
+def run(store, scenario, **settings):
+    """Run an async scenario(worker) over a fresh model."""
+
+    async def main():
+        configuration = parse_configuration(CONFIGURATION, Settings())
+        model = Model("m", configuration, **SIZES)
+        created = Created(configuration.model_dump(mode="json"), 0)
+        store.create("m", Event(created.KIND, created.encode()))
+        model.apply(1, created)
+        with ThreadPoolExecutor(4) as executor:
+            worker = Worker(model, store, Settings(**settings), executor)
+            try:
+                return await scenario(worker)
+            finally:
+                store.failures.clear()
+                await worker.stop()
+
+    return asyncio.run(main())
+
+
+def request(*examples):
+    ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
+    rows = to_rows(xs, parse_configuration(CONFIGURATION, Settings()))
+    return LearnRequest(ids, labels, rows, digests(rows, labels))
+
+
+A, B = ("a", [0.0, 1.0], "n"), ("b", [1.0, 0.0], "p")
+
+
+def test_an_append_that_failed_is_not_acknowledged_and_changes_nothing(store):
+    async def scenario(worker):
+        await worker.learn(request(A))
+        before = worker.model.digest()
+        store.failures = ["before"]
+        with pytest.raises(StoreUnavailable):
+            await worker.learn(request(B))
+        assert worker.model.digest() == before
+        assert not (await worker.learn(request(B))).results[0].duplicate
+
+    run(store, scenario)
+
+
+def test_an_append_of_unknown_outcome_that_did_last_is_acknowledged(store):
+    async def scenario(worker):
+        store.failures = ["unknown, written"]
+        answer = await worker.learn(request(A))
+        assert [r.duplicate for r in answer.results] == [False]
+        assert worker.model.learned == 1
+        assert (await worker.learn(request(A))).results[0].duplicate
+
+    run(store, scenario)
+
+
+def test_an_append_of_unknown_outcome_that_did_not_last_is_refused_and_may_be_sent_again(store):
+    async def scenario(worker):
+        store.failures = ["unknown, not written"]
+        with pytest.raises(OutcomeUnknown):
+            await worker.learn(request(A))
+        assert worker.model.learned == 0
+        assert not (await worker.learn(request(A))).results[0].duplicate
+
+    run(store, scenario)
+
+
+def test_an_append_that_shows_up_only_later_gives_a_retry_its_first_answer(store, monkeypatch):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        store.failures = ["unknown, written"]
+        # The end of the log cannot be read either: the server knows nothing until the next request.
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "end", lambda _: (_ for _ in ()).throw(StoreUnavailable("no disk")))
+            with pytest.raises(StoreUnavailable):
+                await worker.learn(request(("c", [1.0, 1.0], "p")))
+        answer = await worker.learn(request(("c", [1.0, 1.0], "p")))
+        assert answer.results[0].duplicate
+        assert answer.results[0].prediction in ("n", "p")
+        assert worker.model.learned == 3
+        with pytest.raises(Conflict):
+            await worker.learn(request(("c", [1.0, 1.0], "n")))
+        return worker.model.digest()
+
+    digest = run(store, scenario)
+    assert load_model(store, "m", **SIZES).digest() == digest
+
+
+def test_requests_that_wait_share_one_append(store):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        store.held, store.appends = threading.Event(), 0
+        waiting = [asyncio.create_task(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
+        await asyncio.sleep(0.2)
+        store.held.set()
+        answers = await asyncio.gather(*waiting)
+        assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
+        assert store.appends <= 2  # at most the first alone, then all that had come meanwhile
+
+    run(store, scenario)
+
+
+def test_a_full_queue_refuses_and_takes_again_once_it_has_drained(store):
+    async def scenario(worker):
+        store.held = threading.Event()
+        first = asyncio.create_task(worker.learn(request(A, B)))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
+        await asyncio.sleep(0.1)
+        with pytest.raises(QueueFull, match="2 examples of at most 3 wait") as refused:
+            await worker.learn(request(("e", [2.0, 2.0], "p"), ("f", [3.0, 3.0], "n")))
+        assert int(refused.value.headers["Retry-After"]) >= 1
+        store.held.set()
+        await asyncio.gather(first, second)
+        await worker.learn(request(("e", [2.0, 2.0], "p")))
+        assert worker.model.learned == 5
+
+    run(store, scenario, queue_examples_max=3)
+
+
+def test_stopping_drains_refuses_new_work_and_keeps_a_snapshot(store):
+    async def scenario(worker):
+        store.held = threading.Event()
+        waiting = asyncio.create_task(worker.learn(request(A, B)))
+        await asyncio.sleep(0.05)
+        stopping = asyncio.create_task(worker.stop())
+        await asyncio.sleep(0.05)
+        with pytest.raises(Unavailable, match="stopping"):
+            await worker.learn(request(("c", [2.0, 2.0], "p")))
+        store.held.set()
+        assert len((await waiting).results) == 2
+        await stopping
+        return worker.model.position, worker.model.digest()
+
+    position, digest = run(store, scenario)
+    assert store.snapshots("m") == [position]
+    assert load_model(store, "m", **SIZES).digest() == digest
+
+
+def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
+    async def scenario(worker):
+        for k in range(30):
+            await worker.learn(request((f"e{k}", [k % 5, k % 3], "np"[k % 2])))
+            if worker._snapshots.newest:  # while one is being written none is begun
+                await asyncio.wrap_future(worker._snapshots.newest)
+        return worker.model.digest()
+
+    digest = run(store, scenario, snapshot_examples=10)
+    newest, older = store.snapshots("m")
+    store.put_snapshot("m", newest, store.get_snapshot("m", newest)[:-40])
+    assert load_model(store, "m", **SIZES).digest() == digest
+    assert older < newest
+
+
+def test_a_snapshot_ahead_of_the_log_is_passed_over(store):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        ahead = Model.restore("m", worker.model.snapshot(), **SIZES)
+        ahead.apply(ahead.position + 1, ClassAdded("never logged"))
+        store.put_snapshot("m", ahead.position, ahead.snapshot())
+        return worker.model.digest()
+
+    digest = run(store, scenario)
+    assert load_model(store, "m", **SIZES).digest() == digest
+
+
+def test_a_forgotten_answer_is_still_a_duplicate_and_other_content_still_a_conflict(store):
+    async def scenario(worker):
+        worker.model.answers.kept = 5
+        for k in range(12):
+            await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
+        answer = await worker.learn(request(("e0", [0.0, 0.0], "n"), ("e11", [11.0, 0.0], "p")))
+        assert [r.duplicate for r in answer.results] == [True, True]
+        assert answer.results[0].prediction is None
+        assert answer.results[1].prediction in ("n", "p")
+        with pytest.raises(Conflict):
+            await worker.learn(request(("e1", [7.0, 7.0], "n")))
+        assert worker.model.learned == 12
+
+    run(store, scenario)
+
+
+def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        with monkeypatch.context() as patch:
+            patch.setattr(worker.model.solver, "learn", lambda *_: 1 // 0)
+            with pytest.raises(Unavailable, match="ZeroDivisionError"):
+                await worker.learn(request(("c", [1.0, 1.0], "p")))
+        with pytest.raises(Unavailable, match="has stopped"):
+            await worker.learn(request(("d", [1.0, 1.0], "p")))
+        assert worker.published.predict(to_rows([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
+
+    run(store, scenario)
+    assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start
+
+
+def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_one(store):
+    async def scenario(worker):
+        worker.model.answers.kept = 5
+        for k in range(12):
+            await worker.learn(request((f"e{k}" if k % 2 else None, [k, 0.0], "np"[k % 2])))
+
+    run(store, scenario)
+
+    async def later():
+        model = load_model(store, "m", **SIZES)
+        assert model.answers.kept > model.learned
+        with ThreadPoolExecutor(4) as executor:
+            worker = Worker(model, store, Settings(), executor)
+            answer = await worker.learn(request(("e1", [1.0, 0.0], "p"), ("e11", [11.0, 0.0], "p")))
+            assert [r.duplicate for r in answer.results] == [True, True]
+            assert (await worker.learn(request(("@11", [10.0, 0.0], "n")))).results[0].duplicate
+            with pytest.raises(Conflict, match="learned too long ago to compare it"):
+                await worker.learn(request(("@3", [2.0, 0.0], "n")))
+            assert worker.model.learned == 12
+            for k in range(12, 30):
+                await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
+            assert (await worker.learn(request(("e11", [11.0, 0.0], "p")))).results == answer.results[1:]
+            digest = worker.model.digest()
+            await worker.stop()
+        assert load_model(store, "m", **SIZES).digest() == digest
+
+    asyncio.run(later())
+
+
+def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(store):
+    """Else it would be kept for the next model of that name."""
+    held = threading.Event()
+    put = store.put_snapshot
+
+    def slow_put(*arguments):
+        held.wait(10)
+        put(*arguments)
+
+    store.put_snapshot = slow_put
+
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        stopping = asyncio.create_task(worker.stop(keep_snapshot=False))
+        await asyncio.sleep(0.1)
+        assert not stopping.done()
+        held.set()
+        await stopping
+        assert store.snapshots("m") == [worker.model.position]
+
+    run(store, scenario, snapshot_examples=2)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("the disk is gone"), Damaged("a page is torn"), KeyError("m")])
+def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(store, monkeypatch, error):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+
+        def fail(*_):
+            raise error
+
+        monkeypatch.setattr(store, "snapshots", fail)
+        await worker.stop()
+
+    run(store, scenario)
+
+
+def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_reading(store, monkeypatch):
+    examples = [(f"e{k}", [k, 0.0], "np"[k % 2]) for k in range(40)]
+
+    async def scenario(worker):
+        worker.model.answers.kept = 5
+        await worker.learn(request(*examples))
+        read, readings = store.read, []
+        monkeypatch.setattr(store, "read", lambda *asked: readings.append(asked) or read(*asked))
+        answer = await worker.learn(request(*examples))
+        assert all(r.duplicate for r in answer.results)
+        assert len(readings) <= 3  # the two classes part the 40 into as many events
+
+    run(store, scenario)
+
+
+def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(store):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        position, digest = worker.model.position, worker.model.digest()
+        whole, store.read_around = store.read_around, broken_read
+        with pytest.raises(StoreUnavailable):
+            await worker.finish(epochs=1)
+        store.read_around = whole
+        assert worker.model.position == position
+        assert worker.model.digest() == digest
+        await worker.learn(request(("c", [2.0, 2.0], "p")))
+        await worker.finish(epochs=1)
+        assert load_model(store, "m", **SIZES).digest() == worker.model.digest()
+
+    def broken_read(*_):
+        yield from ()
+        raise StoreUnavailable("the disk cannot be read")
+
+    run(store, scenario)
+
+
+def waiting_prediction(model, given):
+    inputs = to_rows([[0.5, 0.5]], model.configuration)
+    return Prediction(given, inputs, x_digests(inputs)[0], np.zeros(0), -1, 0, 0)
+
+
+def test_while_the_store_is_down_what_waits_is_tried_now_and_then(store):
+    async def scenario(worker):
+        await worker.learn(request(A, B))
+        store.failures = ["before"] * 1000
+        before = store.appends
+        await worker.keep([waiting_prediction(worker.model, "k")])
+        await asyncio.sleep(1.0)
+        assert 2 <= store.appends - before <= 7
+        store.failures = []
+        await asyncio.sleep(0.5)
+        assert len(worker.model.pending) == 1
+
+    run(store, scenario, pending_flush_s=0.2)
+
+
+def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(store):
+    def wrong(model):
+        raise ZeroDivisionError(model.name)
+
+    async def scenario(worker):
+        with pytest.raises(InternalError):
+            await worker.read(wrong)
+        await worker.learn(request(A, B))
+        assert worker.model.learned == 2
+
+    run(store, scenario)
+
+
+def test_questions_and_leases_are_reason_enough_for_a_snapshot(store):
+    async def scenario(worker):
+        inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
+        await worker.command(Offer(["c"], inputs, x_digests(inputs), [None]))
+        answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
+        for _ in range(20):
+            await worker.command(Renew(answer["queries"][0]["lease"]))
+        await asyncio.sleep(0.2)
+        assert store.snapshots("m")
+
+    run(store, scenario, snapshot_examples=10)
+
+
+def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(store):
+    async def scenario(worker):
+        worker.model.answers.kept = 1
+        await worker.learn(request(A, B))
+        inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
+        answer = await worker.command(Offer(["a"], inputs, x_digests(inputs), [None]))
+        assert answer["added"] == 0
+
+    run(store, scenario)

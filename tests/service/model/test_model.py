@@ -1,0 +1,167 @@
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_rows
+from hinged.service.errors import Conflict, Invalid, ModelFull
+from hinged.service.frames import BadFrame
+from hinged.service.model.events import Created, Finished, decode_event
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
+
+SIZES = {"cache_bytes": 2**22, "answers_kept": 1000}
+BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "C": 10, "features": {"type": "dense", "dim": 2}}
+
+
+def new_model(**changes):
+    configuration = parse_configuration(json.dumps(BASE | changes), Settings())
+    model = Model("m", configuration, **SIZES)
+    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    return model
+
+
+def request(model, examples):
+    """A learn request of (id, x, y)."""
+    ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
+    rows = to_rows(xs, model.configuration)
+    return LearnRequest(ids, labels, rows, digests(rows, labels))
+
+
+def learn(model, *requests, log=None):
+    """Plan and apply requests as one micro-batch, through the bytes of their events; the fates."""
+    plan = make_plan(model, [request(model, r) for r in requests], lambda ids: {}, 8, 0)
+    for event in plan.events:
+        if log is not None:
+            log.append(event)
+        model.apply(model.position + 1, decode_event(event.KIND, event.encode()))
+    return plan.fates
+
+
+def stream(n, seed=0, labels=("a", "b", 3, True)):
+    random = np.random.default_rng(seed)
+    return [
+        (f"e{k}" if k % 3 else None, random.standard_normal(2).tolist(), labels[random.integers(len(labels))])
+        for k in range(n)
+    ]
+
+
+@settings(max_examples=20, deadline=None)
+@given(cuts=st.lists(st.integers(0, 80), max_size=10), seed=st.integers(0, 5))
+def test_the_same_examples_give_the_same_state_however_they_were_batched(cuts, seed):
+    examples = stream(80, seed)
+    whole = new_model()
+    learn(whole, examples)
+    parts = new_model()
+    edges = sorted({0, 80, *cuts})
+    for begin, end in pairwise(edges):
+        middle = (begin + end) // 2
+        learn(parts, *[part for part in (examples[begin:middle], examples[middle:end]) if part])
+    assert parts.digest() == whole.digest()
+
+
+@settings(max_examples=20, deadline=None)
+@given(cut=st.integers(0, 60), seed=st.integers(0, 5), finish=st.booleans())
+def test_a_snapshot_and_the_log_behind_it_are_the_whole_log(cut, seed, finish):
+    examples = stream(60, seed)
+    model, log = new_model(), []
+    if cut:
+        learn(model, examples[:cut], log=log)
+    if finish:
+        model.apply(model.position + 1, Finished(0))
+    restored = Model.restore("m", model.snapshot(), **SIZES)
+    assert restored.position == model.position
+    assert restored.digest() == model.digest()
+    for one in (model, restored):
+        if cut < 60:
+            learn(one, examples[cut:])
+        one.apply(one.position + 1, Finished(0))
+    assert restored.digest() == model.digest()
+    assert restored.snapshot() == model.snapshot()
+
+
+def test_a_class_is_added_by_an_event_right_before_its_first_example():
+    model, log = new_model(), []
+    learn(model, [(None, [0, 0], "a"), (None, [1, 0], "b"), (None, [1, 1], "a"), (None, [2, 2], "c")], log=log)
+    kinds = [(e.KIND, getattr(e, "label", None) or len(e.ids)) for e in log]
+    assert kinds == [
+        ("class_added", "a"),
+        ("learned", 1),
+        ("class_added", "b"),
+        ("learned", 2),
+        ("class_added", "c"),
+        ("learned", 1),
+    ]
+
+
+def test_predictions_are_made_right_before_each_example_also_inside_a_micro_batch():
+    examples = [(f"e{k}", x, y) for k, (_, x, y) in enumerate(stream(40))]
+    one_by_one, at_once = new_model(), new_model()
+    answers = []
+    for e in examples:
+        published = one_by_one.published()
+        answers.append(published.predict(to_rows([e[1]], one_by_one.configuration))[0])
+        learn(one_by_one, [e])
+    learn(at_once, examples)
+    for (given_id, _, _), (label, scores) in zip(examples, answers, strict=True):
+        kept = at_once.answers.find(given_id)
+        if label is None:
+            assert kept.prediction == -1
+        else:
+            assert at_once.labels.labels[kept.prediction] == label
+            assert kept.score == pytest.approx(max(scores.values()), abs=1e-12)
+
+
+def test_a_request_is_taken_or_refused_whole():
+    model = new_model()
+    learn(model, [("a1", [0, 0], "a"), ("b1", [1, 1], "b")])
+    good, clash = [("c1", [2, 2], "a")], [("d1", [3, 3], "a"), ("a1", [9, 9], "a")]
+    fates = learn(model, good, clash, [("d1", [4, 4], "b")])
+    assert isinstance(fates[1], Conflict)
+    assert fates[1].details == {"index": 1, "id": "a1"}
+    assert model.learned == 4  # a1, b1, c1, and the d1 of the third request
+    assert model.answers.find("d1").content == request(model, [("d1", [4, 4], "b")]).contents[0]
+
+
+def test_a_repeat_in_the_same_micro_batch_is_the_duplicate():
+    model = new_model()
+    fates = learn(model, [("a", [0, 0], 1), ("a", [0, 0], 1)], [("a", [0, 0], 1)])
+    assert [[f.duplicate for f in request_fates] for request_fates in fates] == [[False, True], [True]]
+    assert model.learned == 1
+
+
+def test_equal_numbers_of_other_types_are_other_labels():
+    model = new_model()
+    learn(model, [("a", [0, 0], 1), ("b", [0, 1], True), ("c", [1, 0], "1")])
+    assert model.labels.names == ["1", "true", '"1"']
+    fates = learn(model, [("a", [0, 0], True)])
+    assert isinstance(fates[0], Conflict)
+
+
+def test_what_the_configuration_forbids_is_refused():
+    model = new_model(classes=["a", "b"], points_max=3)
+    assert isinstance(learn(model, [(None, [0, 0], "c")])[0], Invalid)
+    assert isinstance(learn(model, [("@7", [0, 0], "a")])[0], Invalid)
+    assert isinstance(learn(model, [(None, [k, 0], "ab"[k % 2]) for k in range(4)])[0], ModelFull)
+    assert model.position == 1
+    assert model.learned == 0
+
+
+def test_an_event_out_of_order_is_refused():
+    model = new_model()
+    with pytest.raises(ValueError, match="stands at position 1, got the event of 3"):
+        model.apply(3, Finished(0))
+
+
+def test_a_snapshot_with_a_flipped_bit_is_refused():
+    model = new_model()
+    learn(model, stream(20))
+    data = bytearray(model.snapshot())
+    data[len(data) // 2] ^= 1
+    with pytest.raises(BadFrame):
+        Model.restore("m", bytes(data), **SIZES)

@@ -1,0 +1,153 @@
+"""Stores under test. A new one joins the suite by a `Backend` of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from proxy import Proxy
+from redis_server import PASSWORD, RedisCluster, RedisServer
+from running import PATIENCE_S
+
+from hinged.service.store.base import Event
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hinged.service.store.base import Store
+
+ROOT = Path(__file__).parents[3]
+CREATED = Event("created", b"{}")
+
+
+@dataclass
+class Backend:
+    open: Callable[[], Store]
+    opening: str
+    """Python that leaves the same store in `store`, for programs of their own."""
+    spoil: Callable[[bytes, bytes], None]
+    """Overwrite bytes where the closed store keeps them."""
+    folder: Path
+    """Of all files in which the store keeps anything."""
+
+    def holding(self, words):
+        """Those of `words` that stand somewhere in the store's files.
+
+        By another process: to open and close SQLite's file in this one would drop its locks.
+        """
+        command, lines = ["grep", "-rahoF", "-f", "-", self.folder], "\n".join(words).encode()
+        grep = subprocess.run(command, check=False, input=lines, capture_output=True)
+        assert grep.returncode < 2, grep.stderr
+        return {word.decode() for word in grep.stdout.splitlines()}
+
+    def program(self, body: str, **environment: str) -> subprocess.Popen[str]:
+        """Start `body` as another process, with the store in `store`."""
+        heading = "from itertools import count\nfrom hinged.service.store.base import Event\n"
+        return subprocess.Popen(
+            [sys.executable, "-c", f"{heading}{self.opening}\n{body}"],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+@pytest.fixture
+def on_sqlite(tmp_path):
+    folder = tmp_path / "data"
+
+    def spoil(old, new):
+        file = folder / "hinged.db"
+        content = file.read_bytes()
+        assert content.count(old) == 1
+        file.write_bytes(content.replace(old, new))
+
+    return Backend(
+        open=lambda: SQLiteStore(folder),
+        opening=f"from pathlib import Path\nfrom hinged.service.store.sqlite import SQLiteStore\n"
+        f"store = SQLiteStore(Path({str(folder)!r}))",
+        spoil=spoil,
+        folder=folder,
+    )
+
+
+@pytest.fixture
+def redis_server(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(redis_server):
+    with Proxy(redis_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def through(proxy):
+    """A store that reaches its server through the proxy. It waits for as long as that takes, unless it is cut off."""
+    with closing(RedisStore(f"redis://:{PASSWORD}@127.0.0.1:{proxy.port}", timeout_s=PATIENCE_S)) as store:
+        store.create("m", CREATED)
+        yield store
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on_redis(redis_server):
+    return Backend(
+        open=lambda: RedisStore(redis_server.url, timeout_s=PATIENCE_S),
+        opening=(
+            "from hinged.service.store.redis import RedisStore\n"
+            f"store = RedisStore({redis_server.url!r}, timeout_s=60.0)"
+        ),
+        spoil=redis_server.spoil,
+        folder=redis_server.folder,
+    )
+
+
+@pytest.fixture(params=["on_sqlite", "on_redis"])
+def backend(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def reopen(backend):
+    """Close the store and open it anew."""
+    current = []
+
+    def anew():
+        close()
+        current.append(backend.open())
+        return current[0]
+
+    def close():
+        while current:
+            current.pop().close()
+
+    anew.close = close
+    yield anew
+    close()
+
+
+@pytest.fixture
+def store(reopen):
+    return reopen()
+
+
+@pytest.fixture
+def event():
+    """An event that carries `ids` and says so in its payload."""
+    return lambda *ids, kind="learned": Event(kind, f"payload of {ids}".encode(), ids)

@@ -1,0 +1,414 @@
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import (
+    SNAPSHOT_CHUNK_BYTES,
+    Damaged,
+    Event,
+    PositionTaken,
+)
+
+CREATED = Event("created", b"{}")
+EMPTY = Event("redacted", b"")
+
+
+@pytest.fixture
+def model(store):
+    store.create("m", CREATED)
+    return "m"
+
+
+def log(store, model, after=0):
+    return [(position, event.kind, event.payload) for position, event in store.read(model, after)]
+
+
+def now_and_reopened(store, reopen):
+    yield store
+    yield reopen()
+
+
+def word(rng):
+    """What stands nowhere by chance, and no compression shortens."""
+    return f"{rng.getrandbits(128):032x}"
+
+
+# -- what a redaction changes ---------------------------------------------------------------------------------------
+
+
+def test_another_event_stands_in_the_place_of_a_redacted_one_and_all_else_is_as_it_was(store, model, event, reopen):
+    store.append(model, 1, [event("a"), event("b"), event("c"), event("d")])
+    before = log(store, model)
+    store.redact(model, 4, {3: Event("less", b"x"), 4: EMPTY}, ["b"])
+    for opened in now_and_reopened(store, reopen):
+        assert log(opened, model) == [*before[:2], (3, "less", b"x"), (4, "redacted", b""), before[4]]
+        assert opened.find(model, ["a", "b", "c", "d"]) == {"a": 2, "c": 4, "d": 5}
+        assert opened.end(model) == 5
+    assert opened.append(model, 5, [event("e")]) == 6
+    assert log(opened, model, 4)[1:] == [(6, "learned", event("e").payload)]
+
+
+def test_a_redaction_may_be_done_again(store, model, event):
+    store.append(model, 1, [event("a"), event("b")])
+    for _ in range(2):
+        store.redact(model, 3, {2: EMPTY}, ["a"])
+        assert log(store, model, 1) == [(2, "redacted", b""), (3, "learned", event("b").payload)]
+        assert store.find(model, ["a", "b"]) == {"b": 3}
+
+
+def test_an_id_that_came_again_behind_what_is_redacted_stays(store, model, event):
+    store.append(model, 1, [event("a"), event("b"), event("a")])
+    store.redact(model, 3, {2: EMPTY}, ["a", "b"])
+    assert store.find(model, ["a", "b"]) == {"a": 4}
+
+
+def test_ids_of_another_model_stay(store, model, event):
+    store.create("other", event("a"))
+    store.append(model, 1, [event("a")])
+    store.redact(model, 2, {1: EMPTY}, ["a"])
+    assert store.find("other", ["a"]) == {"a": 1}
+    assert log(store, "other") == [(1, "learned", event("a").payload)]
+
+
+def test_the_first_event_and_the_last_can_be_redacted(store, model, event):
+    store.append(model, 1, [event("a")])
+    store.redact(model, 2, {1: Event("created", b"less"), 2: EMPTY}, ["a"])
+    assert log(store, model) == [(1, "created", b"less"), (2, "redacted", b"")]
+
+
+def test_a_larger_event_may_take_the_place_of_a_smaller_one(store, model, event):
+    store.append(model, 1, [event("a"), event("b")])
+    large = bytes(range(256)) * 20_000
+    store.redact(model, 2, {2: Event("learned", large)}, [])
+    assert list(store.read(model, 1)) == [(2, Event("learned", large)), (3, Event("learned", event("b").payload))]
+
+
+@pytest.mark.parametrize("place", [-1, 0, 3])
+def test_places_behind_what_is_redacted_or_before_the_log_are_refused_and_nothing_changes(store, model, event, place):
+    store.append(model, 1, [event("a"), event("b")])
+    store.put_snapshot(model, 1, b"state")
+    before = log(store, model)
+    with pytest.raises(ValueError, match=f"through 2 can be replaced, got one for position {place}"):
+        store.redact(model, 2, {2: EMPTY, place: EMPTY}, ["a"])
+    with pytest.raises(UnicodeEncodeError):
+        store.redact(model, 2, {1: EMPTY, 2: Event("\ud800", b"")}, ["a"])
+    assert log(store, model) == before
+    assert store.find(model, ["a"]) == {"a": 2}
+    assert store.snapshots(model) == [1]
+
+
+def test_a_redaction_of_what_the_log_has_not_yet_is_refused(store, model):
+    with pytest.raises(PositionTaken, match="the log of m ends at 1, not at 2 or later"):
+        store.redact(model, 2, {1: EMPTY}, [])
+    assert log(store, model) == [(1, "created", b"{}")]
+
+
+def test_what_is_trimmed_is_not_brought_back(store, model, event, reopen):
+    store.append(model, 1, [event("a"), event("b"), event("c")])
+    store.trim(model, 2)
+    store.redact(model, 3, {1: EMPTY, 2: EMPTY, 3: EMPTY}, ["a", "b"])
+    for opened in now_and_reopened(store, reopen):
+        assert log(opened, model) == [(3, "redacted", b""), (4, "learned", event("c").payload)]
+        assert opened.find(model, ["a", "b", "c"]) == {"c": 4}
+    opened.trim(model, 4)
+    opened.redact(model, 4, {3: EMPTY}, ["c"])
+    assert log(opened, model) == []
+    assert opened.append(model, 4, [event("d")]) == 5
+
+
+def test_a_damaged_event_is_mended_by_another_and_only_that(store, model, reopen, backend):
+    store.append(model, 1, [Event("learned", b"spoiled"), Event("learned", b"ruined"), Event("learned", b"sound")])
+    reopen.close()
+    backend.spoil(b"spoiled", b"sp\x00iled")
+    backend.spoil(b"ruined", b"ru\x00ned")
+    store = reopen()
+    store.redact(model, 2, {2: EMPTY}, [])
+    with pytest.raises(Damaged, match="event 3 of m fails its checksum"):
+        log(store, model)
+    store.redact(model, 3, {3: EMPTY}, [])
+    assert log(store, model, 1) == [(2, "redacted", b""), (3, "redacted", b""), (4, "learned", b"sound")]
+
+
+def test_many_events_and_ids_are_redacted_wherever_they_are(store, model):
+    ids = [f"{n}" for n in range(2, 8_002)]
+    store.append(model, 1, [Event("learned", b"%d" % n * 90, (f"{n}",)) for n in range(2, 8_002)])
+    many = tuple(f"many {n}" for n in range(10_000))
+    store.append(model, 8_001, [Event("learned", b"many", many), CREATED])
+    gone = {at: Event("less", b"%d" % at) for at in range(2, 8_002) if at % 3}
+    store.redact(model, 8_002, gone | {8_002: EMPTY}, [f"{at}" for at in gone] + [*many[:9_500]])
+    expected = [(at, "less", b"%d" % at) if at in gone else (at, "learned", b"%d" % at * 90) for at in range(2, 8_002)]
+    assert log(store, model, 1) == [*expected, (8_002, "redacted", b""), (8_003, "created", b"{}")]
+    assert store.find(model, ids) == {f"{at}": at for at in range(2, 8_002) if at not in gone}
+    assert store.find(model, many) == dict.fromkeys(many[9_500:], 8_002)
+
+
+def test_large_events_are_redacted_wherever_they_are(store, model):
+    store.append(model, 1, [Event("learned", b"%d" % n * 2**19) for n in range(8)])
+    gone = {at: Event("less", b"%d" % at * 2**20) for at in (3, 4, 8)}
+    store.redact(model, 9, gone, [])
+    assert [event for _, event in store.read(model, 1)] == [
+        gone.get(at, Event("learned", b"%d" % (at - 2) * 2**19)) for at in range(2, 10)
+    ]
+
+
+# -- what was before is not folded again ----------------------------------------------------------------------------
+
+
+def test_snapshots_from_before_go_and_the_others_stay(store, model, event, reopen):
+    store.append(model, 1, [event("a"), event("b"), event("c")])
+    for position in (2, 3):
+        store.put_snapshot(model, position, b"%d" % position)
+    store.redact(model, 3, {2: EMPTY}, ["a"])
+    for opened in now_and_reopened(store, reopen):
+        assert opened.snapshots(model) == [3]
+        assert opened.get_snapshot(model, 3) == b"3"
+        with pytest.raises(KeyError):
+            opened.get_snapshot(model, 2)
+    opened.redact(model, 4, {}, [])
+    assert opened.snapshots(model) == []
+
+
+@pytest.mark.parametrize("forget", ["redact", "trim"])
+def test_a_snapshot_from_before_that_is_being_written_is_dropped(store, model, event, forget, monkeypatch):
+    store.append(model, 1, [event("a"), event("b")])
+    begun, go_on, outcome = threading.Event(), threading.Event(), []
+
+    def hold(_):
+        begun.set()
+        go_on.wait()
+
+    def put():
+        try:
+            store.put_snapshot(model, 1, bytes(3 * SNAPSHOT_CHUNK_BYTES))
+        except StoreUnavailable as error:
+            outcome.append(str(error))
+
+    with monkeypatch.context() as patched:
+        for name in ("sqlite", "redis"):
+            patched.setattr(f"hinged.service.store.{name}.snapshot_hash", lambda _: SimpleNamespace(update=hold))
+        snapshot = threading.Thread(target=put)
+        snapshot.start()
+        begun.wait()
+    if forget == "trim":
+        store.trim(model, 2)
+    else:
+        store.redact(model, 2, {2: EMPTY}, ["a"])
+    store.put_snapshot(model, 2, b"less")
+    go_on.set()
+    snapshot.join()
+    assert outcome == ["a snapshot of m was dropped while it was written: the log was trimmed or redacted"]
+    assert store.snapshots(model) == [2]
+
+
+# -- meanwhile ------------------------------------------------------------------------------------------------------
+
+
+def test_appends_go_on_meanwhile_and_none_is_lost(store, model):
+    store.append(model, 1, [Event("learned", b"%d" % n * 100) for n in range(2, 10_002)])
+    gone = dict.fromkeys(range(2, 10002, 2), EMPTY)
+    redaction = threading.Thread(target=store.redact, args=(model, 10_001, gone, []))
+    redaction.start()
+    end = 10_001
+    while redaction.is_alive():
+        end = store.append(model, end, [Event("learned", b"%d" % (end + 1) * 100, (f"{end + 1}",))])
+    redaction.join()
+    assert end > 10_001
+    assert log(store, model, 1) == [
+        (at, "redacted", b"") if at in gone else (at, "learned", b"%d" % at * 100) for at in range(2, end + 1)
+    ]
+    assert store.find(model, [f"{end}"]) == {f"{end}": end}
+
+
+def test_who_reads_meanwhile_finds_the_one_event_or_the_other(store, model):
+    store.append(model, 1, [Event("learned", b"%d" % n * 1_000) for n in range(2, 2_002)])
+    gone = dict.fromkeys(range(2, 2002), EMPTY)
+    redaction = threading.Thread(target=store.redact, args=(model, 2_001, gone, []))
+    redaction.start()
+    reads = 0
+    while reads < 3 or redaction.is_alive():
+        for at, event in store.read(model, 1):
+            assert event in (EMPTY, Event("learned", b"%d" % at * 1_000))
+        assert at == 2_001
+        reads += 1
+    redaction.join()
+    assert {event for _, event in store.read(model, 1)} == {EMPTY}
+
+
+def test_of_redactions_at_once_each_is_done(store, model):
+    store.append(model, 1, [Event("learned", b"%d" % n * 100, (f"{n}",)) for n in range(2, 3_002)])
+
+    def redact(n):
+        store.redact(model, 3_001, dict.fromkeys(range(2 + n, 3002, 4), EMPTY), [f"{2 + n}"])
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(redact, range(3)))
+    kept = {at: b"%d" % at * 100 for at in range(5, 3_002, 4)}
+    assert {at: event.payload for at, event in store.read(model, 1) if event != EMPTY} == kept
+    assert store.find(model, ["2", "3", "4", "5"]) == {"5": 5}
+
+
+def test_appends_and_reads_go_on_beside_a_purge(store, model):
+    store.append(model, 1, [Event("learned", bytes(1_000))] * 3_000)
+    told = []
+    purge = threading.Thread(target=lambda: told.append(store.purge()))
+    purge.start()
+    for n in count(3_001):
+        assert store.append(model, n, [Event("learned", b"%d" % (n + 1))]) == n + 1
+        assert log(store, model, n) == [(n + 1, "learned", b"%d" % (n + 1))]
+        if not purge.is_alive():
+            break
+    purge.join()
+    assert told == [[]]
+    assert [at for at, _ in store.read(model, 0)] == list(range(1, n + 2))
+
+
+# -- where the bytes stand ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 40, 3_000])
+@pytest.mark.parametrize("way", ["redact", "trim", "delete", "snapshot"])
+def test_what_was_removed_or_replaced_is_in_no_file_after_a_purge(store, model, backend, reopen, way, size):
+    rng = random.Random(size)
+    kept, gone, ids = word(rng), word(rng), word(rng)
+    store.create("other", Event("created", kept.encode(), (f"{kept} id",)))
+    store.append(model, 1, [Event("learned", bytes(size))] * 50)
+    store.append(model, 51, [Event("learned", gone.encode() * size, (ids,)), Event("learned", bytes(size))])
+    store.put_snapshot(model, 53, gone.encode() * size)
+    store.append(model, 53, [Event("learned", bytes(size))] * 50)
+    assert backend.holding([kept, gone, ids]) == {kept, gone, ids}
+    for position in (101, 102, 103):
+        store.put_snapshot(model, position, b"less")
+    if way == "redact":
+        store.redact(model, 103, {52: EMPTY}, [ids])
+    elif way == "trim":
+        store.trim(model, 52)
+    elif way == "delete":
+        store.delete(model)
+    else:
+        store.redact(model, 52, {52: EMPTY}, [ids])
+    assert store.purge() == []
+    assert backend.holding([kept, gone, ids]) == {kept}
+    store = reopen()
+    assert log(store, "other") == [(1, "created", kept.encode())]
+    assert backend.holding([kept, gone, ids]) == {kept}
+
+
+def test_ids_that_were_moved_about_before_they_were_removed_are_in_no_file_after_a_purge(store, model, backend):
+    # SQLite's pages are split as ids come in between, and what moves stays behind in the old page, unseen.
+    rng = random.Random(20)
+    ids = [word(rng) + "x" * rng.choice([0, 10, 150]) for _ in range(20_000)]
+    for n in range(0, len(ids), 500):
+        store.append(model, n // 500 + 1, [Event("learned", b"", tuple(ids[n : n + 500]))])
+    store.redact(model, store.end(model), {}, ids[::2])
+    assert store.purge() == []
+    assert backend.holding([name[:32] for name in ids]) == {name[:32] for name in ids[1::2]}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_history_only_what_is_kept_is_in_the_files(store, backend, reopen, seed):
+    rng = random.Random(seed)
+    logs, trimmed, states, said, dropped = {}, {}, {}, set(), set()
+
+    def event():
+        fresh, name = word(rng), word(rng)
+        said.update((fresh, name))
+        return Event("learned", fresh.encode() * rng.choice([1, 1, 5, 300, 5_000]), (name,))
+
+    def words(event):
+        return {event.payload[:32].decode(), *event.ids}
+
+    for step in range(120):
+        name = rng.choice("abc")
+        if name not in logs:
+            logs[name], trimmed[name], states[name] = [event()], 0, {}
+            store.create(name, logs[name][0])
+            continue
+        events, what = logs[name], rng.random()
+        if what < 0.55:
+            more = [event() for _ in range(rng.choice([1, 3, 60]))]
+            store.append(name, len(events), more)
+            events += more
+        elif what < 0.75:
+            through = rng.randint(1, len(events))
+            places = rng.sample(range(1, through + 1), rng.randint(0, min(through, 4)))
+            ids = [i for at in places for i in events[at - 1].ids]
+            for at in places:
+                dropped |= words(events[at - 1])
+                events[at - 1] = Event("less", b"", ())
+            store.redact(name, through, {at: events[at - 1] for at in places}, ids)
+            states[name] = {at: state for at, state in states[name].items() if at >= through}
+        elif what < 0.8:
+            trimmed[name] = max(trimmed[name], rng.randint(0, len(events)))
+            store.trim(name, trimmed[name])
+            states[name] = {at: state for at, state in states[name].items() if at >= trimmed[name]}
+        elif what < 0.9:
+            state = word(rng)
+            said.add(state)
+            kept = {**states[name], len(events): state}
+            states[name] = {at: kept[at] for at in sorted(kept)[-2:]}
+            store.put_snapshot(name, len(events), state.encode() * rng.choice([1, 300, 50_000]))
+        elif what < 0.94:
+            store.delete(name)
+            for mine in (logs, trimmed, states):
+                del mine[name]
+        elif what < 0.97:
+            store = reopen()
+        if step % 40 == 39:
+            assert store.purge() == []
+            kept = {w for each, mine in logs.items() for e in mine[trimmed[each] :] for w in words(e)} - {""}
+            kept |= {state for mine in states.values() for state in mine.values()}
+            assert backend.holding(sorted(said)) == kept
+            assert kept < said
+
+
+# -- in the middle of it --------------------------------------------------------------------------------------------
+
+
+def test_kill_9_in_the_middle_leaves_each_place_old_or_new_and_the_next_time_completes_it(
+    backend, reopen, store, model
+):
+    rng = random.Random(9)
+    old = {at: word(rng) for at in range(2, 3_002)}
+    ids = {at: word(rng) for at in old}
+    gone = [at for at in old if at % 2]
+    store.append(model, 1, [Event("learned", old[at].encode() * 8, (ids[at],)) for at in old])
+    reopen.close()
+    body = (
+        f"gone, ids = {gone!r}, {[ids[at] for at in gone]!r}\n"
+        "print('go', flush=True)\n"
+        "store.redact('m', 3001, {at: Event('redacted', b'') for at in gone}, ids)\n"
+        "print('redacted', flush=True)\n"
+        "assert store.purge() == []\n"
+        "print('purged', flush=True)\n"
+    )
+    ended = set()
+    for n, delay_s in enumerate([0.005, 0.02, 0.04, 0.08, 0.0, 0.01, 0.03]):
+        with backend.program(body) as program:
+            for awaited in ("go\n", "redacted\n")[: 1 + (n > 3)]:
+                assert program.stdout.readline() == awaited
+            time.sleep(delay_s)
+            program.kill()
+            ended.add(program.stdout.read())
+        store = reopen()
+        now = dict(store.read(model, 1))
+        assert now.keys() == old.keys()
+        assert store.find(model, [*ids.values()]) == {
+            ids[at]: at for at in old if now[at] == Event("learned", old[at].encode() * 8)
+        }
+        assert all(now[at] == EMPTY for at in gone if now[at].kind != "learned")
+        assert store.append(model, 3_001, []) == 3_001
+        reopen.close()
+    assert "" in ended
+    store = reopen()
+    store.redact(model, 3_001, dict.fromkeys(gone, EMPTY), [ids[at] for at in gone])
+    assert store.purge() == []
+    kept = {each for at in old if at not in gone for each in (old[at], ids[at])}
+    assert backend.holding([*old.values(), *ids.values()]) == kept

@@ -1,0 +1,514 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from running import eventually
+from scene import failing_library
+
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import (
+    SNAPSHOT_CHUNK_BYTES,
+    Damaged,
+    Event,
+    OutcomeUnknown,
+    PositionTaken,
+)
+from hinged.service.store.sqlite import SQLiteStore
+
+CREATED = Event("created", b"{}")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def backend(on_sqlite):
+    return on_sqlite
+
+
+def sql(folder, statement):
+    """Run a statement on the file of a closed store."""
+    with closing(sqlite3.connect(folder / "hinged.db", isolation_level=None)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_missing_folders_are_made(tmp_path):
+    with closing(SQLiteStore(tmp_path / "a" / "b")) as store:
+        store.create("m", CREATED)
+    assert (tmp_path / "a" / "b" / "hinged.db").exists()
+
+
+def test_a_path_that_cannot_be_a_folder_is_named_in_the_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match=r"the store in .*file.* cannot be opened"):
+        SQLiteStore(tmp_path / "file")
+
+
+def test_a_second_store_on_the_folder_is_refused(folder):
+    with closing(SQLiteStore(folder)), pytest.raises(StoreUnavailable, match="in use by another server"):
+        SQLiteStore(folder)
+    SQLiteStore(folder).close()
+
+
+def test_a_second_process_on_the_folder_is_refused_until_the_first_dies(folder, backend):
+    with backend.program("print('ready', flush=True)\nimport time\ntime.sleep(60)") as program:
+        assert program.stdout.readline() == "ready\n"
+        with pytest.raises(StoreUnavailable, match="in use by another server"):
+            SQLiteStore(folder)
+        program.kill()
+        program.wait()
+        SQLiteStore(folder).close()
+
+
+def test_an_unknown_schema_version_is_refused_and_left_as_it_is(folder):
+    SQLiteStore(folder).close()
+    sql(folder, "PRAGMA user_version=99")
+    with pytest.raises(StoreUnavailable, match="schema version 99, this server knows 1"):
+        SQLiteStore(folder)
+    assert sql(folder, "PRAGMA user_version") == [(99,)]
+
+
+def test_a_database_of_another_program_is_refused(folder):
+    folder.mkdir()
+    sql(folder, "CREATE TABLE theirs (x)")
+    with pytest.raises(StoreUnavailable, match="not a database of this server"):
+        SQLiteStore(folder)
+    (folder / "hinged.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+        SQLiteStore(folder)
+
+
+def test_every_commit_reaches_the_disk_and_deletes_overwrite(folder):
+    with closing(SQLiteStore(folder)) as store, store._readers.lend() as reader:
+        store.create("m", CREATED)
+        for connection in (reader, store._writer._connection):
+            settings = {
+                name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("journal_mode", "synchronous", "secure_delete")
+            }
+            assert settings == {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
+
+
+def test_appends_that_wait_together_are_one_commit(folder):
+    with closing(SQLiteStore(folder)) as store:
+        for n in range(8):
+            store.create(f"m{n}", CREATED)
+        statements = []
+        store._writer._connection.set_trace_callback(statements.append)
+        held, release = threading.Event(), threading.Event()
+
+        def hold(_):
+            held.set()
+            release.wait()
+
+        def append(n):
+            # The seventh is wrong about the end, the eighth about the model.
+            return store.append("none" if n == 7 else f"m{n}", 1 + (n == 6), [CREATED])
+
+        with ThreadPoolExecutor(9) as pool:
+            first = pool.submit(store._writer.do, hold)
+            held.wait()
+            others = [pool.submit(append, n) for n in range(8)]
+            eventually(lambda: len(store._writer._waiting) == 8)
+            release.set()
+            first.result()
+            assert [other.result() for other in others[:6]] == [2] * 6
+            with pytest.raises(PositionTaken):
+                others[6].result()
+            with pytest.raises(KeyError):
+                others[7].result()
+        assert statements.count("COMMIT") == 2
+        assert [store.end(f"m{n}") for n in range(8)] == [2] * 6 + [1, 1]
+
+
+def test_a_failed_commit_fails_all_that_were_in_it_and_the_store_goes_on(folder):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+
+        def violate(connection):
+            # A deferred constraint is SQLite's own way to make COMMIT itself fail.
+            connection.execute("PRAGMA defer_foreign_keys=ON")
+            connection.execute("INSERT INTO child VALUES (1)")
+
+        def constrain(connection):
+            connection.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY)")
+            connection.execute("CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)")
+
+        store._writer.do(constrain)
+        store._writer._connection.execute("PRAGMA foreign_keys=ON")
+        with pytest.raises(OutcomeUnknown, match="FOREIGN KEY constraint failed"):
+            store._writer.do(violate)
+        assert store.end("m") == 1
+        assert store.append("m", 1, [CREATED]) == 2
+
+
+BLOCKING = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("blocked", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_write_that_another_program_blocks_is_unavailable_and_not_unknown(folder):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        store._writer._connection.execute("PRAGMA busy_timeout=50")
+        blocking = subprocess.Popen([sys.executable, "-c", BLOCKING, folder / "hinged.db"], stdout=subprocess.PIPE)
+        with blocking:
+            blocking.stdout.readline()
+            with pytest.raises(StoreUnavailable, match="locked") as caught:
+                store.append("m", 1, [CREATED])
+            assert not isinstance(caught.value, OutcomeUnknown)
+            assert store.end("m") == 1
+            blocking.kill()
+        assert store.append("m", 1, [CREATED]) == 2
+
+
+# The limit of a file's length stands for a full disk: it needs no rights and fails in the same calls.
+FULL_DISK = """
+import resource, signal
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import OutcomeUnknown
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+store.create("m", Event("created", b"{}"))
+store.put_snapshot("m", 1, b"kept")
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
+end = 1
+failures = []
+while len(failures) < 3:
+    try:
+        end = store.append("m", end, [Event("learned", b"%d" % end * 5000, (str(end),))])
+    except StoreUnavailable as error:
+        failures.append(type(error).__name__)
+        assert str(error)
+        lasting = store.end("m")
+        assert lasting == end or isinstance(error, OutcomeUnknown), (lasting, end)
+        end = lasting
+assert end > 10
+try:
+    store.put_snapshot("m", 2, bytes(8 * 2**20))
+    raise SystemExit("a snapshot was acknowledged")
+except StoreUnavailable:
+    assert store.snapshots("m") == [1]
+assert store.get_snapshot("m", 1) == b"kept"
+assert [position for position, _ in store.read("m", 0)] == list(range(1, end + 1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+assert store.append("m", end, [Event("learned", b"%d" % end * 5000, (str(end),))]) == end + 1
+store.put_snapshot("m", 3, b"3")
+print(end + 1, flush=True)
+signal.raise_signal(signal.SIGKILL)
+"""
+
+
+def test_a_full_disk_loses_nothing_acknowledged_and_the_store_goes_on_when_there_is_room(folder, backend):
+    with backend.program(FULL_DISK) as program:
+        end = int(program.stdout.read())
+    with closing(SQLiteStore(folder)) as store:
+        assert store.end("m") == end
+        assert [event.payload for _, event in store.read("m", 1)] == [b"%d" % n * 5000 for n in range(1, end)]
+        assert store.find("m", ["1", f"{end - 1}"]) == {"1": 2, f"{end - 1}": end}
+        assert store.snapshots("m") == [3, 1]
+    assert sql(folder, "SELECT count(*) FROM chunks") == [(2,)]
+
+
+def test_what_a_crash_leaves_of_a_snapshot_is_removed_at_the_next_start(folder, backend):
+    body = f"store.create('m', Event('created', b''))\nstore.put_snapshot('m', 1, bytes({2**28}))"
+    with backend.program(body) as program:
+        log = folder / "hinged.db-wal"
+        eventually(lambda: log.exists() and log.stat().st_size > 3 * SNAPSHOT_CHUNK_BYTES)
+        program.kill()
+    assert sql(folder, "SELECT count(*) > 0 FROM chunks") == [(1,)]
+    assert sql(folder, "SELECT complete FROM snapshots") == [(0,)]
+    SQLiteStore(folder).close()
+    assert sql(folder, "SELECT * FROM chunks") == sql(folder, "SELECT * FROM snapshots") == []
+
+
+def test_what_a_crash_leaves_of_a_deletion_is_removed_at_the_next_start(folder):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", Event("created", b"", ("a",)))
+        store.put_snapshot("m", 1, b"state")
+    # As it stands after the first transaction of a deletion.
+    sql(folder, "UPDATE models SET name = NULL")
+    with closing(SQLiteStore(folder)) as store:
+        assert store.models() == []
+    for table in ("models", "events", "ids", "snapshots", "chunks"):
+        assert sql(folder, f"SELECT * FROM {table}") == []  # noqa: S608 (names from above)
+
+
+@pytest.mark.parametrize("forget", [lambda store: store.delete("m"), lambda store: store.trim("m", 2)])
+def test_forgotten_bytes_are_in_no_file_of_the_folder(folder, forget):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        store.append("m", 1, [Event("learned", b"secret" * 5000, ("secret-id",))])
+        store.append("m", 2, [Event("learned", b"", ("open-id",))])
+        store.put_snapshot("m", 1, b"secret" * 5000)
+        forget(store)
+        # By another process: to open and close the file in this one would drop SQLite's locks.
+        assert subprocess.run(["grep", "-rl", "secret", folder], check=False, stdout=subprocess.PIPE).stdout == b""
+
+
+FULL_DISK_AT_A_PURGE = """
+import resource, signal
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+store.create("m", Event("created", b"{}"))
+events = [Event("learned", (b"secret%d" % n) * 500, (f"secret{n}",)) for n in range(1000)]
+store.append("m", 1, events)
+store.redact("m", 1001, {2: Event("less", b"")}, ["secret0"])
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
+(told, *_) = store.purge()
+assert told.startswith("The database was not written anew: "), told
+assert [event for _, event in store.read("m", 2)] == [Event("learned", event.payload) for event in events[1:]]
+assert store.find("m", ["secret0", "secret1"]) == {"secret1": 3}
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+assert store.purge() == []
+assert store.append("m", 1001, [Event("less", b"")]) == 1002
+print("good", flush=True)
+signal.raise_signal(signal.SIGKILL)
+"""
+
+
+def test_a_purge_on_a_full_disk_says_so_and_loses_nothing(folder, backend):
+    with backend.program(FULL_DISK_AT_A_PURGE) as program:
+        assert program.stdout.read() == "good\n"
+    assert backend.holding(["secret0", "secret1"]) == {"secret1"}
+    with closing(SQLiteStore(folder)) as store:
+        assert store.end("m") == 1002
+
+
+def test_a_purge_under_a_reader_says_so_and_the_next_completes_it(folder, backend):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        store.append("m", 1, [Event("learned", b"secret", ("secret-id",))])
+        store.redact("m", 2, {2: CREATED}, ["secret-id"])
+        store._writer._connection.execute("PRAGMA busy_timeout=50")
+        with store._readers.lend() as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM models").fetchall()
+            assert store.purge() == ["The write-ahead log was not emptied: somebody reads the database."]
+            reader.execute("COMMIT")
+        assert backend.holding(["secret"]) == {"secret"}
+        assert store.purge() == []
+        assert backend.holding(["secret"]) == set()
+
+
+def test_the_copy_of_a_purge_is_made_in_the_folder_and_has_no_name(folder):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        store.append("m", 1, [Event("learned", bytes(2**20))] * 20)
+        purge = threading.Thread(target=store.purge)
+        opened = set()
+        purge.start()
+        while purge.is_alive():
+            for link in Path("/proc/self/fd").iterdir():
+                with suppress(OSError):
+                    opened.add(str(link.readlink()))
+    (copy,) = {name for name in opened if "etilqs" in name}
+    assert copy.startswith(str(folder))
+    assert copy.endswith(" (deleted)")
+
+
+FAILING_FSYNC = """
+import os, sys
+from pathlib import Path
+from hinged.service.errors import StoreUnavailable
+
+fault = Path(os.environ["FAULTS"]) / "fsync"
+store.create("m", Event("created", b"{}"))
+store.append("m", 1, [Event("learned", b"secret%d" % n, (f"secret{n}",)) for n in range(5)])
+fault.touch()
+try:
+    store.redact("m", 6, {2: Event("less", b"")}, ["secret0"])
+    sys.exit("a redaction was acknowledged")
+except StoreUnavailable:
+    pass
+told = store.purge()
+assert told, told
+fault.unlink()
+assert store.end("m") == 6
+old = [event.payload for _, event in store.read("m", 1)][0]
+assert (old, store.find("m", ["secret0"])) in ((b"secret0", {"secret0": 2}), (b"", {})), old
+store.redact("m", 6, {2: Event("less", b"")}, ["secret0"])
+assert store.purge() == []
+print([event.payload for _, event in store.read("m", 1)], flush=True)
+"""
+
+
+def test_a_redaction_that_could_not_be_fsynced_is_not_acknowledged_and_the_next_completes_it(backend, tmp_path):
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    with backend.program(FAILING_FSYNC, LD_PRELOAD=str(failing_library(tmp_path)), FAULTS=str(faults)) as program:
+        assert program.stdout.read() == "[b'', b'secret1', b'secret2', b'secret3', b'secret4']\n"
+    assert backend.holding([f"secret{n}" for n in range(5)]) == {f"secret{n}" for n in range(1, 5)}
+
+
+def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        store.append("m", 1, [Event("learned", b"x" * 1000)] * 100)
+    content = bytearray((folder / "hinged.db").read_bytes())
+    # The last half of the pages, overwritten.
+    middle = len(content) // 2
+    (folder / "hinged.db").write_bytes(content[:middle] + b"\xa5" * (len(content) - middle))
+    with closing(SQLiteStore(folder)) as store, pytest.raises(Damaged):
+        list(store.read("m", 0))
+
+
+def test_ids_that_a_crash_leaves_of_a_trim_are_not_found_and_go_with_the_next(folder):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", Event("created", b"", ("a",)))
+        store.append("m", 1, [Event("learned", b"", ("b",)), Event("learned", b"", ("c",))])
+    # As it stands when the events are removed and the ids are not.
+    sql(folder, "DELETE FROM events WHERE position <= 2")
+    sql(folder, "UPDATE models SET trimmed = 2")
+    with closing(SQLiteStore(folder)) as store:
+        assert store.find("m", ["a", "b", "c"]) == {"c": 3}
+        store.trim("m", 2)
+    assert sql(folder, "SELECT id FROM ids") == [("c",)]
+    sql(folder, "INSERT INTO ids SELECT id, 'b', 2 FROM models")
+    with closing(SQLiteStore(folder)) as store:
+        assert store.purge() == []
+    assert sql(folder, "SELECT id FROM ids") == [("c",)]
+
+
+def test_refused_reads_leave_no_connection_behind(folder):
+    with closing(SQLiteStore(folder)) as store:
+        for _ in range(20):
+            with pytest.raises(KeyError):
+                store.end("m")
+        assert len(store._readers._idle) == 1
+
+
+# -- the file is taken away while it is open
+
+
+def remove_database(folder):
+    (folder / "hinged.db").unlink()
+
+
+def remove_log(folder):
+    (folder / "hinged.db-wal").unlink()
+
+
+def remove_all(folder):
+    shutil.rmtree(folder)
+
+
+def put_a_copy(folder):
+    shutil.copy(folder / "hinged.db", folder / "copy")
+    (folder / "copy").rename(folder / "hinged.db")
+
+
+def put_another_log(folder):
+    (folder / "new").write_bytes(b"")
+    (folder / "new").rename(folder / "hinged.db-wal")
+
+
+def move_folder(folder):
+    folder.rename(folder.with_name("moved"))
+
+
+def move_folder_and_begin_anew(folder):
+    move_folder(folder)
+    SQLiteStore(folder).close()
+
+
+AWAY = [remove_database, remove_log, remove_all, put_a_copy, put_another_log, move_folder, move_folder_and_begin_anew]
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_nothing_is_acknowledged_once_the_file_was_taken_away(folder, away):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        store.append("m", 1, [Event("learned", b"a", ("a",))])
+        away(folder)
+        for _ in range(2):
+            for change in (
+                lambda: store.append("m", 2, [Event("learned", b"b")]),
+                lambda: store.create("other", CREATED),
+                lambda: store.put_snapshot("m", 2, b"state"),
+                lambda: store.trim("m", 1),
+                lambda: store.redact("m", 2, {2: Event("learned", b"c")}, ["a"]),
+                lambda: store.delete("m"),
+                lambda: store.end("m"),
+                lambda: store.find("m", ["a"]),
+                lambda: list(store.read("m", 0)),
+            ):
+                with pytest.raises(StoreUnavailable, match="removed, moved or replaced while the server ran"):
+                    change()
+        assert all("removed, moved or replaced" in told for told in store.purge())
+        assert store.purge()
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_what_was_being_written_when_the_file_was_taken_away_is_not_acknowledged(folder, away):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        with pytest.raises(OutcomeUnknown, match="removed, moved or replaced while the server ran"):
+            store._writer.do(lambda _: away(folder))
+        with pytest.raises(StoreUnavailable):
+            store.end("m")
+
+
+def test_a_file_that_is_taken_away_is_an_error_in_the_log_once(folder, caplog):
+    with closing(SQLiteStore(folder)) as store:
+        store.create("m", CREATED)
+        for _ in range(2):
+            move_folder(folder)
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable):
+                    store.append("m", 1, [Event("learned", b"a")])
+            folder.with_name("moved").rename(folder)
+            assert store.end("m") == 1
+        assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+        assert str(folder / "hinged.db") in caplog.text
+
+
+@settings(max_examples=30, deadline=None)
+@given(history=st.lists(st.sampled_from(["append", "append", "read", "snapshot", "fail", "away", "back"]), max_size=25))
+def test_what_is_acknowledged_is_in_the_folder_however_often_it_moves_away_and_comes_back(history):
+    with tempfile.TemporaryDirectory() as parent:
+        folder, moved = Path(parent) / "data", Path(parent) / "moved"
+        with closing(SQLiteStore(folder)) as store:
+            store.create("m", CREATED)
+            end = 1
+            for step in history:
+                there = folder.exists()
+                match step:
+                    case "away" if there:
+                        folder.rename(moved)
+                    case "back" if not there:
+                        moved.rename(folder)
+                    case "append" | "snapshot" | "read" | "fail":
+                        with nullcontext() if there and step != "fail" else pytest.raises(StoreUnavailable):
+                            if step == "append":
+                                end = store.append("m", end, [Event("learned", b"x" * 5000)])
+                            elif step == "snapshot":
+                                store.put_snapshot("m", end, b"state" * 1000)
+                            elif step == "read":
+                                assert len(list(store.read("m", 0))) == end
+                            else:
+                                store._writer.do(lambda connection: connection.execute("SELECT * FROM nothing"))
+            if not folder.exists():
+                moved.rename(folder)
+        with closing(SQLiteStore(folder)) as store:
+            assert store.end("m") == end
+            assert len(list(store.read("m", 0))) == end

@@ -1,0 +1,425 @@
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import SVC
+from streams import Stream, two_moons
+
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.kernels import KERNELS, make_kernel, point_row
+from hinged.solvers.core.solver import Finish, PointsFull
+from hinged.solvers.dual.lasvm import LASVM
+
+
+def check_invariants(stream, C, tolerance=1e-3):
+    """Box, sum(alpha) = 0, g = y - K alpha, masks, idle list, extremes: after whatever was done."""
+    solver, machine, n = stream.solver, stream.solver.machine, stream.solver.slots
+    live = machine.class_of[:n] != NONE
+    assert live.sum() == solver.live
+    alpha = machine.alpha[:, :n]
+    assert not alpha[:, ~live].any()
+    assert (alpha >= machine.lower[:, :n]).all()
+    assert (alpha <= machine.upper[:, :n]).all()
+    assert np.abs(alpha.sum(axis=1)).max(initial=0) <= 1e-9 * C * max(n, 1)
+    assert np.array_equal(machine.up[:, :n] != 0, live & (alpha < machine.upper[:, :n]))
+    assert np.array_equal(machine.down[:, :n] != 0, live & (alpha > machine.lower[:, :n]))
+    idle = set(machine.idle[: machine.counts[1]].tolist())
+    assert idle == set(np.flatnonzero(live & ~alpha.any(axis=0)).tolist())
+    X = stream.X[machine.key[:n][live]]
+    f = stream.decision(X).T - machine.b[:, None]
+    assert np.abs(machine.sign[:, :n][:, live] - f - machine.g[:, :n][:, live]).max(initial=0) < tolerance
+    assert solver.certificate()["gap"] >= 0
+    for c in range(solver.columns):
+        g = machine.g[c, :n]
+        i, j = machine.best_i[c], machine.best_j[c]
+        if i != NONE:
+            assert g[i] == g[machine.up[c, :n] != 0].max()
+        if j != NONE:
+            assert g[j] == g[machine.down[c, :n] != 0].min()
+
+
+def column(stream):
+    """alpha, g by example number, and b, of a machine with one column."""
+    machine, n = stream.solver.machine, stream.solver.slots
+    live = np.flatnonzero(machine.class_of[:n] != NONE)
+    keys = machine.key[live].tolist()
+    alpha, g = machine.alpha[0, live].tolist(), machine.g[0, live].tolist()
+    return dict(zip(keys, alpha, strict=True)), dict(zip(keys, g, strict=True)), machine.b[0]
+
+
+def close(a, b):
+    return all(abs(a[s] - b[s]) < 1e-7 for s in a)
+
+
+@pytest.mark.parametrize("delta_max", [None, 1.5])
+@pytest.mark.parametrize("C", [1.0, 50.0])
+def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
+    X, y = two_moons(150, noise=0.4, seed=3)
+    y[0] = -y[1]  # two classes from the second example on
+    stream = Stream(X, (y > 0).astype(int), batch=1, C=C, delta_max=delta_max, dtype=np.float64).learn(0, 1)
+    oracle = naive.NaiveLASVM(naive.gram("rbf", X), y, C, 1e-3, np.inf if delta_max is None else delta_max)
+    for k in range(1, len(X)):
+        alpha, g, b = column(stream)
+        stream.learn(k, k + 1)
+        assert stream.scores[-1][0, 0] == pytest.approx(sum(alpha[s] * oracle.K[s, k] for s in alpha) + b)
+        after, g_after, b_after = column(stream)
+        right = [end for end in oracle.outcomes(alpha, g, k) if close(after, end[0]) and close(g_after, end[1])]
+        assert right, k
+        assert b_after == pytest.approx(oracle.bias(*right[0])[0])
+        for s in right[0][0]:
+            beyond = oracle.blatant(*right[0], s)
+            assert beyond > -naive.NEAR if s not in after else beyond < naive.NEAR
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 60),
+    classes=st.integers(1, 4),
+    kernel=st.sampled_from(list(KERNELS)),
+    C=st.sampled_from([0.1, 10.0, 1000.0]),
+    copies=st.booleans(),
+)
+def test_every_step_keeps_the_invariants(seed, n, classes, kernel, C, copies):
+    random = np.random.default_rng(seed)
+    X = random.integers(-2, 3, (n, 3)) if copies else random.standard_normal((n, 3))
+    stream = Stream(X, random.integers(0, classes, n), make_kernel(kernel, 0.5, 2, 1.0), batch=1, C=C, dtype=np.float64)
+    for k in range(n):
+        stream.learn(k, k + 1)
+        check_invariants(stream, C, tolerance=1e-7 * C * max(1, n) * 100)
+    stream.solver.finish()
+    check_invariants(stream, C, tolerance=1e-7 * C * max(1, n) * 100)
+
+
+def test_no_step_lowers_the_dual_objective():
+    X, y = two_moons(120, noise=0.5, seed=1)
+    stream = Stream(X, (y > 0).astype(int), batch=1, C=10.0, dtype=np.float64)
+    former = 0.0
+    for k in range(len(X)):
+        stream.learn(k, k + 1)
+        dual = stream.solver.certificate()["dual"]
+        assert dual >= former - 1e-9 * abs(former)
+        former = dual
+
+
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_converged_lasvm_reaches_the_optimum_of_libsvm(kernel):
+    X, y = two_moons(200, noise=0.35, seed=5)
+    gamma, degree, coef0, C = 0.7, 2, 1.0, 5.0
+    stream = Stream(X, (y > 0).astype(int), make_kernel(kernel, gamma, degree, coef0), C=C, tol=1e-7, dtype=np.float64)
+    stream.learn()
+    for _ in range(6):  # what the pass dropped comes back in further epochs
+        stream.learn(again=True)
+        stream.solver.finish()
+    K = naive.gram(kernel, X, gamma=gamma, degree=degree, coef0=coef0)
+    svc = SVC(C=C, kernel="precomputed", tol=1e-8).fit(K, y)
+    signed = svc.dual_coef_[0]
+    on = svc.support_
+    optimum = signed @ y[on] - 0.5 * signed @ K[np.ix_(on, on)] @ signed
+    assert stream.solver.certificate()["dual"] == pytest.approx(optimum, rel=1e-6)
+    np.testing.assert_allclose(stream.decision(X)[:, 0], svc.decision_function(K), atol=2e-4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    name=st.sampled_from(["lasvm", "smo"]),
+    seed=st.integers(0, 10_000),
+    n=st.integers(4, 60),
+    kernel=st.sampled_from(list(KERNELS)),
+    C=st.sampled_from([0.1, 1.0, 20.0]),
+    copies=st.booleans(),
+)
+def test_converged_on_whatever_data_the_dual_is_that_of_libsvm(name, seed, n, kernel, C, copies):
+    random = np.random.default_rng(seed)
+    X = random.integers(-2, 3, (n, 3)).astype(float) if copies else random.standard_normal((n, 3))
+    y = random.choice([-1, 1], n)
+    y[:2] = -1, 1
+    parameters = {"gamma": 0.5, "degree": 2, "coef0": 1.0}
+    stream = Stream(
+        X, (y > 0).astype(int), make_kernel(kernel, **parameters), name=name, C=C, tol=1e-6, dtype=np.float64
+    )
+    stream.learn()
+    stream.solver.finish()
+    K, former, dual = naive.gram(kernel, X, **parameters), -1.0, 0.0
+    while dual > former:  # what LASVM dropped comes back in further epochs
+        stream.learn(again=True)
+        stream.solver.finish()
+        former, dual = dual, stream.solver.certificate()["dual"]
+    svc = SVC(C=C, kernel="precomputed", tol=1e-7).fit(K, y)
+    signed, on = svc.dual_coef_[0], svc.support_
+    optimum = signed @ y[on] - 0.5 * signed @ K[np.ix_(on, on)] @ signed
+    assert dual == pytest.approx(optimum, rel=1e-6)
+
+
+def test_finishing_with_shrinking_reaches_libsvm_on_many_points():
+    X, y = two_moons(4000, noise=0.6, seed=2)
+    stream = Stream(X, (y > 0).astype(int), C=100.0, tol=1e-4, dtype=np.float64, cache_bytes=2**20).learn()
+    for _ in range(3):
+        stream.learn(again=True)
+        stream.solver.finish()
+    check_invariants(stream, 100.0)
+    svc = SVC(C=100.0, gamma=1.0, tol=1e-5, cache_size=500).fit(X, y)
+    K_on = svc.support_vectors_
+    f_on = svc.decision_function(K_on) - svc.intercept_[0]
+    signed = svc.dual_coef_[0]
+    optimum = signed @ y[svc.support_] - 0.5 * signed @ f_on
+    assert stream.solver.certificate()["dual"] == pytest.approx(optimum, rel=1e-5)
+
+
+def test_the_batching_of_a_stream_leaves_no_trace(moons):
+    states = []
+    for batch in (1, 3, 64, 400):
+        stream = Stream(*moons, batch=batch, C=10.0).learn()
+        states.append((np.concatenate(stream.scores), stream.solver.state()))
+    for scores, state in states[1:]:
+        assert np.array_equal(scores, states[0][0])
+        assert all(np.array_equal(state[name], states[0][1][name]) for name in state)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 150, 399, 400])
+def test_a_state_put_back_goes_on_to_the_bit(moons, cut):
+    whole = Stream(*moons, C=10.0).learn()
+    first = Stream(*moons, C=10.0).learn(0, cut)
+    second = Stream(*moons, C=10.0)
+    second.solver.load(first.solver.state())
+    second.learn(cut)
+    for stream in (whole, second):
+        stream.solver.finish()
+    a, b = whole.solver.state(), second.solver.state()
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def test_the_size_of_the_cache_leaves_no_trace(moons):
+    large, small = (Stream(*moons, C=10.0, cache_bytes=size).learn() for size in (2**26, 1))
+    for stream in (large, small):
+        stream.solver.finish()
+    a, b = large.solver.state(), small.solver.state()
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+    assert small.solver.cache_figures()["misses"] > large.solver.cache_figures()["misses"]
+
+
+@pytest.mark.parametrize("cache_bytes", [2**26, 2**19])
+def test_rows_in_the_cache_stay_true_when_points_move_together_and_arrays_grow(cache_bytes):
+    # The labels are flipped half way: many points leave, so that there are compactions, and more than 512 stay.
+    X, y = two_moons(1500, noise=0.5)
+    stream = Stream(X, ((y > 0) ^ (np.arange(1500) > 700)).astype(int), C=1.0, cache_bytes=cache_bytes)
+    caps, fewer = set(), 0
+    for begin in range(0, 1500, 64):
+        before = stream.solver.slots
+        stream.learn(begin, min(begin + 64, 1500))
+        solver, cache = stream.solver, stream.solver.cache
+        fewer += solver.slots < before
+        caps.add(cache.line_of.size)
+        for line in np.flatnonzero(cache.slot_of != NONE):
+            slot, n = cache.slot_of[line], cache.filled[line]
+            row = np.empty(solver.slots, np.float32)
+            assert cache.line_of[slot] == line
+            point_row(solver.kernel, solver.points, slot, solver.points, 0, n, cache.spread, row)
+            assert np.array_equal(cache.lines[line, :n], row[:n])
+    assert len(caps) > 1
+    assert fewer > 0
+
+
+def test_sparse_points_without_columns_leave_no_trace(moons, monkeypatch):
+    with_columns = Stream(*moons, C=10.0).learn()
+    monkeypatch.setattr("hinged.solvers.core.points.COLUMNS_BYTES_MAX", 0)
+    without = Stream(*moons, C=10.0).learn()
+    assert without.solver.points.columns.size == 0
+    for stream in (with_columns, without):
+        stream.solver.finish()
+    a, b = with_columns.solver.state(), without.solver.state()
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "complaint"),
+    [
+        ("alpha", lambda a: a[:, :-1], "alpha must be float64"),
+        ("g", lambda a: a * np.nan, "g holds NaN"),
+        ("indices", lambda a: a + 99, "indices must be from 0 to 1"),
+        ("best_i", lambda a: a + 10**6, "best_i must be from -1 to"),
+        ("idle", lambda a: np.append(a, 0), "idle must list"),
+        ("class_of", lambda a: a + 1, "class_of must be from -1 to 1"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(moons, name, change, complaint):
+    stream = Stream(*moons).learn(0, 200)
+    state = stream.solver.state()
+    state[name] = change(state[name])
+    with pytest.raises(ValueError, match=complaint):
+        Stream(*moons).solver.load(state)
+
+
+def test_one_class_for_long_keeps_a_bounded_sample_and_answers_with_that_class():
+    random = np.random.default_rng(0)
+    n, seed_max = 100_000, 300
+    X = random.standard_normal((n, 2)) + 3.0
+    stream = Stream(np.r_[X, [[-3.0, -3.0]] * 50], [0] * n + [1] * 50, batch=1000, C=10.0, seed_max=seed_max)
+    stream.learn(0, n)
+    assert stream.solver.live == seed_max
+    assert stream.solver.slots < 2 * seed_max + 300
+    assert (stream.decision(X[:10])[:, 0] == -1.0).all()
+    kept = stream.solver.machine.key[: stream.solver.slots]
+    kept = kept[kept != NONE]
+    # A uniform sample: its mean rank lies within five standard errors of the middle.
+    assert abs(kept.mean() - n / 2) < 5 * n / np.sqrt(12 * seed_max)
+    assert stream.solver.finish() == Finish(0, converged=True)
+    assert stream.solver.live == seed_max
+    stream.learn(n)
+    f = stream.decision(np.array([[3.0, 3.0], [-3.0, -3.0]]))[:, 0]
+    assert f[0] < 0 < f[1]
+
+
+def test_a_class_that_appears_late_and_rarely_is_learned():
+    random = np.random.default_rng(1)
+    negatives = random.standard_normal((1500, 2))
+    later = random.standard_normal((2000, 2))
+    rare = random.random(2000) < 0.01
+    later[rare] += 4.0
+    stream = Stream(np.r_[negatives, later], np.r_[np.zeros(1500, int), rare.astype(int)], C=10.0).learn()
+    stream.solver.finish()
+    predicted = stream.decision(later)[:, 0] > 0
+    assert predicted[rare].mean() > 0.9
+    assert predicted[~rare].mean() < 0.02
+
+
+def test_several_classes_are_one_versus_rest_over_shared_points():
+    random = np.random.default_rng(2)
+    centres = np.array([[0, 0], [3, 0], [0, 3], [3, 3]])
+    classes = random.integers(0, 4, 300)
+    X = centres[classes] + 0.7 * random.standard_normal((300, 2))
+    stream = Stream(X, classes, C=5.0, tol=1e-6, dtype=np.float64).learn()
+    for _ in range(4):
+        stream.learn(again=True)
+        stream.solver.finish()
+    for c in range(4):
+        svc = SVC(C=5.0, gamma=1.0, tol=1e-8).fit(X, np.where(classes == c, 1, -1))
+        np.testing.assert_allclose(stream.decision(X)[:, c], svc.decision_function(X), atol=2e-3)
+
+
+def test_a_third_class_turns_one_column_into_three():
+    X, y = two_moons(300, seed=4)
+    classes = (y > 0).astype(int)
+    stream = Stream(X, classes, C=10.0).learn(0, 200)
+    f = stream.decision(X)[:, 0]
+    dual = stream.solver.certificate()["dual"]
+    stream.solver.add_class()
+    columns = stream.decision(X)
+    assert columns.shape == (300, 3)
+    assert np.array_equal(columns[:, 1], f)
+    assert np.array_equal(columns[:, 0], -f)
+    assert (columns[:, 2] == -1.0).all()
+    assert stream.solver.certificate()["dual"] == pytest.approx(2 * dual)
+    check_invariants(stream, 10.0)
+    stream.classes = np.where(X[:, 1] > 0.8, 2, classes)
+    stream.learn(200)
+    check_invariants(stream, 10.0)
+
+
+def test_a_weighted_class_has_a_larger_box():
+    X, y = two_moons(300, noise=0.8, seed=6)
+    kernel = make_kernel("rbf", 1.0)
+    solver = LASVM(kernel, 2, C=2.0)
+    solver.add_class(1.0)
+    solver.add_class(7.0)
+    stream = Stream(X, (y > 0).astype(int), kernel)
+    stream.solver = solver
+    stream.learn()
+    solver.finish()
+    alpha = solver.machine.alpha[0, : solver.slots]
+    assert alpha.max() == 14.0
+    assert alpha.min() == -2.0
+
+
+def test_an_epoch_again_enters_no_point_twice(moons):
+    stream = Stream(*moons, C=10.0).learn()
+    stream.learn(again=True)
+    machine = stream.solver.machine
+    keys = machine.key[: stream.solver.slots]
+    keys = keys[keys != NONE]
+    assert np.unique(keys).size == keys.size
+    assert machine.counts[3] == len(stream.X)
+
+
+def test_a_full_expansion_refuses_before_anything_changes(moons):
+    stream = Stream(*moons, points_max=50, batch=10, C=10.0)
+    with pytest.raises(PointsFull, match="of at most 50; 10 more examples may not fit"):
+        stream.learn()
+    former = stream.solver.state()
+    with pytest.raises(PointsFull):
+        stream.solver.learn(stream.rows(stream.X[:50]), stream.classes[:50], np.arange(50))
+    assert all(np.array_equal(former[name], array) for name, array in stream.solver.state().items())
+    assert stream.solver.live <= 50
+
+
+@pytest.mark.parametrize(
+    ("parameters", "complaint"),
+    [
+        ({"C": 0.0}, "C must be > 0"),
+        ({"C": float("nan")}, "C must be > 0"),
+        ({"tol": 0.0}, "tol must be > 0"),
+        ({"delta_max": 1e-4}, "delta_max must be > tol"),
+        ({"seed_max": 0}, "seed_max must be > 0"),
+        ({"points_max": 1}, "points_max must be > 1"),
+        ({"dtype": np.int32}, "dtype must be float32 or float64"),
+    ],
+)
+def test_a_bad_parameter_is_refused_with_what_was_got(parameters, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        LASVM(make_kernel("rbf"), 2, **parameters)
+
+
+def test_a_batch_that_does_not_fit_is_refused(moons):
+    stream = Stream(*moons)
+    with pytest.raises(ValueError, match="classes must be from 0 to 1, got 0 to 2"):
+        stream.solver.learn(stream.rows(stream.X[:2]), np.array([0, 2]), np.arange(2))
+    with pytest.raises(ValueError, match="classes must be one for each of 2 rows"):
+        stream.solver.learn(stream.rows(stream.X[:2]), np.array([0]), np.arange(2))
+    stream.dtype = np.float64
+    with pytest.raises(ValueError, match="rows must be float32"):
+        stream.solver.learn(stream.rows(stream.X[:2]), np.array([0, 1]), np.arange(2))
+
+
+def test_a_view_stays_true_while_learning_goes_on(moons):
+    stream = Stream(*moons, C=10.0, batch=1).learn(0, 100)
+    view = stream.solver.view()
+    before = view.decision(stream.rows(stream.X))
+    stream.learn(100)
+    stream.solver.finish()
+    assert np.array_equal(view.decision(stream.rows(stream.X)), before)
+
+
+@pytest.mark.parametrize("declared", [2, 4])
+@pytest.mark.parametrize("again", [False, True])
+def test_finishing_before_the_second_class_has_come_keeps_the_sample(declared, again):
+    X, y = two_moons(300, seed=7)
+    order = np.argsort(y, kind="stable")
+    X, classes = X[order], (y[order] > 0).astype(int)
+    first = int((classes == 0).sum())
+    stream = Stream(X, classes, C=10.0)
+    while stream.solver.classes < declared:
+        stream.solver.add_class()
+    stream.learn(0, first)
+    if again:
+        stream.learn(0, first, again=True)
+    else:
+        stream.solver.finish()
+    assert stream.solver.live == first
+    stream.learn(first)
+    check_invariants(stream, 10.0)
+    stream.solver.finish()
+    columns = stream.decision(X)
+    predicted = columns.argmax(axis=1) if declared > 2 else columns[:, 0] > 0
+    assert (predicted == classes).mean() > 0.9
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_a_contradiction_at_the_very_beginning_keeps_nothing_from_being_learned(C, kernel):
+    """Two labels of one point: both coefficients go to the box, cancel, and leave every later example level."""
+    random = np.random.default_rng(3)
+    classes = random.integers(0, 2, 400)
+    X = random.standard_normal((400, 2)) + np.where(classes, 2.5, -2.5)[:, None]
+    stream = Stream(np.r_[[[0, 0]] * 2, X], np.r_[0, 1, classes], make_kernel(kernel, 0.5), C=C).learn()
+    assert ((stream.decision(X)[:, 0] > 0) == classes).mean() > 0.95

@@ -1,0 +1,123 @@
+import pickle
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from river import checks, datasets, evaluate, metrics, preprocessing
+from streams import two_moons
+
+from hinged.river import SVMClassifier
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_dense
+
+
+def named(check):
+    return check.__name__
+
+
+@pytest.mark.parametrize("check", list(checks.yield_checks(SVMClassifier())), ids=named)
+def test_river_finds_nothing_amiss(check):
+    random.seed(0)  # some checks shuffle
+    check(SVMClassifier())
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("lasvm-g", {"idle_max": 0}), ("ogd", {"eta": 0.5}), ("exact", {})])
+def test_another_solver_learns_a_stream(name, parameters):
+    model = preprocessing.StandardScaler() | SVMClassifier(name, C=10.0, gamma=0.1, **parameters)
+    score = evaluate.progressive_val_score(datasets.Phishing().take(300), model, metrics.Accuracy())
+    assert score.get() > 0.8
+
+
+def test_it_is_the_solver_to_the_bit():
+    X, y = two_moons(200)
+    kernel = make_kernel("rbf", 0.5)
+    solver = make_solver("lasvm", kernel, 2, C=2.0)
+    model = SVMClassifier(C=2.0, gamma=0.5, features_max=2)
+    for _ in range(2):
+        solver.add_class()
+    y[:2] = -1, 1
+    for k in range(200):
+        x = {"a": X[k, 0], "b": X[k, 1]}
+        row = rows_from_dense(X[k : k + 1], kernel, 2)
+        if k > 1:
+            assert model.decision_one(x)[1] == 0.5 * solver.decision(row)[0, 0]
+        model.learn_one(x, int(y[k]))
+        solver.learn(row, np.array([int(y[k] > 0)]), np.array([k]))
+
+
+def test_a_copy_goes_on_learning_to_the_bit():
+    stream = list(datasets.ImageSegments().take(120))
+    model = SVMClassifier(gamma=1e-3)
+    for x, y in stream[:60]:
+        model.learn_one(x, y)
+    twin = pickle.loads(pickle.dumps(model))  # noqa: S301 - it is our own
+    for x, y in stream[60:]:
+        assert model.predict_proba_one(x) == twin.predict_proba_one(x)
+        model.learn_one(x, y)
+        twin.learn_one(x, y)
+    mine, other = model._learner.solver.state(), twin._learner.solver.state()
+    assert all(np.array_equal(mine[part], other[part]) for part in mine)
+
+
+def test_the_order_of_a_dictionary_has_no_meaning():
+    stream = list(datasets.Phishing().take(100))
+    models = [SVMClassifier(), SVMClassifier()]
+    for x, y in stream:
+        for model, sign in zip(models, (1, -1), strict=True):
+            model.learn_one(dict(list(x.items())[::sign]), y)
+    assert all(models[0].decision_one(x) == models[1].decision_one(x) for x, _ in stream)
+
+
+def test_labels_may_come_at_any_time():
+    model = SVMClassifier(C=10.0)
+    centres = {"low": 0.0, "middle": 2.0, "high": 4.0}
+    assert model.predict_one({"x": 1.0}) is None
+    assert model.predict_proba_one({"x": 1.0}) == {}
+    for count, label in enumerate(centres):
+        for k in range(20):
+            for known in list(centres)[: count + 1]:
+                model.learn_one({"x": centres[known] + 0.01 * k}, known)
+        assert set(model.predict_proba_one({"x": 0.0})) == set(list(centres)[: count + 1])
+        assert model.predict_one({"x": centres[label]}) == label
+
+
+def test_a_feature_that_is_new_counts_in_a_prediction_and_is_not_remembered():
+    model = SVMClassifier(features_max=2)
+    for k in range(10):
+        model.learn_one({"a": float(k % 2)}, k % 2)
+    before = pickle.dumps(model)
+    near, far = model.decision_one({"a": 1.0}), model.decision_one({"a": 1.0, "b": 5.0})
+    assert abs(far[1]) < abs(near[1])
+    assert model.decision_one({"a": 1.0, "c": 5.0}) == far
+    assert pickle.dumps(model) == before
+
+
+def test_what_does_not_fit_is_refused_before_anything_changes():
+    model = SVMClassifier(features_max=2)
+    model.learn_one({"a": 1.0}, True)
+    before = pickle.dumps(model)
+    for x, problem in (
+        ({"a": 1.0, "b": 1.0, "c": 1.0}, "at most 2; 2 more"),
+        ({"a": "red"}, "'a' is 'red'"),
+        ({"a": 1.0, "b": None}, "'b' is None"),
+        ({"b": float("nan")}, "'b' is nan"),
+        ({"b": [1.0]}, "'b' is"),
+        ({"b": 1e300}, "too large"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            model.learn_one(x, False)
+        with pytest.raises(ValueError, match=problem):
+            model.predict_one(x)
+        assert pickle.dumps(model) == before
+    for parameters in ({"solver": "guess"}, {"gamma": 0.0}, {"features_max": 0}, {"precision": "float16"}):
+        with pytest.raises(ValueError, match="must be"):
+            SVMClassifier(**parameters)
+
+
+def test_without_river_it_says_what_is_missing():
+    program = "import sys; sys.modules['river'] = None; import hinged.solvers.estimators.river"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "ImportError: hinged.river needs River" in done.stderr

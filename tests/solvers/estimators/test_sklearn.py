@@ -1,0 +1,321 @@
+import copy
+import inspect
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from streams import two_moons
+
+from hinged.sklearn import (
+    BSCAClassifier,
+    BSGDClassifier,
+    ExactSVMClassifier,
+    FullSVMClassifier,
+    LASVMClassifier,
+    LASVMGClassifier,
+    LASVMIClassifier,
+    LASVMNCClassifier,
+    SMOClassifier,
+    TrackingSVMClassifier,
+)
+from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.core.solver import Finish
+
+ONLINE = [
+    LASVMClassifier,
+    FullSVMClassifier,
+    LASVMGClassifier,
+    LASVMNCClassifier,
+    LASVMIClassifier,
+    TrackingSVMClassifier,
+    BSCAClassifier,
+    BSGDClassifier,
+]
+ESTIMATORS = [SMOClassifier, ExactSVMClassifier, *ONLINE]
+estimators = pytest.mark.parametrize("Estimator", ESTIMATORS)
+METRICS = {
+    "linear": linear_kernel,
+    "poly": lambda X, Z: polynomial_kernel(X, Z, degree=2, gamma=0.5, coef0=1.0),
+    "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=0.5),
+    "laplacian": lambda X, Z: laplacian_kernel(X, Z, gamma=0.5),
+}
+
+
+def blobs(n=150, classes=3, seed=0):
+    return make_blobs(n, centers=[[0, 0], [2, 0], [0, 2]][:classes], cluster_std=0.7, random_state=seed)
+
+
+def unpickled(model):
+    return pickle.loads(pickle.dumps(model))  # noqa: S301 - it is our own
+
+
+def one_pass(Estimator, **parameters):
+    """It learns each example once, in order of coming, and does no more."""
+    finish = {"finish": False} if "finish" in Estimator().get_params() else {}
+    return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
+
+
+@parametrize_with_checks([Estimator() for Estimator in ESTIMATORS])
+def test_scikit_learn_finds_nothing_amiss(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("Estimator", [SMOClassifier, LASVMClassifier, ExactSVMClassifier])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+def test_a_converged_machine_with_a_bias_is_SVC(Estimator, kernel):
+    X, y = two_moons(200, seed=1)
+    shared = {"C": 2.0, "kernel": kernel, "coef0": 1.0, "degree": 2}
+    reference = SVC(**shared, tol=1e-5).fit(X, y)
+    model = Estimator(**shared, random_state=0)
+    if "tol" in model.get_params():
+        model.set_params(tol=1e-5)
+    if Estimator is LASVMClassifier:
+        model.set_params(epochs=5, seed_max=10_000)
+    model.fit(X, y)
+    assert model.decision_function(X) == pytest.approx(reference.decision_function(X), abs=5e-3)
+    assert abs(model.n_support_.sum() - reference.n_support_.sum()) <= 2
+
+
+def test_weights_of_classes_are_those_of_SVC():
+    X, y = blobs(200, classes=2)
+    rare = np.flatnonzero((y == 0) | (np.arange(y.size) % 5 == 0))
+    X, y = X[rare], y[rare]
+    for weight in ("balanced", {0: 0.5, 1: 4.0}, {1: 4.0}):
+        reference = SVC(tol=1e-5, class_weight=weight).fit(X, y)
+        model = SMOClassifier(tol=1e-5, class_weight=weight, precision="float64").fit(X, y)
+        assert model.decision_function(X) == pytest.approx(reference.decision_function(X), abs=2e-3)
+
+
+@estimators
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kernel", METRICS)
+def test_the_decision_is_made_of_the_public_attributes(Estimator, classes, kernel):
+    X, y = blobs(classes=classes)
+    model = Estimator(kernel=kernel, gamma=0.5, degree=2, coef0=1.0, random_state=0).fit(X, y)
+    columns, found = (1 if classes == 2 else 3), model.n_support_.sum()
+    assert model.support_vectors_.shape == (found, 2)
+    assert model.dual_coef_.shape == (columns, found)
+    assert model.intercept_.shape == (columns,)
+    assert model.n_support_.shape == (classes,)
+    assert (model.dual_coef_ != 0).any(axis=0).all()
+    made = METRICS[kernel](X, model.support_vectors_) @ model.dual_coef_.T + model.intercept_
+    decision = model.decision_function(X)
+    assert decision.shape == ((len(X),) if classes == 2 else (len(X), 3))
+    assert decision.reshape(len(X), -1) == pytest.approx(made, rel=1e-3, abs=1e-3)
+
+
+@estimators
+def test_sparse_input_gives_the_bits_of_dense_input(Estimator):
+    X, y = blobs()
+    X[np.abs(X) < 0.5] = 0.0
+    dense = Estimator(random_state=0).fit(X, y)
+    for form in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
+        model = Estimator(random_state=0).fit(form(X), y)
+        assert np.array_equal(model.decision_function(form(X)), dense.decision_function(X))
+        assert sparse.issparse(model.support_vectors_)
+        assert np.array_equal(model.support_vectors_.toarray(), dense.support_vectors_)
+
+
+@pytest.mark.parametrize("Estimator", ONLINE)
+def test_a_stream_in_pieces_is_the_stream(Estimator):
+    X, y = blobs()
+    whole = Estimator(gamma=0.5, random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    pieces = Estimator(gamma=0.5, random_state=0)
+    for k in range(0, len(X), 7):
+        pieces.partial_fit(X[k : k + 7], y[k : k + 7], classes=[2, 0, 1] if k < 20 else None)
+    assert np.array_equal(whole.decision_function(X), pieces.decision_function(X))
+    fitted = one_pass(Estimator, gamma=0.5, **({"examples": 10_000} if Estimator is BSGDClassifier else {})).fit(X, y)
+    assert np.array_equal(whole.decision_function(X), fitted.decision_function(X))
+
+
+@estimators
+@pytest.mark.parametrize("copied", [unpickled, copy.deepcopy])
+def test_a_copy_goes_on_learning_to_the_bit(Estimator, copied):
+    X, y = blobs()
+    model = Estimator(random_state=0).partial_fit(X[:70], y[:70], classes=[0, 1, 2])
+    twin = copied(model)
+    assert np.array_equal(model.decision_function(X), twin.decision_function(X))
+    model.partial_fit(X[70:], y[70:])
+    assert not np.array_equal(model.decision_function(X), twin.decision_function(X))
+    twin.partial_fit(X[70:], y[70:])
+    mine, other = model.solver_.state(), twin.solver_.state()
+    assert all(np.array_equal(mine[name], other[name]) for name in mine)
+
+
+def test_a_pickle_holds_no_cached_rows():
+    X, y = two_moons(1000, noise=0.6)
+    model = LASVMClassifier().fit(X, y)
+    assert model.solver_.cache_figures()["bytes"] > 1e6
+    assert len(pickle.dumps(model)) < 2e5
+
+
+@pytest.mark.parametrize("Estimator", ONLINE)
+def test_random_state_decides_all_that_is_random(Estimator):
+    X, y = two_moons(300, noise=0.5)
+    fits = [
+        one_pass(Estimator, shuffle=True, epochs=2, random_state=seed).fit(X, y).decision_function(X)
+        for seed in (1, 1, 2)
+    ]
+    assert np.array_equal(fits[0], fits[1])
+    assert not np.array_equal(fits[0], fits[2])
+
+
+def test_a_fitted_estimator_goes_on_with_the_stream():
+    X, y = two_moons(400, seed=3)
+    model = LASVMClassifier(random_state=0).fit(X[:200], y[:200])
+    seen = model.solver_.seen.sum()
+    model.partial_fit(X[200:], y[200:])
+    assert model.solver_.seen.sum() == seen + 200
+    keys = model.solver_.state()["key"]
+    keys = keys[keys >= 0]
+    assert np.unique(keys).size == keys.size
+
+
+def test_a_second_epoch_enters_no_example_twice():
+    X, y = two_moons(1500, seed=3)
+    model = LASVMClassifier(random_state=0, epochs=3).fit(X, y)
+    assert model.solver_.seen.sum() == 1500
+
+
+@estimators
+def test_it_works_in_a_pipeline_and_a_grid_search(Estimator):
+    X, y = blobs()
+    labels = np.array(["low", "right", "top"])[y]
+    pipeline = Pipeline([("scale", StandardScaler()), ("svm", Estimator(random_state=0))])
+    search = GridSearchCV(pipeline, {"svm__C": [0.1, 1.0], "svm__gamma": [0.5, "scale"]}, cv=2).fit(X, labels)
+    assert search.best_score_ > 0.8
+    assert set(search.predict(X)) == {"low", "right", "top"}
+
+
+@estimators
+def test_a_clone_has_every_parameter(Estimator):
+    parameters = Estimator(C=3.0).get_params()
+    assert parameters["C"] == 3.0
+    assert clone(Estimator(**parameters)).get_params() == parameters
+    assert {"kernel", "gamma", "class_weight", "random_state"} < parameters.keys()
+
+
+@estimators
+def test_it_offers_what_its_solver_takes_with_the_same_defaults(Estimator):
+    name = Estimator()._solver_name()
+    entry = SOLVERS[name]
+    signatures = [inspect.signature(base.__init__).parameters.values() for base in reversed(entry.make.__mro__[:-1])]
+    taken = {p.name: p.default for parameters in signatures for p in parameters if p.kind == p.KEYWORD_ONLY}
+    offered = Estimator().get_params()
+    kept = {"seed", "dtype", "cache_bytes"} | ({"points_max", "when_full"} if "budget" in offered else set())
+    idle = {"full": {"clean_every", "ramp_s", "ramp_start"}, "lasvm-g": {"ramp_s", "ramp_start"}}.get(name, set())
+    assert taken.keys() - offered.keys() == kept | idle | entry.fixed.keys() - {"algorithm"}
+    differ = {name for name in taken.keys() & offered.keys() if taken[name] != offered[name]}
+    assert differ <= {"examples"}  # None: counted by fit
+
+
+def test_gamma_is_that_of_SVC():
+    X, y = blobs()
+    for gamma in ("scale", "auto", 0.3):
+        for form in (np.asarray, sparse.csr_array):
+            assert SMOClassifier(gamma=gamma).fit(form(X), y).solver_.kernel.gamma == pytest.approx(
+                SVC(gamma=gamma).fit(X, y)._gamma
+            )
+    assert SMOClassifier().fit(np.ones((4, 2)), [0, 1, 0, 1]).solver_.kernel.gamma == 1.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"C": 0.0}, "C must be"),
+        ({"kernel": "precomputed"}, "kernel must be one of"),
+        ({"gamma": "wide"}, "gamma must be"),
+        ({"gamma": -1.0}, "gamma must be"),
+        ({"tol": 0.0}, "tol must be"),
+        ({"epochs": 0}, "epochs must be"),
+        ({"precision": "float16"}, "precision must be"),
+        ({"class_weight": {0: 1.0, 7: 1.0}}, "class_weight"),
+        ({"points_max": 20}, "holds .* points of at most 20"),
+    ],
+)
+def test_a_bad_parameter_is_refused_and_the_fitted_estimator_stays(parameters, problem):
+    X, y = blobs()
+    model = LASVMClassifier(random_state=0).fit(X, y)
+    before = model.decision_function(X)
+    model.set_params(**parameters)
+    with pytest.raises(ValueError, match=problem):
+        model.fit(X, y)
+    assert np.array_equal(model.decision_function(X), before)
+
+
+def test_a_tolerance_that_was_not_reached_is_told(monkeypatch):
+    X, y = blobs()
+    monkeypatch.setattr("hinged.solvers.dual.lasvm.LASVM.finish", lambda self: Finish(0, converged=False))
+    with pytest.warns(ConvergenceWarning, match="LASVMClassifier did not reach its tolerance"):
+        LASVMClassifier().fit(X, y)
+    LASVMClassifier(finish=False).fit(X, y)
+
+
+def test_lambda_of_BSGD_counts_the_examples_that_fit_is_given():
+    X, y = blobs()
+    counted, told = (BSGDClassifier(examples=n, random_state=0).fit(X, y) for n in (None, len(X)))
+    given = BSGDClassifier(regularization=1 / len(X), random_state=0).fit(X, y)
+    assert np.array_equal(counted.decision_function(X), told.decision_function(X))
+    assert counted.decision_function(X) == pytest.approx(given.decision_function(X))
+
+
+@pytest.mark.parametrize("algorithm", TrackingSVMClassifier.ALGORITHMS)
+def test_each_tracking_algorithm_has_its_solver(algorithm):
+    X, y = blobs()
+    model = TrackingSVMClassifier(algorithm=algorithm, random_state=0).fit(X, y)
+    assert model.solver_.algorithm == algorithm
+    assert model.score(X, y) > 0.85
+    with pytest.raises(ValueError, match="algorithm must be one of 1, 2, cached, batch, got 3"):
+        TrackingSVMClassifier(algorithm=3).fit(X, y)
+
+
+def test_what_the_exact_solver_changed_itself_is_copied_too():
+    X, y = blobs(classes=2)
+    model = ExactSVMClassifier().fit(X, y)
+    model.solver_.unlearn([3, 4, 5])
+    model.solver_.change_C(3.0)
+    twin = unpickled(model)
+    assert twin.solver_.C == 3.0
+    for machine in (model, twin):
+        machine.partial_fit(X[3:6], y[3:6])
+    assert np.array_equal(model.decision_function(X), twin.decision_function(X))
+    reference = SVC(C=3.0, tol=1e-6).fit(X, y)
+    assert model.decision_function(X) == pytest.approx(reference.decision_function(X), abs=1e-4)
+
+
+def test_partial_fit_refuses_what_it_cannot_mean():
+    X, y = blobs()
+    model = LASVMClassifier()
+    with pytest.raises(ValueError, match="classes must be passed"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="balanced"):
+        LASVMClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="y must hold labels"):
+        model.partial_fit(X, y, classes=[0, 1])
+    model.partial_fit(X[:20], y[:20], classes=[0, 1, 2])
+    before = model.solver_.state()
+    with pytest.raises(ValueError, match="first call"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="y must hold labels"):
+        model.partial_fit(X, y + 1)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :1], y)
+    assert all(np.array_equal(before[name], array) for name, array in model.solver_.state().items())
+
+
+def test_without_scikit_learn_it_says_what_is_missing():
+    program = "import sys; sys.modules['sklearn.base'] = None; import hinged.solvers.estimators.sklearn"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "ImportError: hinged.sklearn needs scikit-learn" in done.stderr
