@@ -31,7 +31,7 @@ class Compiled(event.Listener):
         pass
     def on_end(self, event):
         dispatcher = event.data["dispatcher"]
-        if tuple(event.data["args"]) in dispatcher.overloads and dispatcher.py_func.__module__.startswith("solvers."):
+        if tuple(event.data["args"]) in dispatcher.overloads and dispatcher.py_func.__module__.startswith("hinged.solvers."):
             self.names.append(dispatcher.py_func.__name__)
 
 logging.basicConfig(format="%(message)s")

@@ -399,4 +399,4 @@ def test_an_async_client_asks_many_things_at_once_and_waits_without_blocking(ser
 def test_importing_the_client_needs_no_numpy_and_no_server():
     code = "import sys, hinged; print(*sorted(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"numpy", "numba", "service"}.isdisjoint(result.stdout.split())
+    assert {"numpy", "numba", "hinged.service"}.isdisjoint(result.stdout.split())

@@ -69,7 +69,7 @@ def test_without_being_asked_requests_are_not_logged(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         ask("GET", "/models")
         assert "/models" not in server.log.read_text()
-        assert " INFO service.registry: " in server.log.read_text()
+        assert " INFO hinged.service.engine.registry: " in server.log.read_text()
 
 
 def test_a_traceback_is_part_of_its_line():
