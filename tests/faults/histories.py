@@ -510,12 +510,17 @@ def _along(store, name):
             continue
         if isinstance(event, Learned):
             yield at, event, (model.configuration, list(model.labels.labels))
-        if at in aside:
-            model.pass_over(at, "")
-        elif isinstance(event, RolledBack):
-            model.apply(at, event, None, history.at)
-        else:
-            history.apply(model, at, event)
+        try:
+            if at in aside:
+                model.pass_over(at, "")
+            elif isinstance(event, RolledBack):
+                model.apply(at, event, None, history.at)
+            else:
+                history.apply(model, at, event)
+        except Conflict:
+            if records[0][0] == 1:
+                raise
+            return  # epochs, or a state to go back to, that have been trimmed since
 
 
 def _as_read(event, r, label, meant, waits, given, configuration, form):
