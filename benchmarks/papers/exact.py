@@ -16,7 +16,7 @@ from datasets import arguments, rows_of
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.dual.exact import ExactSVM
-from hinged.solvers.dual.path import EVENTS, M
+from hinged.solvers.dual.margin import EVENTS, M
 from hinged.solvers.warm import warm_up
 
 PAPER_C = {  # C: |S|, |E|, |R|, perturbations full, incremental

@@ -43,18 +43,29 @@ from hinged.solvers.core.solver import (
 from hinged.solvers.dual import path, smo
 from hinged.solvers.dual.dual import DualExpansion, least_useful
 from hinged.solvers.dual.machine import HINGE, enter, leave
-from hinged.solvers.dual.path import (
+from hinged.solvers.dual.margin import (
+    EVENTS,
     FREE,
     HIGH,
     LOW,
+    MARGIN_MIN,
+    TIDY,
     M,
     Margin,
+    admit,
+    empty_margin,
+    is_loose,
+    join,
+    leave_margin,
+    mark,
+    subtract_rows,
+    tidy,
+    worst_violation,
 )
 
 Array = np.ndarray[Any, Any]
 
 KKT_MAX = 1e-9  # a larger violation after a path is mended at once
-ROUNDING = 1e-15  # of the terms of a gradient: what it is known to
 EVENTS_PER_POINT_MAX = 20  # of a path
 MEND_STEPS, MEND_STEPS_PER_POINT = 20_000, 200  # of SMO in a column whose path went astray, at most their sum
 MEND_EVERY = 1000  # of these between two looks at what rounding leaves to do
@@ -89,7 +100,7 @@ class ExactSVM(DualExpansion):
             old = [Margin(*(a.copy() for a in old[0])), old[0]]
             old[0].side[:] = -old[0].side
         new = int(self.machine.alpha.shape[0]) - len(old)
-        self.margins = old + [path.empty_margin(self.points.start.size) for _ in range(new)]
+        self.margins = old + [empty_margin(self.points.start.size) for _ in range(new)]
         for margin in self.margins[len(old) :]:
             margin.side[:] = HIGH  # all points are negatives at 0, their upper bound
 
@@ -108,7 +119,7 @@ class ExactSVM(DualExpansion):
         """The column's margin set with room for twice as many."""
         margin = self.margins[c]
         m = int(margin.counts[M])
-        larger = path.empty_margin(margin.side.size, 2 * margin.members.size)
+        larger = empty_margin(margin.side.size, 2 * margin.members.size)
         larger.members[:m] = margin.members[:m]
         larger.R[: m + 1, : m + 1] = margin.R[: m + 1, : m + 1]
         larger.counts[:] = margin.counts
@@ -126,7 +137,7 @@ class ExactSVM(DualExpansion):
         b = machine.b[c : c + 1]
         margin, near = self.margins[c], path.nothing_near()
         way = path.new_way(now_lower, now_upper, (lower, upper), dq, live, margin.members.size)
-        events, code = int(margin.counts[path.EVENTS]), path.STUCK if self._is_loose(c) else path.UNDER_WAY
+        events, code = int(margin.counts[EVENTS]), path.STUCK if self._loose(c) else path.UNDER_WAY
         while code in (path.UNDER_WAY, path.CROWDED):
             code, near = path.follow(
                 self.kernel, self.points, self.cache, margin, near, way, alpha, g, b, now_lower, now_upper,
@@ -137,7 +148,7 @@ class ExactSVM(DualExpansion):
                 way = way._replace(dalpha=np.zeros(margin.members.size))
                 near = path.enlarged(near, margin.members.size)
             turns.rest()
-        machine.counts[STEPS] += int(margin.counts[path.EVENTS]) - events
+        machine.counts[STEPS] += int(margin.counts[EVENTS]) - events
         now_lower[:], now_upper[:] = lower, upper
         well = self._refine(c) if code == path.DONE else code == path.STILL
         self._mask(c)
@@ -145,55 +156,45 @@ class ExactSVM(DualExpansion):
             self._mend(c)
 
     def _refine(self, c: int) -> bool:
-        """Take away what rounding left of a path. Members that it brought to a bound leave, so that they hold no b.
-
-        Returns whether all numbers are finite.
-        """
+        """Take away what rounding left of a path, as `tidy` does; whether all numbers are finite."""
         n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
-        b = machine.b[c : c + 1]
-        finite, leaving = True, True
-        while finite and leaving:
-            m = int(margin.counts[M])
-            if m:
-                changes = np.empty(m)
-                finite = path.refine(margin, alpha, g, b, lower, upper, changes)
-                self._subtract_rows(margin.members[:m], changes, g)
-            leaving = path.leave_bounds(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper) > 0
-        return finite
+        changes, at = np.empty(margin.members.size), np.zeros(3, np.int64)
+        while True:
+            tidy(
+                self.kernel, self.points, self.cache, margin, alpha, g, machine.b[c : c + 1], lower, upper,
+                changes, at, self.value_work, turns.WORK_MAX,
+            )  # fmt: skip
+            turns.rest()
+            if at[0] == TIDY:
+                return not at[2]
 
     def _subtract_rows(self, slots: Array, factors: Array, target: Array) -> None:
         """target (n,) -= sum over p of factors_p times the kernel row of slots_p."""
         at_once = turns.portion(self.slots * (self.value_work + 1))
         for p in range(0, slots.size, at_once):
             part = slice(p, p + at_once)
-            path.subtract_rows(self.kernel, self.points, self.cache, slots[part], factors[part], target)
+            subtract_rows(self.kernel, self.points, self.cache, slots[part], factors[part], target)
             turns.rest()
 
     def _mask(self, c: int) -> None:
-        """Masks, extremes and bias of a column from its coefficients."""
+        """The masks of a column from its coefficients."""
         n, machine = self.slots, self.machine
-        live = machine.class_of[:n] != NONE
-        machine.up[c, :n] = live & (machine.alpha[c, :n] < machine.upper[c, :n])
-        machine.down[c, :n] = live & (machine.alpha[c, :n] > machine.lower[c, :n])
+        columns = (getattr(machine, name)[c, :n] for name in ("alpha", "lower", "upper", "up", "down"))
+        mark(machine.class_of[:n], *columns)
 
     def _violation(self, c: int) -> float:
         """The largest violation of a pair, beyond what rounding of their gradients may be."""
         n, machine = self.slots, self.machine
-        up, down = machine.up[c, :n] != 0, machine.down[c, :n] != 0
-        if not (up.any() and down.any()):
-            return 0.0
-        norms = np.sqrt(self.points.selves[:n])
-        rounding = ROUNDING * dot(np.abs(machine.alpha[c, :n]), norms) * norms
-        g = machine.g[c, :n]
-        return float((g - rounding)[up].max() - (g + rounding)[down].min())
+        up, down, alpha, g = (getattr(machine, name)[c, :n] for name in ("up", "down", "alpha", "g"))
+        return float(worst_violation(up, down, alpha, g, self.points.selves[:n]))
 
-    def _is_loose(self, c: int) -> bool:
+    def _loose(self, c: int) -> bool:
         """Whether a coefficient is free that the margin set does not hold: no path begins there."""
         n, machine = self.slots, self.machine
-        alpha, side = machine.alpha[c, :n], self.margins[c].side[:n]
-        free = (alpha > machine.lower[c, :n]) & (alpha < machine.upper[c, :n])
-        return bool((free & (side != FREE)).any())
+        return bool(
+            is_loose(self.margins[c].side[:n], machine.alpha[c, :n], machine.lower[c, :n], machine.upper[c, :n])
+        )
 
     def _mend(self, c: int) -> None:
         """Make good for a path that rounding led astray: R anew, or else SMO and the margin set from its optimum.
@@ -212,7 +213,7 @@ class ExactSVM(DualExpansion):
             left -= before - alpha[s]
         self._measure_gradient(c)
         self._mask(c)
-        if not self._is_loose(c):
+        if not self._loose(c):
             members = margin.members[: margin.counts[M]].copy()
             margin.counts[M] = 0
             if all(self._join(c, int(s)) for s in members) and self._refine(c):
@@ -273,14 +274,14 @@ class ExactSVM(DualExpansion):
         self.margins[c].counts[M] = 0
         for s in slots:
             margin = self._with_room(c)
-            while not path.admit(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper, int(s), 1):
+            while not admit(self.kernel, self.points, self.cache, margin, alpha, g, lower, upper, int(s), 1):
                 turns.rest()
             turns.rest()
 
     def _join(self, c: int, s: int) -> bool:
         """Take slot s into the margin set; false where it depends on it."""
         turns.rest()
-        return bool(path.join(self._with_room(c), cached_row(self.kernel, self.points, self.cache, s, NONE), s))
+        return bool(join(self._with_room(c), cached_row(self.kernel, self.points, self.cache, s, NONE), s))
 
     def _with_room(self, c: int) -> Margin:
         """The column's margin set with room for one more."""
@@ -418,7 +419,7 @@ class ExactSVM(DualExpansion):
             margin = self.margins[c]
             for s in slots:
                 if margin.side[s] == FREE:
-                    path.leave_margin(margin, int(s))
+                    leave_margin(margin, int(s))
         self._finish_change()
 
     # -- changing the configuration -------------------------------------------------------------------------------
@@ -566,7 +567,7 @@ class ExactSVM(DualExpansion):
         for c in range(columns):
             members = checked.take(f"members.{c}", np.int64, (None,), 0, n - 1)
             m = members.size
-            margin = path.empty_margin(n, max(path.MARGIN_MIN, 1 << m.bit_length()))
+            margin = empty_margin(n, max(MARGIN_MIN, 1 << m.bit_length()))
             margin.members[:m], margin.counts[M] = members, m
             margin.R[: m + 1, : m + 1] = checked.take(f"R.{c}", np.float64, (m + 1, m + 1))
             margin.side[:] = checked.take(f"side.{c}", np.int8, (n,), LOW, HIGH)

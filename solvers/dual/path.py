@@ -7,10 +7,6 @@ bounds. An event is a free point that meets a bound, or a point on a bound whose
 IJCNN 2003, sections II to IV: there each kind of change has its own equations; a new point is a box that opens, a point
 unlearned one that closes, another C a box that grows, another kernel a change of q).
 
-The margin set keeps R, the inverse of the bordered matrix [[0, 1'], [1, K_SS]]: R is (m + 1, m + 1), its first row and
-column belong to b. A point that depends on the margin set (a copy, say) has no curvature of its own: it trades
-coefficients with the set, which changes no decision value, until one of them meets a bound.
-
 Few points are near enough to the margin to be met on a path, so rates are computed for these alone, from a copy of
 their entries of the margin set's rows. The others' g catches up by one product before any of them can have come near.
 
@@ -28,42 +24,30 @@ from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.rowcache import VALUES, cached_row
+from hinged.solvers.dual.margin import (
+    EVENTS,
+    FREE,
+    HIGH,
+    LOW,
+    TOGETHER,
+    M,
+    add,
+    admit,
+    join,
+    lines_of,
+    part,
+    place_of,
+    subtract_lines,
+    subtract_rows,
+)
 
 Array = np.ndarray[Any, Any]
 
-LOW, FREE, HIGH = -1, 0, 1
 UNDER_WAY, CROWDED, DONE, STUCK, STILL = range(5)
-DEPENDENT = 1e-10  # of the terms that it is made of: less curvature than that beside the margin set is none
-MARGIN_MIN = 32
-BLOCK = 1024
 RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
 COPIED_LEAST = 1 << 18  # entries of the margin set's rows: fewer stay in the processor's cache anyway
 COPIED_MOST = 1 << 22  # entries of a copy: 32 MiB
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
-ON_BOUND = 1e-10, 1e-13  # of the sum of |alpha|, and of the length of the terms of w: coefficients that are off their
-R_ROUNDING = 1e-8  # bound by less may be so by rounding; by the first if that changes no r by more than this
-TOGETHER = 64  # rows of the margin set that are fetched and subtracted between two looks at the work done
-M, EVENTS = range(2)  # places in Margin.counts
-
-
-class Margin(NamedTuple):
-    """members (cap,) int64 slots of the margin set in the order of R; R (cap + 1, cap + 1); side (n_slots,) int8.
-
-    counts (2,) int64: size of the margin set, events so far.
-    """
-
-    members: Array
-    R: Array
-    side: Array
-    counts: Array
-
-
-def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
-    """A margin set without members, with room for `cap`, over so many slots."""
-    return Margin(
-        np.full(cap, NONE, np.int64), np.zeros((cap + 1, cap + 1)), np.full(slots, LOW, np.int8), np.zeros(2, np.int64)
-    )
-
 
 SETTING_OUT, LOOKING, AIMING, PULLING, STEPPING, ADMITTING, DRIVING, CATCHING_UP, ENDED = range(9)  # stages
 STAGE, THEN, NEXT, CODE, EVENT, WENT = range(6)  # places in Way.at
@@ -99,54 +83,6 @@ def new_way(lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | 
     size = np.zeros(8)
     size[RADIUS_NOW] = RADIUS
     return Way(lines, np.zeros(cap), live, np.zeros(6, np.int64), size)
-
-
-@compiled
-def add(target, factor, row):
-    """target (n,) += factor row (n,): a function of its own, so that it becomes vector instructions everywhere."""
-    for s in range(target.shape[0]):
-        target[s] += factor * row[s]
-
-
-@compiled
-def _subtract_lines(rows, lines, factors, target):
-    """target (n,) -= sum over p of factors_p times rows[lines_p, :n], added in this order.
-
-    Four rows at a time over a block of the target that stays in the first-level cache.
-    """
-    m, n = factors.shape[0], target.shape[0]
-    for b in range(0, n, BLOCK):
-        e = min(b + BLOCK, n)
-        part = target[b:e]
-        p = 0
-        while p + 4 <= m:
-            r0, r1 = rows[lines[p], b:e], rows[lines[p + 1], b:e]
-            r2, r3 = rows[lines[p + 2], b:e], rows[lines[p + 3], b:e]
-            f0, f1, f2, f3 = factors[p], factors[p + 1], factors[p + 2], factors[p + 3]
-            for s in range(e - b):
-                part[s] = (((part[s] - f0 * r0[s]) - f1 * r1[s]) - f2 * r2[s]) - f3 * r3[s]
-            p += 4
-        while p < m:
-            add(part, -factors[p], rows[lines[p], b:e])
-            p += 1
-
-
-@compiled
-def _lines_of(kernel, points, cache, slots):
-    """The cache's lines that hold the kernel rows of slots (m,); none of them where it is too small for them all."""
-    for s in slots:
-        cached_row(kernel, points, cache, s, NONE)
-    lines = cache.line_of[slots]
-    return lines[:0] if (lines == NONE).any() else lines
-
-
-@compiled
-def subtract_rows(kernel, points, cache, slots, factors, target):
-    """target (n,) -= sum over p of factors_p times the kernel row of slots_p, added in this order."""
-    lines = _lines_of(kernel, points, cache, slots)
-    _subtract_lines(cache.lines, lines, factors[: lines.shape[0]], target)
-    for p in range(lines.shape[0], slots.shape[0]):
-        add(target, -factors[p], cached_row(kernel, points, cache, slots[p], NONE))
 
 
 class Near(NamedTuple):
@@ -203,7 +139,7 @@ def _fetch_near(kernel, points, cache, margin, near, begin, end):
     new = begin + np.flatnonzero(near.row_of[begin:end] != margin.members[begin:end])
     slots, k = margin.members[new], near.slots.shape[0]
     near.row_of[new] = slots
-    rows, lines = cache.lines, _lines_of(kernel, points, cache, slots)
+    rows, lines = cache.lines, lines_of(kernel, points, cache, slots)
     p = 0
     while p + 4 <= lines.shape[0]:  # four at a time: their misses of the processor's cache are waited for together
         r0, r1, r2, r3 = rows[lines[p]], rows[lines[p + 1]], rows[lines[p + 2]], rows[lines[p + 3]]
@@ -224,7 +160,7 @@ def _subtract_near(near, dalpha, dg):
     """dg (n,) -= K dalpha at the near points, whose entries of all members are held."""
     k = near.slots.shape[0]
     change = np.zeros(k)
-    _subtract_lines(near.rows, np.arange(dalpha.shape[0]), dalpha, change)
+    subtract_lines(near.rows, np.arange(dalpha.shape[0]), dalpha, change)
     for a in range(k):
         dg[near.slots[a]] += change[a]
 
@@ -237,119 +173,6 @@ def _catch_up(kernel, points, cache, near, owed, g):
     subtract_rows(kernel, points, cache, slots, owed[slots], g)
     g[near.slots] = known
     owed[slots] = 0.0
-
-
-@compiled
-def join(margin, row, i):
-    """Add slot i to the margin set; false if it depends on it (nothing changes then). row: k(x_i, .)."""
-    m = margin.counts[M]
-    R = margin.R
-    z = np.zeros(m + 1)
-    if m == 0:
-        # [[0, 1], [1, k]] has the inverse [[-k, 1], [1, 0]].
-        R[0, 0], R[0, 1], R[1, 0], R[1, 1] = -row[i], 1.0, 1.0, 0.0
-    else:
-        v = np.empty(m + 1)
-        v[0] = 1.0
-        for p in range(m):
-            v[p + 1] = row[margin.members[p]]
-        for p in range(m + 1):
-            z[p] = dot(R[p, : m + 1], v)
-        left, terms = row[i], abs(row[i])
-        for p in range(m + 1):
-            left -= v[p] * z[p]
-            terms += abs(v[p] * z[p])
-        if left <= DEPENDENT * terms:
-            return False
-        for p in range(m + 1):
-            add(R[p, : m + 1], z[p] / left, z)
-        for p in range(m + 1):
-            R[p, m + 1] = R[m + 1, p] = -z[p] / left
-        R[m + 1, m + 1] = 1.0 / left
-    margin.members[m] = i
-    margin.counts[M] = m + 1
-    margin.side[i] = FREE
-    return True
-
-
-@compiled
-def _part(margin, p, side):
-    """Take the p-th member out of the margin set."""
-    m = margin.counts[M]
-    R = margin.R
-    margin.side[margin.members[p]] = side
-    if m > 1:
-        k = p + 1
-        # A copy: the row of the member itself becomes zero on the way.
-        row, pivot = R[k, : m + 1].copy(), R[k, k]
-        for a in range(m + 1):
-            add(R[a, : m + 1], -R[a, k] / pivot, row)
-        # The last member takes the free place.
-        for a in range(m + 1):
-            R[k, a] = R[m, a]
-        for a in range(m + 1):
-            R[a, k] = R[a, m]
-    margin.members[p] = margin.members[m - 1]
-    margin.counts[M] = m - 1
-
-
-@compiled
-def _place_of(margin, i):
-    for p in range(margin.counts[M]):
-        if margin.members[p] == i:
-            return p
-    return NONE
-
-
-@compiled
-def leave_margin(margin, i):
-    """Take slot i, whose box is a point, out of the margin set."""
-    _part(margin, _place_of(margin, i), LOW)
-
-
-@compiled
-def admit(kernel, points, cache, margin, alpha, g, lower, upper, i, toward):
-    """Make slot i free, or where it depends on the margin set trade coefficients with it, rising where toward > 0.
-
-    Returns whether that is all: not where a member met its bound first and left; then it is to be tried again.
-    """
-    row = cached_row(kernel, points, cache, i, NONE)
-    if join(margin, row, i):
-        return True
-    m = margin.counts[M]
-    v = np.empty(m)
-    for p in range(m):
-        total = margin.R[p + 1, 0]
-        for q in range(m):
-            total += margin.R[p + 1, q + 1] * row[margin.members[q]]
-        v[p] = total
-    room = upper[i] - alpha[i] if toward > 0 else alpha[i] - lower[i]
-    stopped = NONE
-    for p in range(m):
-        s = margin.members[p]
-        rate = -v[p] if toward > 0 else v[p]
-        if abs(rate) > 1e-12:
-            limit = (upper[s] - alpha[s]) / rate if rate > 0 else (lower[s] - alpha[s]) / rate
-            if limit < room:
-                room, stopped = max(limit, 0.0), p
-    step = room if toward > 0 else -room
-    # Decision values stay; g is moved by what rounding leaves, so that it stays true.
-    add(g, -step, row)
-    for p in range(m):
-        s = margin.members[p]
-        alpha[s] = min(max(alpha[s] - step * v[p], lower[s]), upper[s])
-        other = cached_row(kernel, points, cache, s, i)
-        add(g, step * v[p], other)
-    if stopped == NONE:
-        alpha[i] = upper[i] if toward > 0 else lower[i]
-        margin.side[i] = HIGH if toward > 0 else LOW
-        return True
-    alpha[i] = min(max(alpha[i] + step, lower[i]), upper[i])
-    s = margin.members[stopped]
-    rate = -v[stopped] if toward > 0 else v[stopped]
-    alpha[s] = upper[s] if rate > 0 else lower[s]
-    _part(margin, stopped, HIGH if rate > 0 else LOW)
-    return False
 
 
 @compiled
@@ -486,6 +309,100 @@ def _advance(margin, way, alpha, g, b, lower, upper, step, done):
 
 
 @compiled
+def _drive(kernel, points, cache, s, rate, rates, drive):
+    """Point s moves at `rate` with its bound from here on. Returns by how much faster that is than before."""
+    change = rate - rates[s]
+    rates[s] = rate
+    add(drive, change, cached_row(kernel, points, cache, s, NONE))
+    return change
+
+
+@compiled
+def _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed):
+    """With an empty margin set b moves until a first point is free, which then takes up what the bounds demand."""
+    at, size = way.at, way.size
+    if owed.any():
+        at[STAGE], at[THEN] = CATCHING_UP, AIMING
+        return 0
+    first = _first_to_move(margin, way, g, b, lower, upper, size[DEMAND])
+    if first == NONE:
+        at[STAGE], at[THEN] = CATCHING_UP, ENDED
+        return 0
+    margin.counts[EVENTS] += 1
+    at[WENT] += 1
+    b[0] = g[first]
+    size[DEMAND] -= _drive(kernel, points, cache, first, 0.0, way.lines[RATES], way.lines[DRIVE])
+    join(margin, cached_row(kernel, points, cache, first, NONE), first)
+    size[RADIUS_NOW] = RADIUS
+    at[STAGE] = LOOKING
+    return 3 * g.shape[0]
+
+
+@compiled
+def _pull(kernel, points, cache, margin, near, way, dg):
+    """Some more members' part in the rates of g; at the last one comes the step. Returns the work that it took."""
+    at, m = way.at, margin.counts[M]
+    p, e = at[NEXT], min(at[NEXT] + TOGETHER, m)
+    at[NEXT] = e
+    if e == m:
+        at[STAGE] = STEPPING
+    if np.isfinite(near.radius):
+        _fetch_near(kernel, points, cache, margin, near, p, e)
+        if e == m and m > 0:
+            _subtract_near(near, way.dalpha[:m], dg)
+        return (e - p) * near.slots.shape[0]
+    subtract_rows(kernel, points, cache, margin.members[p:e], way.dalpha[p:e], dg)
+    return (e - p) * dg.shape[0]
+
+
+@compiled
+def _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, owed):
+    """Go to the next event, and do what a point that meets its bound asks for. Returns the work beside the search."""
+    m, at, size = margin.counts[M], way.at, way.size
+    step, event, to_side = _next_event(margin, near, way, alpha, g, b, lower, upper)
+    at[WENT] += 1
+    if np.isfinite(near.radius):
+        reach = _reach(margin, way, step)
+        size[GONE] += reach
+        if size[GONE] > near.radius:  # a point that is far might be met before: look again with others near
+            size[RADIUS_NOW] = max(RADIUS, 2.0 * reach)
+            at[STAGE], at[THEN] = CATCHING_UP, LOOKING
+            return 0
+        for p in range(m):
+            owed[margin.members[p]] += step * way.dalpha[p]
+    margin.counts[EVENTS] += 1
+    _advance(margin, way, alpha, g, b, lower, upper, step, event == NONE)
+    at[EVENT], at[STAGE] = event, AIMING
+    if event == NONE:
+        at[CODE], at[STAGE], at[THEN] = DONE, CATCHING_UP, ENDED
+        return 0
+    if to_side == FREE:
+        at[NEXT] = margin.side[event]
+        at[STAGE] = ADMITTING
+        return 0
+    part(margin, place_of(margin, event), to_side)
+    alpha[event] = lower[event] if to_side == LOW else upper[event]
+    line = LOWER if to_side == LOW else UPPER
+    rate = way.lines[line, event] - way.lines[line - LOWER, event]
+    if rate != 0.0:
+        size[DEMAND] -= _drive(kernel, points, cache, event, rate, way.lines[RATES], way.lines[DRIVE])
+    return m * m
+
+
+@compiled
+def _drive_near(kernel, points, cache, margin, near, way):
+    """Points move with the bounds on which they stand now; members may have gone to theirs, too. Returns how many."""
+    moved = 0
+    for s in near.slots:
+        line = LOWER if margin.side[s] == LOW else UPPER
+        rate = 0.0 if margin.side[s] == FREE else way.lines[line, s] - way.lines[line - LOWER, s]
+        if rate != way.lines[RATES, s]:
+            way.size[DEMAND] -= _drive(kernel, points, cache, s, rate, way.lines[RATES], way.lines[DRIVE])
+            moved += 1
+    return moved
+
+
+@compiled
 def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, events_max, width, work_max):
     """Go on along a path, where it stopped before, for about work_max; returns how it stands, and what is near.
 
@@ -516,74 +433,18 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
         elif at[STAGE] == AIMING:
             if at[WENT] >= events_max:
                 at[STAGE], at[THEN] = CATCHING_UP, ENDED
-                continue
-            if m == margin.members.shape[0]:
+            elif m == margin.members.shape[0]:
                 return CROWDED, near
-            if m == 0 and size[DEMAND] != 0.0:
-                if owed.any():
-                    at[STAGE], at[THEN] = CATCHING_UP, AIMING
-                    continue
-                first = _first_to_move(margin, way, g, b, lower, upper, size[DEMAND])
-                if first == NONE:
-                    at[STAGE], at[THEN] = CATCHING_UP, ENDED
-                    continue
-                margin.counts[EVENTS] += 1
-                at[WENT] += 1
-                b[0] = g[first]
-                size[DEMAND] -= _drive(kernel, points, cache, first, 0.0, way.lines[RATES], way.lines[DRIVE])
-                join(margin, cached_row(kernel, points, cache, first, NONE), first)
-                size[RADIUS_NOW] = RADIUS
-                at[STAGE] = LOOKING
-                done += 3 * n
-                continue
-            _aim(points, margin, way)
-            at[STAGE], at[NEXT] = PULLING, 0
-            done += m * m + 3 * n
+            elif m == 0 and size[DEMAND] != 0.0:
+                done += _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed)
+            else:
+                _aim(points, margin, way)
+                at[STAGE], at[NEXT] = PULLING, 0
+                done += m * m + 3 * n
         elif at[STAGE] == PULLING:
-            p, e = at[NEXT], min(at[NEXT] + TOGETHER, m)
-            at[NEXT] = e
-            if np.isfinite(near.radius):
-                _fetch_near(kernel, points, cache, margin, near, p, e)
-                done += (e - p) * near.slots.shape[0]
-                if e == m and m > 0:
-                    _subtract_near(near, way.dalpha[:m], dg)
-            else:
-                subtract_rows(kernel, points, cache, margin.members[p:e], way.dalpha[p:e], dg)
-                done += (e - p) * n
-            if e == m:
-                at[STAGE] = STEPPING
+            done += _pull(kernel, points, cache, margin, near, way, dg)
         elif at[STAGE] == STEPPING:
-            step, event, to_side = _next_event(margin, near, way, alpha, g, b, lower, upper)
-            done += 8 * n
-            if np.isfinite(near.radius):
-                reach = _reach(margin, way, step)
-                size[GONE] += reach
-                if size[GONE] > near.radius:  # a point that is far might be met before: look again with others near
-                    size[RADIUS_NOW] = max(RADIUS, 2.0 * reach)
-                    at[WENT] += 1
-                    at[STAGE], at[THEN] = CATCHING_UP, LOOKING
-                    continue
-                for p in range(m):
-                    owed[margin.members[p]] += step * way.dalpha[p]
-            margin.counts[EVENTS] += 1
-            at[WENT] += 1
-            _advance(margin, way, alpha, g, b, lower, upper, step, event == NONE)
-            at[EVENT], at[STAGE] = event, AIMING
-            if event == NONE:
-                at[CODE], at[STAGE], at[THEN] = DONE, CATCHING_UP, ENDED
-            elif to_side == FREE:
-                at[NEXT] = margin.side[event]
-                at[STAGE] = ADMITTING
-            else:
-                _part(margin, _place_of(margin, event), to_side)
-                alpha[event] = lower[event] if to_side == LOW else upper[event]
-                line = LOWER if to_side == LOW else UPPER
-                rate = way.lines[line, event] - way.lines[line - LOWER, event]
-                if rate != 0.0:
-                    size[DEMAND] -= _drive(
-                        kernel, points, cache, event, rate, way.lines[RATES], way.lines[DRIVE]
-                    )  # fmt: skip
-                done += m * m
+            done += 8 * n + _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, owed)
         elif at[STAGE] == ADMITTING:
             toward = 1 if at[NEXT] == LOW else -1
             joined = admit(kernel, points, cache, margin, alpha, g, lower, upper, at[EVENT], toward)
@@ -591,12 +452,7 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
             if joined:
                 at[STAGE] = DRIVING
         elif at[STAGE] == DRIVING:
-            for s in near.slots:  # members may have gone to their bounds, too
-                line = LOWER if margin.side[s] == LOW else UPPER
-                rate = 0.0 if margin.side[s] == FREE else way.lines[line, s] - way.lines[line - LOWER, s]
-                if rate != way.lines[RATES, s]:
-                    size[DEMAND] -= _drive(kernel, points, cache, s, rate, way.lines[RATES], way.lines[DRIVE])
-                    done += n
+            done += n * _drive_near(kernel, points, cache, margin, near, way)
             at[STAGE] = AIMING
         else:  # CATCHING_UP
             done += TOGETHER * n
@@ -604,60 +460,3 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
             if not owed.any():
                 at[STAGE] = at[THEN]
     return at[CODE], near
-
-
-@compiled
-def _drive(kernel, points, cache, s, rate, rates, drive):
-    """Point s moves at `rate` with its bound from here on. Returns by how much faster that is than before."""
-    change = rate - rates[s]
-    rates[s] = rate
-    add(drive, change, cached_row(kernel, points, cache, s, NONE))
-    return change
-
-
-@compiled
-def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
-    """Members that are on a bound, or off it by rounding, leave the margin set; returns how many."""
-    total, length, longest = 0.0, 0.0, 0.0
-    for s in range(g.shape[0]):
-        if alpha[s] != 0.0 or margin.side[s] == FREE:
-            norm = np.sqrt(points.selves[s])
-            total, length, longest = total + abs(alpha[s]), length + abs(alpha[s]) * norm, max(longest, norm)
-    rounding = max(min(ON_BOUND[0] * length, R_ROUNDING / max(longest, 1e-300)), ON_BOUND[1] * length)
-    gone, p = 0, 0
-    while p < margin.counts[M]:
-        s = margin.members[p]
-        off = min(alpha[s] - lower[s], upper[s] - alpha[s])
-        if off > 0.0 and not (off <= ON_BOUND[0] * total and off * np.sqrt(points.selves[s]) <= rounding):
-            p += 1
-            continue
-        side = LOW if alpha[s] - lower[s] <= upper[s] - alpha[s] else HIGH
-        before, alpha[s] = alpha[s], lower[s] if side == LOW else upper[s]
-        if alpha[s] != before:
-            add(g, before - alpha[s], cached_row(kernel, points, cache, s, NONE))
-        _part(margin, p, side)  # the last member takes its place
-        gone += 1
-    return gone
-
-
-@compiled
-def refine(margin, alpha, g, b, lower, upper, changes):
-    """One Newton step of the margin set towards r = 0 and sum(alpha) = 0: takes away what rounding left.
-
-    changes (m,) becomes how the coefficients change, which g has to follow. Returns whether all numbers are finite.
-    """
-    m = margin.counts[M]
-    moves = 0.0
-    left = np.empty(m + 1)
-    left[0] = -alpha.sum()
-    for p in range(m):
-        left[p + 1] = g[margin.members[p]] - b[0]
-    for p in range(m):
-        s = margin.members[p]
-        move = dot(margin.R[p + 1, : m + 1], left)
-        moves += move
-        moved = min(max(alpha[s] + move, lower[s]), upper[s])
-        changes[p], alpha[s] = moved - alpha[s], moved
-    move = dot(margin.R[0, : m + 1], left)
-    b[0] += move
-    return np.isfinite(moves + move)

@@ -31,7 +31,8 @@ class Compiled(event.Listener):
         pass
     def on_end(self, event):
         dispatcher = event.data["dispatcher"]
-        if tuple(event.data["args"]) in dispatcher.overloads and dispatcher.py_func.__module__.startswith("hinged.solvers."):
+        ours = dispatcher.py_func.__module__.startswith("hinged.solvers.")
+        if ours and tuple(event.data["args"]) in dispatcher.overloads:
             self.names.append(dispatcher.py_func.__name__)
 
 logging.basicConfig(format="%(message)s")

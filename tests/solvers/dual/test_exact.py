@@ -14,7 +14,7 @@ from streams import Stream, same, two_moons
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rowcache import cached_row
-from hinged.solvers.dual import path
+from hinged.solvers.dual import margin, path
 from hinged.solvers.dual.exact import (
     EVENTS_PER_POINT_MAX,
     MEND_EVERY,
@@ -304,7 +304,7 @@ def test_where_most_points_are_too_far_to_be_met_each_path_ends_at_the_optimum(m
     solver, K = stream.solver, np.exp(-0.1 * cdist(X, X, "sqeuclidean"))
     solver.learn_together(stream.rows(X[:held]), classes[:held], np.arange(held))
     r = solver.machine.g[0, :held] - solver.machine.b[0]
-    assert solver.margins[0].counts[path.M] * held >= path.COPIED_LEAST
+    assert solver.margins[0].counts[margin.M] * held >= path.COPIED_LEAST
     assert 2 * (np.abs(r) <= path.RADIUS).sum() < held
     monkeypatch.setattr(solver, "_mend", lambda c: pytest.fail(f"column {c} did not end at the optimum"))
     for change in [lambda k=k: stream.learn(k, k + 1) for k in range(held, n)] + [
@@ -411,7 +411,7 @@ def test_one_free_vector_says_what_b_is_and_none_leaves_it_its_middle():
     stream.solver.change_C(0.1, [2.0, 1.0])  # all three are at their bounds now, w = 0.3
     free, middle = free_and_middle(stream.solver)
     assert not free
-    assert stream.solver.margins[0].counts[path.M] == 0
+    assert stream.solver.margins[0].counts[margin.M] == 0
     assert middle == pytest.approx((1.0 - 0.6 + -1.0) / 2)
     assert stream.solver.machine.b[0] == pytest.approx(middle, abs=1e-12)
 
@@ -420,7 +420,7 @@ def test_the_room_of_the_margin_set_shows_in_no_bit():
     random = np.random.default_rng(0)
     X, y = 2 * random.standard_normal((200, 3)), random.integers(0, 2, 200)
     running = exact_stream(X, y, C=100.0).learn(0, 100)
-    assert running.solver.margins[0].members.size > path.MARGIN_MIN
+    assert running.solver.margins[0].members.size > margin.MARGIN_MIN
     running.solver.unlearn(np.arange(85))
     loaded = exact_stream(X, y, C=100.0)
     loaded.solver.load(running.solver.state())
