@@ -4,11 +4,13 @@
 
 Rounds in turn, idle and beside N slow models, each of which learns 120 examples at once by the exact solver with a
 polynomial kernel of degree 16. Meanwhile one client sends one request after the other to a small model: learn one
-example, predict one, read its figures. Told are medians over the rounds, and the ratio of the two.
+example, predict one, read its figures. Told are medians over the rounds, and the ratio of the two; and what the machine
+itself does to such a client, with the slow models replaced by one process that counts and knows nothing of the server.
 """
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import threading
@@ -67,6 +69,17 @@ class Slow:
             thread.join()
 
 
+class Busy:
+    """A process that computes all the time."""
+
+    def __enter__(self):
+        self._process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+
+
 def requests(rng):
     """What the client sends, by what it does."""
     learn = [request_bytes("POST", "/models/small/learn", json.dumps(e).encode()) for e in examples(rng, 3000)]
@@ -93,7 +106,7 @@ def main():
     parser.add_argument("--program", nargs="*", default=["-m", "hinged"], help="what runs the server")
     parser.add_argument("--configuration", type=json.loads, default=SLOW, help="of the slow models")
     options = parser.parse_args()
-    idle, beside = [], []
+    idle, beside, busy = [], [], []
     with tempfile.TemporaryDirectory() as folder, RunningServer(Path(folder) / "data", options.program) as running:
         small = {**SMALL, "features": FEATURES, "when_full": "remove", "points_max": 500}
         slow = {**options.configuration, "features": FEATURES}
@@ -105,10 +118,17 @@ def main():
             idle.append(measure(running.port, options.seconds, 2 * number))
             with Slow(running.url, options.slow, options.configuration):
                 beside.append(measure(running.port, options.seconds, 2 * number + 1))
-    print(f"| ms | idle p50 | p99 | beside {options.slow} p50 | p99 | ratio of p99 |\n|---|---|---|---|---|---|")
+            with Busy():
+                busy.append(measure(running.port, options.seconds, 2 * number + 1))
+    print(f"| ms | idle p50 | p99 | beside {options.slow} p50 | p99 | ratio | beside a process p50 | p99 | ratio |")
+    print("|---" * 9 + "|")
     for what in idle[0]:
-        (a50, a99), (b50, b99) = (np.median([found[what] for found in side], axis=0) for side in (idle, beside))
-        print(f"| {what} | {a50:.2f} | {a99:.2f} | {b50:.2f} | {b99:.2f} | {b99 / a99:.1f} |")
+        sides = [np.median([found[what] for found in side], axis=0) for side in (idle, beside, busy)]
+        cells = [
+            f"{p50:.2f} | {p99:.2f}" + (f" | {p99 / sides[0][1]:.1f}" if k else "")
+            for k, (p50, p99) in enumerate(sides)
+        ]
+        print(f"| {what} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

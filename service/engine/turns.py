@@ -10,6 +10,10 @@ a long one rests: the system's scheduler lets both get on. It could be told that
 Python's lock now and then, and one that is kept from its processor by some other process then keeps everybody waiting.
 So while requests come, one processor is left to the event loop and to short calls, where there are two at least.
 
+That is not enough where Python's lock changes hands a dozen times in a request: each time a long computation, which
+takes it just as often, may come between. So long ones also stand still while short calls are under way, as long as they
+compute for a part of the time: with two processors a fifth, with more a larger one.
+
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
 An account keeps ln used(t) + t / MEMORY_S, which only changes when it computes: the order of those who wait does not.
@@ -45,6 +49,10 @@ USUAL_MAX, USUAL_GAIN = 5.0, 0.2
 a long one are waited for until the next is taken for short."""
 ASKED_S = 0.25
 """For how long after a request another one is expected."""
+ASIDE, ASIDE_MAX_S = 8.0, 0.05
+"""For each second that it computes a long call stands still for ASIDE / processors at most, ASIDE_MAX_S at once."""
+QUIET_S = 0.002
+"""How long after a request came it may still be under way where it makes no call: a prediction, say."""
 BESIDE = 4.0
 """What is done beside the models that serve counts so many times: loading, folding, exporting."""
 
@@ -78,14 +86,20 @@ class Account:
 class _Call:
     """One computation on one thread."""
 
-    __slots__ = ("account", "begun_at", "charged_at", "look_at", "place", "queued", "turns", "woken")
+    __slots__ = (
+        "account", "begun_at", "charged_at", "counted", "look_at", "place", "queued", "resumed_at", "still_s", "turns",
+        "woken",
+    )  # fmt: skip
 
     def __init__(self, turns: Turns, account: Account) -> None:
         self.turns = turns
         self.account = account
         self.place: list[_Call] | None = None  # the kind of place that it holds: those who hold one
         self.begun_at = self.charged_at = time.thread_time()  # what this thread had used by then
-        self.look_at = time.perf_counter() + LOOK_S
+        self.resumed_at = time.perf_counter()  # since when it computes, as far as still_s knows
+        self.look_at = self.resumed_at + LOOK_S
+        self.still_s = 0.0  # for how long it may stand still
+        self.counted = account.weight <= 1.0 and account.usual_s < SHORT_S  # among the short calls that are under way
         self.queued = False
         self.woken = threading.Lock()
         self.woken.acquire()
@@ -134,10 +148,15 @@ class Turns:
         self._waiting: list[tuple[bool, float, int, _Call]] = []  # a heap: short calls, then who has used the least
         self._numbers = count()
         self._asked_at = -math.inf
+        self._short = 0  # calls under way, as far as is known
+        self._quiet = threading.Condition(self._lock)
 
     def run(self, account: Account, function: Callable[[], T]) -> T:
         """What the function finds, which rests as others need. Abandoned if the account is given up meanwhile."""
         call = _here.call = _Call(self, account)
+        if call.counted:
+            with self._lock:
+                self._short += 1
         try:
             with resting(call.rest):
                 if account.weight > 1.0:
@@ -151,6 +170,7 @@ class Turns:
                 account.usual_s += USUAL_GAIN * (took_s - account.usual_s)
                 self._leave(call)
                 self._let_in()
+                self._discount(call)
 
     def asked(self) -> None:
         """Note that a request came."""
@@ -185,6 +205,8 @@ class Turns:
                 heapq.heappush(self._waiting, self._entry(call))
                 self._let_in()
         if goes_on:
+            if call.place is self._holding and not call.is_short:
+                self._stand_still(call)
             call.look_at = time.perf_counter() + LOOK_S
             return
         began = time.perf_counter()
@@ -192,6 +214,7 @@ class Turns:
         ended = time.perf_counter()
         call.look_at = ended + LOOK_S
         call.account.waited_s += ended - began
+        call.resumed_at = ended
         if call.account.given_up is not None:
             raise Abandoned
 
@@ -199,6 +222,7 @@ class Turns:
         """Let all that computes on an account end at its next rest."""
         with self._lock:
             account.given_up = why
+            self._quiet.notify_all()
             for *_, call in self._waiting:
                 if call.account is account and call.queued:
                     call.queued = False
@@ -211,7 +235,32 @@ class Turns:
             self._waiting = [self._entry(call) for *_, call in self._waiting if call.queued]
             heapq.heapify(self._waiting)
 
+    def _stand_still(self, call: _Call) -> None:
+        """Let short calls through, for as long as this one may."""
+        now = time.perf_counter()
+        call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
+        with self._lock:
+            self._discount(call)
+            while call.account.given_up is None:
+                left_s = QUIET_S if self._short else self._asked_at + QUIET_S - time.monotonic()
+                if min(left_s, call.still_s) <= 0.0:
+                    break
+                began = time.perf_counter()
+                self._quiet.wait(min(left_s, call.still_s))
+                call.still_s -= time.perf_counter() - began
+        call.resumed_at = time.perf_counter()
+        if call.account.given_up is not None:
+            raise Abandoned
+
     # -- with the lock held ---------------------------------------------------------------------------------------
+
+    def _discount(self, call: _Call) -> None:
+        """Count a call no more among the short ones."""
+        if call.counted:
+            call.counted = False
+            self._short -= 1
+            if not self._short:
+                self._quiet.notify_all()
 
     def _charge(self, call: _Call) -> None:
         """Add the CPU time since it was charged last."""

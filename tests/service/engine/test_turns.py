@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 
 import pytest
 
@@ -264,3 +265,60 @@ def test_whatever_calls_come_all_end_and_no_more_compute_at_once_than_there_are_
     assert not shared._holding
     assert not shared._passing
     assert waiting(shared) == 0
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_a_long_call_stands_still_while_a_short_one_is_under_way_but_not_all_the_time(monkeypatch, places):
+    monkeypatch.setattr(turns, "SHORT_S", 0.02)
+    monkeypatch.setattr(turns, "LOOK_S", 0.002)
+    shared, account, over = Turns(places), Account(), threading.Event()
+    account.usual_s = 1.0  # one that computes for long each time
+    short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
+
+    def compute():
+        begun, cpu = time.perf_counter(), time.thread_time()
+        while time.thread_time() - cpu < 0.2:
+            rest()
+        return (time.thread_time() - cpu) / (time.perf_counter() - begun)
+
+    short.start()
+    until(lambda: shared._short == 1)
+    beside = shared.run(account, compute)  # comes to its end, though the short one goes on
+    over.set()
+    short.join(SECONDS)
+    assert beside < 1.5 / (1.0 + turns.ASIDE / places)
+    assert shared._short == 0
+
+
+def test_a_long_call_goes_on_as_soon_as_no_short_one_is_under_way(monkeypatch):
+    monkeypatch.setattr(turns, "SHORT_S", 0.02)
+    monkeypatch.setattr(turns, "ASIDE", 1e9)
+    monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
+    shared, account, over = Turns(2), Account(), threading.Event()
+    account.usual_s = 1.0
+    short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
+    short.start()
+    until(lambda: shared._short == 1)
+    long = Call(shared, account)
+    until(lambda: shared._quiet._waiters)
+    assert long.steps == 0
+    over.set()
+    short.join(SECONDS)
+    assert long.wait().end() == "done"
+
+
+def test_a_call_that_stands_still_can_be_given_up(monkeypatch):
+    monkeypatch.setattr(turns, "SHORT_S", 0.02)
+    monkeypatch.setattr(turns, "ASIDE", 1e9)
+    monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
+    shared, account, over = Turns(2), Account(), threading.Event()
+    account.usual_s = 1.0
+    short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
+    short.start()
+    until(lambda: shared._short == 1)
+    long = Call(shared, account)
+    until(lambda: shared._quiet._waiters)
+    shared.give_up(account, "deleted")
+    over.set()
+    short.join(SECONDS)
+    assert isinstance(long.wait().outcome, Abandoned)
