@@ -239,7 +239,7 @@ def longest_row(points, memory):
 
 @compiled
 def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, places_max, seen, random, spread,
-    indptr, indices, values, norms, selves, classes, keys, again, begin, visits, value_work, work_max,
+    batch, begin, visits, value_work, work_max,
     scores):  # fmt: skip
     """Visit rows begin.. of a batch, each followed by extra_steps recent ones; returns (rows, visits done, why).
 
@@ -248,6 +248,7 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
     for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of a
     kernel value.
     """
+    indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
     row = np.empty(points.start.shape[0], points.values.dtype)
@@ -404,12 +405,12 @@ class BudgetExpansion(CoefficientExpansion):
         spread = self._spread()
         bounds = self.weights if self.parameters.rate > 0 else self.bounds
         done, visits, reason = 0, 0, DONE
+        batch = rows.labelled(classes, keys, again=again)
         while done < len(rows):
             done, visits, reason = learn_rows(
                 self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, bounds,
                 self.places_max, self.seen, self.random, spread,
-                rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, visits, self.value_work, turns.WORK_MAX, scores,
+                batch, done, visits, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
             turns.rest()
             if reason == NEEDS_ROOM:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,22 @@ class BadRow(ValueError):
         super().__init__(f"row {row}: {reason}")
         self.row = row
         self.reason = reason
+
+
+class Batch(NamedTuple):
+    """Rows with what they are learned as, as compiled code takes them.
+
+    indptr to selves: as in `Rows`. classes (m,) int64; keys (m,) int64; again: whether rows may be held already.
+    """
+
+    indptr: Array
+    indices: Array
+    values: Array
+    norms: Array
+    selves: Array
+    classes: Array
+    keys: Array
+    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,10 @@ class Rows:
 
     def __len__(self) -> int:
         return int(self.norms.shape[0])
+
+    def labelled(self, classes: Array, keys: Array, *, again: bool = False) -> Batch:
+        """These rows, to be learned as examples of these classes (m,) under these keys (m,), both int64."""
+        return Batch(self.indptr, self.indices, self.values, self.norms, self.selves, classes, keys, again)
 
     def part(self, begin: int, end: int) -> Rows:
         """Rows begin..end as a batch of their own."""

@@ -29,8 +29,9 @@ class Parameters(NamedTuple):
 
 
 @compiled
-def enter_rows(points, machine, bounds, indptr, indices, values, norms, selves, classes, keys, f, begin):
+def enter_rows(points, machine, bounds, batch, f, begin):
     """Store rows begin.. of a batch with alpha = 0; f (m, K) without the bias. Returns the first without room."""
+    indptr, indices, values, norms, selves, classes, keys, _ = batch
     stance = np.full(f.shape[1], HINGE, np.int8)
     for r in range(begin, classes.shape[0]):
         first, last = indptr[r], indptr[r + 1]
@@ -77,8 +78,7 @@ class SMO(DualExpansion):
         while done < len(entering):
             done = enter_rows(
                 self.points, self.machine, self.bounds,
-                entering.indptr, entering.indices, entering.values, entering.norms, entering.selves,
-                classes[new], keys[new], f, done,
+                entering.labelled(classes[new], keys[new]), f, done,
             )  # fmt: skip
             if done < len(entering):
                 self.make_room(int(entering.indptr[done + 1] - entering.indptr[done]))

@@ -201,14 +201,7 @@ def learn_rows(
     parameters,
     bounds,
     seen,
-    indptr,
-    indices,
-    values,
-    norms,
-    selves,
-    classes,
-    keys,
-    again,
+    batch,
     begin,
     at,
     value_work,
@@ -216,6 +209,7 @@ def learn_rows(
     scores,
 ):
     """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped). As in lasvm.py."""
+    indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
     stance = np.zeros(columns, np.int8)
@@ -383,11 +377,11 @@ class GapSVM(DualExpansion):
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
         at, done = not_begun(), 0
+        batch = rows.labelled(classes, keys, again=again)
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.pace, self.parameters, bounds, self.seen,
-                rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, at, self.value_work, turns.WORK_MAX, scores,
+                batch, done, at, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
             turns.rest()
             if reason == NEEDS_ROOM:

@@ -251,14 +251,7 @@ def learn_rows(
     bounds,
     seen,
     random,
-    indptr,
-    indices,
-    values,
-    norms,
-    selves,
-    classes,
-    keys,
-    again,
+    batch,
     begin,
     at,
     value_work,
@@ -273,6 +266,7 @@ def learn_rows(
     (NEEDS_ROOM), behind a row where there are too many holes (NEEDS_COMPACTION), and where work_max is reached
     (NEEDS_REST): there also within a row, as `at` tells (dual.py). value_work: work of a kernel value.
     """
+    indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
     f = np.zeros(columns)
     stance = np.full(columns, HINGE, np.int8)
@@ -365,11 +359,11 @@ class LASVM(DualExpansion):
         bounds = self.bounds
         at = not_begun()
         done, reason = 0, NEEDS_ROOM
+        batch = rows.labelled(classes, keys, again=again)
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.parameters, bounds, self.seen, self.random,
-                rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, at, self.value_work, turns.WORK_MAX, scores,
+                batch, done, at, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
             turns.rest()
             if reason == NEEDS_ROOM:

@@ -218,14 +218,7 @@ def learn_rows(
     bounds,
     seen,
     random,
-    indptr,
-    indices,
-    values,
-    norms,
-    selves,
-    classes,
-    keys,
-    again,
+    batch,
     begin,
     drawn,
     value_work,
@@ -240,6 +233,7 @@ def learn_rows(
     made of row `begin` already, NONE where it is not begun; as are those of the row where it stops. value_work,
     work_max: as there.
     """
+    indptr, indices, values, norms, selves, classes, keys, again = batch
     columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
     f = np.zeros(columns)
     stance = np.full(columns, HINGE, np.int8)
@@ -407,11 +401,11 @@ class TrackingSVM(DualExpansion):
         bounds = self.bounds
         drawn = np.array([NONE])
         done, reason = 0, NEEDS_ROOM
+        batch = rows.labelled(classes, keys, again=again)
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.smooth, self.parameters, bounds,
-                self.seen, self.random, rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-                classes, keys, again, done, drawn, self.value_work, turns.WORK_MAX, scores,
+                self.seen, self.random, batch, done, drawn, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
             turns.rest()
             if reason == NEEDS_ROOM:

@@ -41,7 +41,7 @@ from hinged.solvers.core.kernels import (
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import USED, append_point, has_room
 from hinged.solvers.core.random import random_below
-from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.rows import Batch, Rows
 from hinged.solvers.core.solver import (
     COUNT_MAX,
     MAGNITUDE_MAX,
@@ -242,14 +242,7 @@ def learn_rows(
     seen,
     random,
     full_at,
-    indptr,
-    indices,
-    values,
-    norms,
-    selves,
-    classes,
-    keys,
-    again,
+    batch,
     begin,
     spread,
     value_work,
@@ -262,6 +255,7 @@ def learn_rows(
     the state right before each row predicts. An example that is held already (`again`) adds to its coefficient.
     Stops before a row with NEEDS_REST where work_max is reached. value_work: work of a kernel value.
     """
+    indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
     row = np.empty(points.start.shape[0], values.dtype)
     mean = np.empty(row.shape[0] if rule.averages else 0)
@@ -353,9 +347,9 @@ class OnlineExpansion(CoefficientExpansion):
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
-        done = 0
+        batch, done = rows.labelled(classes, keys, again=again), 0
         while done < len(rows):
-            done, reason = self._learn_rows(rows, classes, keys, again, done, scores)
+            done, reason = self._learn_rows(batch, done, scores)
             turns.rest()
             if reason == NEEDS_ROOM:
                 self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
@@ -364,9 +358,7 @@ class OnlineExpansion(CoefficientExpansion):
         return scores
 
     @abstractmethod
-    def _learn_rows(
-        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
-    ) -> tuple[int, int]:
+    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
         """Learn rows begin..; returns (rows done, why it stopped)."""
 
     def _spread(self) -> Array:
@@ -391,13 +383,10 @@ class RuledExpansion(OnlineExpansion):
         super().__init__(kernel, dim, **shared)
         self.tally = np.zeros((0, 2))
 
-    def _learn_rows(
-        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
-    ) -> tuple[int, int]:
+    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, self.tally, self.rule, self.weights, self.bounds, self.seen,
-            self.random, self.full_at, rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-            classes, keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
+            self.random, self.full_at, batch, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         return done, reason
 

@@ -37,7 +37,7 @@ from hinged.solvers.core.points import (
     append_point,
     has_room,
 )
-from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.rows import Batch
 from hinged.solvers.core.solver import MAGNITUDE_MAX, State, StateReader
 from hinged.solvers.online.online import (
     OnlineExpansion,
@@ -118,14 +118,7 @@ def learn_in_span(
     projection,
     weights,
     seen,
-    indptr,
-    indices,
-    values,
-    norms,
-    selves,
-    classes,
-    keys,
-    again,
+    batch,
     begin,
     spread,
     value_work,
@@ -137,6 +130,7 @@ def learn_in_span(
     An example that is a point already is its own projection, so that it adds to its coefficient. Stops before a row
     with NEEDS_REST where work_max is reached. value_work: work of a kernel value.
     """
+    indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
     row = np.empty(points.start.shape[0], values.dtype)
     d, step, loss = np.zeros(inverse.shape[0]), np.zeros(columns), np.zeros(columns)
@@ -229,13 +223,10 @@ class SpanExpansion(OnlineExpansion):
         self._set_budget(budget, BUDGET_MAX)
         self.inverse = np.zeros((0, 0))
 
-    def _learn_rows(
-        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
-    ) -> tuple[int, int]:
+    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
         done, reason = learn_in_span(
             self.kernel, self.points, self.machine, self.inverse, self.projection, self.weights, self.seen,
-            rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-            classes, keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
+            batch, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         return done, reason
 
@@ -342,17 +333,14 @@ class NOGD(SpanExpansion):
     def _inverse_size(self, points: int) -> int:
         return points if points == self.full_at else 0
 
-    def _learn_rows(
-        self, rows: Rows, classes: Array, keys: Array, again: bool, begin: int, scores: Array
-    ) -> tuple[int, int]:
+    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
         if self.live == self.full_at:
-            return super()._learn_rows(rows, classes, keys, again, begin, scores)
-        end = min(len(rows), begin + self.full_at - self.live)
+            return super()._learn_rows(batch, begin, scores)
+        end = min(batch.classes.size, begin + self.full_at - self.live)
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, np.zeros((self.columns, 2)),
             Rule(margin=1.0, eta=self.projection.eta), self.weights, self.bounds, self.seen, self.random, self.full_at,
-            rows.indptr, rows.indices, rows.values, rows.norms, rows.selves,
-            classes[:end], keys, again, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
+            batch._replace(classes=batch.classes[:end]), begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         if self.live == self.full_at:
             self._make_features()
