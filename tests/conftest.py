@@ -1,0 +1,15 @@
+"""Which tests need what: markers, so that `make quick` can leave out what takes minutes."""
+
+STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal", "run_cli"}
+"""A module that imports one of these starts processes."""
+COMPILING = {"test_bits.py", "test_warm.py"}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "faults" in item.path.parts:
+            item.add_marker("faults")
+        if STARTING & vars(item.module).keys() or {"server", "redis_server"} & set(item.fixturenames):
+            item.add_marker("server")
+        if item.path.name in COMPILING:
+            item.add_marker("compiles")

@@ -1,0 +1,162 @@
+"""Stores as a version of the server left them, to be opened by every later one.
+
+    PYTHONPATH=.:tests:tests/upgrades .venv/bin/python tests/upgrades/old_stores.py VERSION
+
+writes tests/upgrades/VERSION: the embedded store's file, what a Redis held as the commands that put it there, and what
+the models answered. Once a version is out its folder stays as it is.
+"""
+
+import gzip
+import json
+import sys
+import tempfile
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import redis
+from redis_server import RedisServer
+from running import RunningServer
+
+from hinged import Client
+from hinged.service.engine.history import History
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.sqlite import SQLiteStore
+
+HERE = Path(__file__).parent
+SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
+KERNEL = {"type": "rbf", "gamma": 1.0}
+MODELS = {
+    "plain": {"kernel": KERNEL, "C": 4.0, "features": {"type": "dense", "dim": 3}},
+    "precise": {"solver": "exact", "kernel": KERNEL, "C": 2.0, "precision": "float64",
+                "features": {"type": "dense", "dim": 3}},
+    "small": {"solver": "bsca", "kernel": KERNEL, "C": 8.0, "budget": 20, "features": {"type": "sparse", "dim": 1000}},
+    "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "C": 4.0, "features": {"type": "named", "warmup": 20}},
+}  # fmt: skip
+
+
+def inputs(name, n, seed):
+    """So many x of a model, of numbers that are the same everywhere."""
+    X = np.random.default_rng(seed).integers(-1000, 1001, (n, 3)) / 500.0
+    if name == "small":
+        return [{"indices": [1, 70, 900], "values": row} for row in X.tolist()]
+    if name == "named":
+        return [{"amount": row[0], "hour": row[1], "channel": "web" if row[2] > 0 else "shop"} for row in X.tolist()]
+    return X.tolist()
+
+
+def labels(n, seed):
+    X = np.random.default_rng(seed).integers(-1000, 1001, (n, 3))
+    return np.where(X[:, 0] * X[:, 1] > 0, "good", "bad").tolist()
+
+
+def examples(name, n, seed, ids=None):
+    pairs = zip(inputs(name, n, seed), labels(n, seed), strict=True)
+    return [{"x": x, "y": y, **({"id": f"{ids}{k}"} if ids else {})} for k, (x, y) in enumerate(pairs)]
+
+
+def fill(client):
+    """A history with every kind of event that a log can hold."""
+    for name, configuration in MODELS.items():
+        client.create_model(name, **configuration)
+        client.learn(name, examples(name, 40, 1, "a"))
+        client.learn(name, examples(name, 20, 2))
+        client.predict(name, [{"x": x, "id": f"p{k}"} for k, x in enumerate(inputs(name, 5, 3))])
+        client.learn(name, [{"id": "p1", "y": "good"}])
+        client.offer(name, [{"x": x, "id": f"c{k}"} for k, x in enumerate(inputs(name, 6, 4))])
+        lease = client.query(name, annotator="ann", n=2)["queries"][0]
+        client.skip(name, lease["lease"])
+        client.learn(name, [{"id": "c5", "y": "bad"}])
+        client.snapshot(name)
+        position = client.model(name)["position"]
+        client.learn(name, examples(name, 10, 5, "undone"))
+        client.rollback(name, position)
+        client.finish(name)
+        client.learn(name, examples(name, 10, 6, "b"))
+    client.wait(client.forget("precise", "a3"))
+    client.wait(client.correct("precise", "a4", "good"))
+    client.wait(client.forget("plain", "a3"))
+    client.wait(client.change_model("small", C=4.0))
+    client.challenge("plain", "other", C=1.0)
+    client.learn("plain", examples("plain", 10, 7, "d"))
+
+
+def answers(client):
+    """What models answer that is to stay."""
+    found = {}
+    for name in MODELS:
+        predicted = client.predict(name, [{"x": x} for x in inputs(name, 8, 9)])["results"]
+        figures = client.model(name)
+        found[name] = {
+            "predictions": [[each[part] for part in ("prediction", "probability", "scores")] for each in predicted],
+            **{figure: figures[figure] for figure in ("support_vectors", "points")},
+        }
+    return found
+
+
+def digests(store):
+    """The state of each model, as its history says."""
+    return {name: History(store, name, **SIZES).newest().digest() for name in MODELS}
+
+
+def dumped(url):
+    """What a Redis holds, a command a line."""
+    lines = []
+    with redis.Redis.from_url(url) as client:
+        for key in sorted(client.scan_iter()):
+            kind = client.type(key).decode()
+            if kind == "string":
+                lines.append([b"SET", key, client.get(key)])
+            elif kind == "set":
+                lines.append([b"SADD", key, *sorted(client.smembers(key))])
+            elif kind == "hash":
+                lines += [[b"HSET", key, field, value] for field, value in sorted(client.hgetall(key).items())]
+            else:
+                assert kind == "stream"
+                lines += [[b"XADD", key, at, *sum(map(list, kept.items()), [])] for at, kept in client.xrange(key)]
+    return "\n".join(json.dumps([part.decode("latin-1") for part in line]) for line in lines).encode()
+
+
+def put_back(dump, url):
+    with redis.Redis.from_url(url) as client:
+        for line in dump.decode().splitlines():
+            client.execute_command(*(part.encode("latin-1") for part in json.loads(line)))
+
+
+@contextmanager
+def server_on(kind, folder, given=None):
+    """A server on a store of a kind, which holds what a version left, if that is given; and how to open its store."""
+    if kind == "sqlite":
+        data = folder / "data"
+        data.mkdir(parents=True)
+        if given:
+            (data / "hinged.db").write_bytes(given)
+        yield RunningServer(data), lambda: SQLiteStore(data)
+    else:
+        with RedisServer(folder / "redis") as other:
+            if given:
+                put_back(given, other.url)
+            yield RunningServer(folder / "data", store=other.url), lambda: RedisStore(other.url)
+
+
+def write(version):
+    place = HERE / version
+    place.mkdir()
+    for kind in ("sqlite", "redis"):
+        with tempfile.TemporaryDirectory() as temporary, server_on(kind, Path(temporary)) as (server, opened):
+            with server, Client(server.url) as client:
+                fill(client)
+                told = answers(client)
+                server.terminate()
+            with closing(opened()) as store:
+                told["digests"] = digests(store)
+            if kind == "sqlite":
+                content = (Path(temporary) / "data" / "hinged.db").read_bytes()
+            else:
+                content = dumped(server.env["HINGED_STORE"])
+            (place / f"{kind}.gz").write_bytes(gzip.compress(content, mtime=0))
+            (place / f"{kind}.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])

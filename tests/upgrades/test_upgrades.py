@@ -1,0 +1,81 @@
+"""What earlier versions wrote is opened, and goes on: tests/upgrades/old_stores.py says how their stores were made."""
+
+import gzip
+import json
+from contextlib import closing
+
+import pytest
+from old_stores import HERE, MODELS, answers, digests, examples, server_on
+
+from hinged import Client, HingedError
+from hinged.service.engine.history import History
+from hinged.service.frames import decode, encode
+from hinged.service.model.model import FORMAT, SNAPSHOT
+from hinged.service.store.base import Event
+
+VERSIONS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name[0].isdigit())
+SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
+
+
+@pytest.fixture(params=[(version, kind) for version in VERSIONS for kind in ("sqlite", "redis")], ids="-".join)
+def left(request, tmp_path):
+    """A store that a version left, a server on it that has not started, how to open it, and what its models said."""
+    version, kind = request.param
+    place = HERE / version
+    content = gzip.decompress((place / f"{kind}.gz").read_bytes())
+    with server_on(kind, tmp_path, content) as (server, opened):
+        yield server, opened, json.loads((place / f"{kind}.json").read_text())
+
+
+def test_its_states_are_the_same_to_the_bit_and_answer_the_same(left):
+    server, opened, told = left
+    with closing(opened()) as store:
+        assert digests(store) == told.pop("digests")
+    with server, Client(server.url) as client:
+        assert answers(client) == told
+
+
+def test_its_models_learn_on_forget_and_go_back_and_are_the_same_after_a_crash(left):
+    server, opened, _ = left
+    with server, Client(server.url) as client:
+        for name in MODELS:
+            before = client.model(name)["position"]
+            assert client.learn(name, examples(name, 1, 1, "a"))["results"][0]["duplicate"]
+            client.learn(name, examples(name, 20, 11, "new"))
+            client.finish(name)
+            client.rollback(name, before)
+            client.learn(name, examples(name, 20, 12, "newer"))
+        for name in ("plain", "precise"):
+            client.wait(client.forget(name, "a7"))
+        client.promote("plain", "other")
+        found = answers(client)
+        server.kill()
+    with server, Client(server.url) as client:
+        assert answers(client) == found
+        with pytest.raises(HingedError, match="forgotten"):
+            client.rollback("precise", 1)
+
+
+def test_an_event_of_a_later_version_is_told_of_and_the_state_before_it_serves(left):
+    server, opened, told = left
+    with closing(opened()) as store:
+        end = store.end("plain")
+        store.append("plain", end, [Event("teleported", encode("teleported", {}, {}))])
+    with server, Client(server.url) as client:
+        assert answers(client)["plain"] == told["plain"]
+        with pytest.raises(HingedError, match="unknown kind of event: 'teleported'"):
+            client.learn("plain", examples("plain", 1, 13))
+        client.learn("small", examples("small", 1, 13))
+
+
+def test_a_snapshot_of_a_later_version_is_told_of_and_the_log_is_read(left, caplog):
+    server, opened, told = left
+    with closing(opened()) as store:
+        newest = store.snapshots("named")[0]
+        facts, arrays = decode(store.get_snapshot("named", newest), SNAPSHOT)
+        later = encode(SNAPSHOT, {**facts, "format": FORMAT + 1}, arrays)
+        for position in store.snapshots("named"):
+            store.put_snapshot("named", position, later)
+        model = History(store, "named", **SIZES).newest()
+    assert model.digest() == told["digests"]["named"]
+    assert f"the snapshot has format {FORMAT + 1}, this version reads {FORMAT}" in caplog.text
