@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +114,7 @@ def dumped(url):
                 lines += [[b"HSET", key, field, value] for field, value in sorted(client.hgetall(key).items())]
             else:
                 assert kind == "stream"
-                lines += [[b"XADD", key, at, *sum(map(list, kept.items()), [])] for at, kept in client.xrange(key)]
+                lines += [[b"XADD", key, at, *chain.from_iterable(kept.items())] for at, kept in client.xrange(key)]
     return "\n".join(json.dumps([part.decode("latin-1") for part in line]) for line in lines).encode()
 
 

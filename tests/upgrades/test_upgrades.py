@@ -36,7 +36,7 @@ def test_its_states_are_the_same_to_the_bit_and_answer_the_same(left):
 
 
 def test_its_models_learn_on_forget_and_go_back_and_are_the_same_after_a_crash(left):
-    server, opened, _ = left
+    server, _, _ = left
     with server, Client(server.url) as client:
         for name in MODELS:
             before = client.model(name)["position"]
@@ -69,7 +69,7 @@ def test_an_event_of_a_later_version_is_told_of_and_the_state_before_it_serves(l
 
 
 def test_a_snapshot_of_a_later_version_is_told_of_and_the_log_is_read(left, caplog):
-    server, opened, told = left
+    _, opened, told = left
     with closing(opened()) as store:
         newest = store.snapshots("named")[0]
         facts, arrays = decode(store.get_snapshot("named", newest), SNAPSHOT)
