@@ -112,7 +112,7 @@ def test_where_redis_has_no_memory_left_models_go_and_what_is_to_be_forgotten_wa
             assert http.delete("/models/spare").status_code < 300
             assert client.keys("hinged:{spare}:*") == ["hinged:{spare}:fence"]
             assert http.get(begun.json()["job"]).json()["state"] == "running"
-            assert "jobs of model anew wait: " in scene.server.log.read_text()
+            eventually(lambda: "jobs of model anew wait: " in scene.server.log.read_text())
             client.config_set("maxmemory", 0)
         told = Told({f"example-{n:03}": (x, None) for n, x in given.items()}, {"example-007"}, set(), {})
         told.jobs["example-007"] = begun.json()["job"]

@@ -66,6 +66,7 @@ def check(found):
     )
 
 
+@pytest.mark.timeout(3600)  # of compiling, beside whatever else the machine has to do
 @pytest.mark.parametrize("processor", HERE_TOO)
 def test_every_solver_has_the_same_bits_on_another_processor(elsewhere, processor):
     printed, code = elsewhere[processor]

@@ -10,6 +10,7 @@ from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core import points
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.dual.dual import DualExpansion
+from hinged.solvers.dual.machine import IDLE
 
 names = pytest.mark.parametrize("name", SOLVERS)
 POINTED = [name for name in SOLVERS if name != "fogd"]
@@ -222,7 +223,7 @@ def check_dual(stream):
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
     size = 1 + np.abs(alpha).sum()
     assert np.allclose(machine.sign[:, live] - alpha[:, live] @ K, machine.g[:, live], atol=1e-9 * size)
-    idle = machine.idle[: machine.counts[1]]
+    idle = machine.idle[: machine.counts[IDLE]]
     assert sorted(idle.tolist()) == live[machine.held[live] == 0].tolist()
     assert np.array_equal(machine.held[live], (alpha[:, live] != 0).sum(axis=0))
     if solver.biased:

@@ -193,7 +193,7 @@ def test_a_snapshot_from_before_that_is_being_written_is_dropped(store, model, e
 
     with monkeypatch.context() as patched:
         for name in ("sqlite", "redis"):
-            patched.setattr(f"hinged.service.store.{name}.snapshot_hash", lambda _: SimpleNamespace(update=hold))
+            patched.setattr(f"hinged.service.store.{name}.store.snapshot_hash", lambda _: SimpleNamespace(update=hold))
         snapshot = threading.Thread(target=put)
         snapshot.start()
         begun.wait()

@@ -11,6 +11,7 @@ from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.solver import Finish
 from hinged.solvers.dual.coordinate import best_moves, box_gap
+from hinged.solvers.dual.machine import IDLE
 
 FAMILY = ("lasvm-g", "full", "lasvm-nc", "lasvm-i")
 
@@ -43,7 +44,7 @@ def check_invariants(stream, K):
         assert not alpha[holes].any()
         assert not upper[holes].any()
         assert not lower[holes].any()
-    idle = set(machine.idle[: machine.counts[1]].tolist())
+    idle = set(machine.idle[: machine.counts[IDLE]].tolist())
     assert idle == set(live[~machine.alpha[:, live].any(axis=0)].tolist())
     assert solver.certificate()["gap"] >= 0
 

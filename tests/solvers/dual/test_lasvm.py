@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC
 from streams import Stream, two_moons
 
-from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.counts import LEARNED, NONE
 from hinged.solvers.core.kernels import KERNELS, make_kernel, point_row
 from hinged.solvers.core.solver import Finish, PointsFull
 from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.dual.machine import IDLE
 
 
 def check_invariants(stream, C, tolerance=1e-3):
@@ -24,7 +25,7 @@ def check_invariants(stream, C, tolerance=1e-3):
     assert np.abs(alpha.sum(axis=1)).max(initial=0) <= 1e-9 * C * max(n, 1)
     assert np.array_equal(machine.up[:, :n] != 0, live & (alpha < machine.upper[:, :n]))
     assert np.array_equal(machine.down[:, :n] != 0, live & (alpha > machine.lower[:, :n]))
-    idle = set(machine.idle[: machine.counts[1]].tolist())
+    idle = set(machine.idle[: machine.counts[IDLE]].tolist())
     assert idle == set(np.flatnonzero(live & ~alpha.any(axis=0)).tolist())
     X = stream.X[machine.key[:n][live]]
     f = stream.decision(X).T - machine.b[:, None]
@@ -339,7 +340,7 @@ def test_an_epoch_again_enters_no_point_twice(moons):
     keys = machine.key[: stream.solver.slots]
     keys = keys[keys != NONE]
     assert np.unique(keys).size == keys.size
-    assert machine.counts[3] == len(stream.X)
+    assert machine.counts[LEARNED] == len(stream.X)
 
 
 def test_a_full_expansion_refuses_before_anything_changes(moons):
