@@ -20,6 +20,7 @@ from disturbances import (
     write_fails,
 )
 from kill_forgetting import KERNEL, Told, ended, in_files
+from running import eventually
 from scene import scene_for
 from test_faults import check
 from under_load import run
