@@ -28,12 +28,12 @@ pass to pass, and BSGD's swings too; the first two can be switched off:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hinged.solvers.budget import memory as mem
-from hinged.solvers.budget.factor import RIDGES, factor_append, factor_delete
+from hinged.solvers.budget.factor import RIDGES, factor_delete
 from hinged.solvers.budget.maintenance import (
     MAINTAINED,
     MAINTENANCE,
@@ -41,42 +41,38 @@ from hinged.solvers.budget.maintenance import (
     PROJECT,
     VISITED,
     empty_upkeep,
-    make_way,
-    merged_key,
 )
-from hinged.solvers.budget.memory import keep_row, place_of, take_place
 from hinged.solvers.budget.merging import MERGING
+from hinged.solvers.budget.visits import (
+    BUDGET_MAX,
+    FACTOR_TOL,
+    PROJECTED_MAX,
+    RESETTLE_STEPS,
+    Parameters,
+    learn_rows,
+    longest_row,
+    make_good,
+)
 from hinged.solvers.core import turns
-from hinged.solvers.core.coefficients import VALUES, CoefficientExpansion, enter, sign_of
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.coefficients import CoefficientExpansion
 from hinged.solvers.core.counts import (
     DONE,
-    HOLES_PART,
     LEARNED,
     LIVE,
     NEEDS_COMPACTION,
     NEEDS_PLACES,
-    NEEDS_REST,
     NEEDS_ROOM,
     NEEDS_ROW_ROOM,
     NONE,
-    STEPS,
 )
 from hinged.solvers.core.kernels import (
-    BEGIN,
     RBF,
     Kernel,
-    kernel_row,
-    point_row,
 )
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import (
     POOL_USED,
     USED,
-    append_point,
-    has_room,
 )
-from hinged.solvers.core.random import random_below
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import (
     BOUND_MAX,
@@ -90,222 +86,6 @@ from hinged.solvers.core.solver import (
 )
 
 Array = np.ndarray[Any, Any]
-
-HOLES_MIN = 16
-
-VISIT_WORK = 8  # of a visit for each coefficient, beside kernel values
-BUDGET_MAX = 100_000
-PROJECTED_MAX = 5_000  # the factor then takes 200 MB
-ETA = 3.0
-FACTOR_TOL = 1e-2  # of k(x, x): the ridge, and more than rounding
-RESETTLE_STEPS = 5  # of BSCA for each point dropped: more would fit points that are the hard examples
-
-
-class Parameters(NamedTuple):
-    """What compiled code takes of the constructors' parameters; 0 stands for none.
-
-    rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_*: the bound on a step, in units
-    of 1 / K_ii. recent: rows kept for extra_steps.
-    """
-
-    budget: int
-    dim: int
-    ridge: float
-    rate: float
-    window: float
-    step_max: float
-    step_decay: float
-    step_least: float
-    extra_steps: int
-    recent: int
-
-
-@compiled
-def twin_of(points, machine, own, self_value, row, n):
-    """The point of class `own` at the same place as the example whose kernel row (n,) this is, or NONE."""
-    near = False
-    for s in range(n):
-        near |= row[s] >= self_value  # hardly ever: without a branch, so that vector instructions find out
-    for s in range(n if near else 0):
-        if row[s] >= self_value and machine.class_of[s] == own and points.selves[s] == self_value:
-            return s
-    return NONE
-
-
-@compiled
-def ascent_step(y, f, old, bound, self_value, t, parameters):
-    """The change of alpha_i of BSCA (algorithm 2), with the bound on its length."""
-    step = 1.0 - y * f
-    if parameters.step_max > 0.0:
-        longest = max(parameters.step_max / np.sqrt(1.0 + t / parameters.step_decay), parameters.step_least)
-        step = min(max(step, -longest), longest)
-    return y * min(max(y * old + step / self_value, 0.0), bound) - old
-
-
-@compiled
-def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, indices, values, norm, self_value,
-    spread, row, f):  # fmt: skip
-    """A step on one example in every column, and budget maintenance; row (n,) is its kernel row, f (K,) = alpha.row.
-
-    f becomes the change of the example's coefficients. An example with k(x, x) = 0 cannot change anything.
-    """
-    columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
-    ascending = parameters.rate == 0.0
-    at = place_of(memory, key) if ascending else NONE
-    moves = False
-    for c in range(columns):
-        y = sign_of(own, c, columns)
-        if ascending:
-            old = memory.alpha[c, at] if at != NONE else 0.0
-            f[c] = ascent_step(y, f[c], old, bound, float(self_value), t, parameters) if self_value > 0 else 0.0
-        else:
-            alpha, shrink = machine.alpha[c, :n], 1.0 - 1.0 / t
-            for s in range(n):
-                alpha[s] *= shrink
-            f[c] = y * bound * parameters.rate / t if y * f[c] < 1.0 and self_value > 0 else 0.0
-        moves = moves or f[c] != 0.0
-    if not moves:
-        return
-    machine.counts[STEPS] += 1
-    if ascending:
-        at = take_place(memory, key) if at == NONE else at
-        for c in range(columns):
-            memory.alpha[c, at] += f[c]
-    s, known = twin_of(points, machine, own, self_value, row, n), NONE
-    if s == NONE:
-        if upkeep.maintenance == PROJECT:
-            factor_append(
-                upkeep.factor, machine.counts[LIVE], row, machine.class_of, n, float(self_value), parameters.ridge
-            )
-        s = append_point(points, indices, values, norm, self_value)
-        enter(machine, s, own, key)
-        known, row[s] = s, self_value
-    elif machine.key[s] != key:
-        machine.key[s] = merged_key(machine.key[s], key)
-    for c in range(columns):
-        machine.alpha[c, s] += f[c]
-    while machine.counts[LIVE] > parameters.budget:
-        make_way(kernel, points, machine, upkeep, known, spread, row)
-        known = NONE
-
-
-@compiled
-def average(machine, n, t, window):
-    """smooth <- smooth + rho (alpha - smooth)."""
-    rho = max((ETA + 1.0) / (t + ETA), 1.0 / window)
-    for c in range(machine.alpha.shape[0]):
-        alpha, smooth = machine.alpha[c, :n], machine.smooth[c, :n]
-        for s in range(n):
-            smooth[s] += rho * (alpha[s] - smooth[s])
-
-
-@compiled
-def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, random, spread, row, steps):
-    """So many further steps of BSCA on points held, drawn uniformly. There must be one."""
-    columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
-    for _ in range(steps):
-        s = random_below(random, n)
-        while machine.class_of[s] == NONE:
-            s = random_below(random, n)
-        own, key = machine.class_of[s], machine.key[s]
-        at = place_of(memory, key if key >= 0 else -2 - key)
-        if at == NONE:
-            continue
-        point_row(kernel, points, s, points, 0, n, spread, row)
-        machine.counts[VALUES] += n
-        for c in range(columns):
-            y, f = sign_of(own, c, columns), dot(machine.alpha[c, :n], row[:n])
-            change = ascent_step(y, f, memory.alpha[c, at], bounds[own], float(points.selves[s]), t, parameters)
-            memory.alpha[c, at] += change
-            machine.alpha[c, s] += change
-
-
-@compiled
-def too_many_holes(points, machine, parameters):
-    """Whether the points should be moved together."""
-    return points.used[USED] - machine.counts[LIVE] > HOLES_MIN + parameters.budget // HOLES_PART
-
-
-@compiled
-def longest_row(points, memory):
-    """The most non-zeros of a stored row."""
-    longest = 0
-    for s in range(points.used[USED]):
-        longest = max(longest, points.length[s])
-    for s in range(memory.rows.used[USED]):
-        longest = max(longest, memory.rows.length[s])
-    return longest
-
-
-@compiled
-def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, places_max, seen, random, spread,
-    batch, begin, visits, value_work, work_max,
-    scores):  # fmt: skip
-    """Visit rows begin.. of a batch, each followed by extra_steps recent ones; returns (rows, visits done, why).
-
-    classes (m,) int64, keys (m,) int64; bounds (classes,) is C w_class, or w_class for BSGD. `visits` are done already
-    of row `begin`. scores (m, K) receives the decision values right before each row is learned. Stops before a visit
-    for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of a
-    kernel value.
-    """
-    indptr, indices, values, norms, selves, classes, keys, again = batch
-    columns = machine.alpha.shape[0]
-    f = np.zeros(columns)
-    row = np.empty(points.start.shape[0], points.values.dtype)
-    stored = memory.rows
-    longest = longest_row(points, memory)
-    begun, work = machine.counts[VALUES], 0
-    for r in range(begin, classes.shape[0]):
-        first, last = indptr[r], indptr[r + 1]
-        longest = max(longest, last - first)
-        for v in range(visits if r == begin else 0, 1 + parameters.extra_steps):
-            n = points.used[USED]
-            if work + value_work * (machine.counts[VALUES] - begun) > work_max:
-                return r, v, NEEDS_REST
-            # One new row, and one merged from two.
-            needed = longest + min(2 * longest, parameters.dim)
-            if n + 2 > points.start.shape[0] or points.used[POOL_USED] + needed > points.indices.shape[0]:
-                return r, v, NEEDS_ROOM
-            if v > 0 and too_many_holes(points, machine, parameters):
-                return r, v, NEEDS_COMPACTION
-            if v == 0:
-                if not again and machine.counts[LEARNED] >= memory.key.shape[0] < places_max:
-                    return r, v, NEEDS_PLACES
-                if parameters.extra_steps > 0 and not has_room(stored, last - first):
-                    return r, v, NEEDS_ROW_ROOM
-                own, key, norm, self_value = classes[r], keys[r], norms[r], selves[r]
-                features, entries = indices[first:last], values[first:last]
-                if not again:
-                    seen[own] += 1
-                    machine.counts[LEARNED] += 1
-                upkeep.counts[VISITED] += 1
-            else:
-                s = stored.used[USED] - 1 - random_below(random, min(stored.used[USED], parameters.recent))
-                own, key, norm, self_value = (
-                    np.int64(memory.class_of[s]),
-                    memory.number[s],
-                    stored.norm[s],
-                    stored.selves[s],
-                )
-                a, b = stored.start[s], stored.start[s] + stored.length[s]
-                features, entries = stored.indices[a:b], stored.values[a:b]
-            kernel_row(kernel, features, entries, norm, points, BEGIN, n, spread, row)
-            machine.counts[VALUES] += n
-            work += VISIT_WORK * columns * n + (n * n if upkeep.maintenance == PROJECT else 0)
-            for c in range(columns):
-                f[c] = dot(machine.alpha[c, :n], row[:n])
-                if v == 0:
-                    scores[r, c] = dot(machine.smooth[c, :n], row[:n]) if parameters.window > 0.0 else f[c]
-            visit(kernel, points, machine, memory, upkeep, parameters, bounds[own], own, key,
-                features, entries, norm, self_value, spread, row, f)  # fmt: skip
-            longest = max(longest, points.length[points.used[USED] - 1])
-            if v == 0 and parameters.extra_steps > 0:
-                keep_row(memory, own, key, features, entries, norm, self_value)
-        if parameters.window > 0.0:
-            average(machine, points.used[USED], upkeep.counts[VISITED], parameters.window)
-        if too_many_holes(points, machine, parameters):
-            return r + 1, 0, NEEDS_COMPACTION
-    return classes.shape[0], 0, DONE
 
 
 class BudgetExpansion(CoefficientExpansion):

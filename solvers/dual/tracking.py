@@ -27,37 +27,20 @@ Where this differs from the paper's listing:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import (
-    DONE,
-    HOLES_PART,
-    LEARNED,
-    LIVE,
     NEEDS_COMPACTION,
-    NEEDS_REST,
     NEEDS_ROOM,
     NONE,
     STEPS,
 )
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.lanes import dot
-from hinged.solvers.core.points import (
-    USED,
-    append_point,
-    has_room,
-    pop_point,
-)
-from hinged.solvers.core.random import random_below
 from hinged.solvers.core.rowcache import (
     VALUES,
-    cached_row,
-    drop_row,
-    forget_slot,
 )
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import (
@@ -69,263 +52,19 @@ from hinged.solvers.core.solver import (
     check_range,
 )
 from hinged.solvers.dual import machine as m
-from hinged.solvers.dual.dual import DualExpansion, work_of
-from hinged.solvers.dual.lasvm import HOLES_MIN
-from hinged.solvers.dual.machine import HINGE, IDLE, Machine, enter, find_key, leave, note_change
+from hinged.solvers.dual.dual import DualExpansion
+from hinged.solvers.dual.machine import Machine
+from hinged.solvers.dual.time_steps import (
+    ALGORITHMS,
+    K_MAX,
+    Parameters,
+    drop_idle,
+    learn_rows,
+    random_updates,
+    subtract_steps,
+)
 
 Array = np.ndarray[Any, Any]
-
-ALGORITHMS = (1, 2, "cached", "batch")
-K_MAX = 10_000
-
-
-class Parameters(NamedTuple):
-    """updates: K, 0 in the batch counterpart; process: update the new example first; expansion_only: hold no others.
-
-    tol: of finishing. points_max: points above which the least useful one makes way.
-    """
-
-    tol: float
-    updates: int
-    process: bool
-    expansion_only: bool
-    points_max: int
-
-
-@compiled
-def optimum(g, alpha, lower, upper, curvature):
-    """Where W is largest along one coordinate, within the box (eq. 3, by K_ii). Without curvature that is a bound."""
-    if g == 0.0:
-        return alpha
-    return min(max(alpha + g / curvature, lower), upper)
-
-
-@compiled
-def subtract_row(g, step, row):
-    """g -= step K_s, for the kernel row K_s (n,) of a point whose coefficient moved by `step`."""
-    for s in range(g.shape[0]):
-        g[s] -= step * np.float64(row[s])
-
-
-@compiled
-def move_to(kernel, points, cache, machine, c, s, target):
-    """Set alpha of slot s in column c to `target`, and all gradients right."""
-    n = points.used[USED]
-    before = machine.alpha[c, s]
-    machine.alpha[c, s] = target
-    machine.up[c, s], machine.down[c, s] = target < machine.upper[c, s], target > machine.lower[c, s]
-    note_change(machine, s, before == 0.0, target == 0.0)
-    subtract_row(machine.g[c, :n], target - before, cached_row(kernel, points, cache, s, NONE))
-    machine.counts[STEPS] += 1
-
-
-@compiled
-def update(kernel, points, cache, machine, smooth, expansion_only, s, part):
-    """Update slot s in every column (lines 4 and 7); `part` of each step goes into the average.
-
-    With expansion_only a coefficient of 0 stays (section 5.2, shortcut ii). Returns whether anything moved.
-    """
-    moved = False
-    for c in range(machine.alpha.shape[0]):
-        alpha, lower, upper = machine.alpha[c, s], machine.lower[c, s], machine.upper[c, s]
-        if expansion_only and alpha == 0.0:
-            continue
-        target = optimum(machine.g[c, s], alpha, lower, upper, np.float64(points.selves[s]))
-        if target != alpha:
-            move_to(kernel, points, cache, machine, c, s, target)
-            smooth[c, s] = min(max(smooth[c, s] + part * (target - alpha), lower), upper)
-            moved = True
-    return moved
-
-
-@compiled
-def draw(points, machine, random):
-    """A uniformly drawn point. There must be one."""
-    n = points.used[USED]
-    s = random_below(random, n)
-    while machine.class_of[s] == NONE:
-        s = random_below(random, n)
-    return s
-
-
-@compiled
-def drop_idle(cache, machine):
-    """Drop the points without a coefficient."""
-    while machine.counts[IDLE] > 0:
-        s = machine.idle[machine.counts[IDLE] - 1]
-        leave(machine, s)
-        drop_row(cache, s)
-
-
-@compiled
-def least_useful(points, machine, n):
-    """The point with the least sum over columns of |alpha| / (1 + loss)^2, with alpha as its next update would have it.
-
-    By |alpha| alone the outliers at C would outlast all others, and soon be all that is held. Where the sum is 0, the
-    point furthest from having a loss goes first.
-    """
-    least, worst = np.inf, NONE
-    for s in range(n):
-        if machine.class_of[s] == NONE:
-            continue
-        usefulness, loss = 0.0, -np.inf
-        for c in range(machine.alpha.shape[0]):
-            g, curvature = machine.g[c, s], np.float64(points.selves[s])
-            target = optimum(g, machine.alpha[c, s], machine.lower[c, s], machine.upper[c, s], curvature)
-            own = machine.sign[c, s] * g
-            usefulness += abs(target) / (1.0 + max(own, 0.0)) ** 2
-            loss = max(loss, own)
-        if usefulness == 0.0:
-            usefulness = loss
-        if usefulness < least:
-            least, worst = usefulness, s
-    return worst
-
-
-@compiled
-def remove(kernel, points, cache, machine, smooth, s):
-    """Take slot s out of the problem: its coefficients to 0 in every column."""
-    for c in range(machine.alpha.shape[0]):
-        smooth[c, s] = 0.0
-        if machine.alpha[c, s] != 0.0:
-            move_to(kernel, points, cache, machine, c, s, 0.0)
-    leave(machine, s)
-    drop_row(cache, s)
-
-
-@compiled
-def averaged_slots(machine, smooth, n, touched):
-    """List in `touched` the slots whose averaged coefficient differs from the coefficient; returns how many."""
-    count = 0
-    for s in range(n):
-        differs = False
-        for c in range(smooth.shape[0]):
-            differs = differs or smooth[c, s] != machine.alpha[c, s]
-        if differs:
-            touched[count] = s
-            count += 1
-    return count
-
-
-@compiled
-def learn_rows(
-    kernel,
-    points,
-    cache,
-    machine,
-    smooth,
-    parameters,
-    bounds,
-    seen,
-    random,
-    batch,
-    begin,
-    drawn,
-    value_work,
-    work_max,
-    scores,
-):
-    """Time steps over rows begin.. of a batch; returns (rows done, why it stopped), as lasvm.py does.
-
-    smooth (columns, cap); classes (m,) int64, keys (m,) int64; `again` says that rows may be held already (a further
-    epoch). bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, columns)
-    receives the decision values, by the averaged output, from right before each row is learned. drawn (1,): updates
-    made of row `begin` already, NONE where it is not begun; as are those of the row where it stops. value_work,
-    work_max: as there.
-    """
-    indptr, indices, values, norms, selves, classes, keys, again = batch
-    columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
-    f = np.zeros(columns)
-    stance = np.full(columns, HINGE, np.int8)
-    touched = np.empty(smooth.shape[1] + updates + 1, np.int64)
-    averaged = averaged_slots(machine, smooth, points.used[USED], touched)
-    values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
-    for r in range(begin, classes.shape[0]):
-        if drawn[0] == NONE:
-            if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
-                return r, NEEDS_REST
-            swept += (2 * columns + 1) * points.used[USED]
-            first, last = indptr[r], indptr[r + 1]
-            if not has_room(points, last - first):
-                return r, NEEDS_ROOM
-            n = points.used[USED]
-            k = find_key(machine, n, keys[r]) if again else NONE
-            held = k != NONE
-            if not held:
-                k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
-            for c in range(columns):
-                f[c] = 0.0
-                scores[r, c] = 0.0
-            if averaged > 0 or machine.counts[IDLE] < machine.counts[LIVE]:  # else w = 0
-                row = cached_row(kernel, points, cache, k, NONE)
-                for c in range(columns):
-                    f[c] = dot(machine.alpha[c, :n], row[:n])
-                    scores[r, c] = dot(smooth[c, :n], row[:n])
-            # A new time step: the average of the last one has served.
-            for p in range(averaged):
-                for c in range(columns):
-                    smooth[c, touched[p]] = machine.alpha[c, touched[p]]
-            averaged = 0
-            if expansion_only:
-                drop_idle(cache, machine)
-            if not again:
-                seen[classes[r]] += 1
-                machine.counts[LEARNED] += 1
-            if not held:
-                if selves[r] == 0:
-                    pop_point(points)
-                    forget_slot(cache, k)
-                    continue
-                enter(machine, k, classes[r], keys[r], bounds[classes[r]], f, stance)
-                for c in range(columns):
-                    smooth[c, k] = 0.0
-                    machine.best_i[c] = NONE
-                    machine.best_j[c] = NONE
-                while machine.counts[LIVE] > parameters.points_max:
-                    remove(kernel, points, cache, machine, smooth, least_useful(points, machine, k))
-            if parameters.process and update(kernel, points, cache, machine, smooth, False, k, 1.0):
-                touched[averaged] = k
-                averaged += 1
-            if expansion_only and not held and machine.held[k] == 0:
-                leave(machine, k)
-                pop_point(points)
-                forget_slot(cache, k)
-            drawn[0] = 0
-        while drawn[0] < (updates if machine.counts[LIVE] > 0 else 0):
-            s, u = draw(points, machine, random), drawn[0]
-            drawn[0] += 1
-            # Of the K iterates of this time step those from u on, K - u of them, hold the step of update u.
-            if update(kernel, points, cache, machine, smooth, expansion_only, s, (updates - u) / updates):
-                touched[averaged] = s
-                averaged += 1
-                if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
-                    return r, NEEDS_REST
-        drawn[0] = NONE
-        holes = points.used[USED] - machine.counts[LIVE]
-        if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:
-            return r + 1, NEEDS_COMPACTION
-    return classes.shape[0], DONE
-
-
-@compiled
-def random_updates(kernel, points, cache, machine, smooth, random, updates, value_work, work_max):
-    """So many updates of points drawn at random, not averaged: the batch counterpart (section 6).
-
-    Returns how many were made before work_max was reached.
-    """
-    values_before, steps = cache.counters[VALUES], machine.counts[STEPS]
-    for u in range(updates):
-        if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
-            return u
-        update(kernel, points, cache, machine, smooth, False, draw(points, machine, random), 1.0)
-    return updates
-
-
-@compiled
-def subtract_steps(kernel, points, cache, slots, steps, g):
-    """g (n,) of a column, where the coefficients of these slots have moved by `steps`."""
-    for p in range(slots.shape[0]):
-        subtract_row(g, steps[p], cached_row(kernel, points, cache, slots[p], NONE))
 
 
 class TrackingSVM(DualExpansion):

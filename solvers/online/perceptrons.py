@@ -21,17 +21,8 @@ from typing import Any
 import numpy as np
 
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.online.online import (
-    FORGETTING,
-    PROJECTING,
-    RANDOM,
-    REDUNDANT,
-    RESCALING,
-    BudgetRuledExpansion,
-    Rule,
-    RuledExpansion,
-    checked_eta,
-)
+from hinged.solvers.online.online import BudgetRuledExpansion, RuledExpansion, checked_eta
+from hinged.solvers.online.rules import FORGETTING, PROJECTING, RANDOM, REDUNDANT, RESCALING, Rule
 
 Array = np.ndarray[Any, Any]
 

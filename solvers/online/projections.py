@@ -39,12 +39,8 @@ from hinged.solvers.core.points import (
 )
 from hinged.solvers.core.rows import Batch
 from hinged.solvers.core.solver import MAGNITUDE_MAX, State, StateReader
-from hinged.solvers.online.online import (
-    OnlineExpansion,
-    Rule,
-    checked_eta,
-    learn_rows,
-)
+from hinged.solvers.online.online import OnlineExpansion, checked_eta
+from hinged.solvers.online.rules import Rule, learn_rows
 from hinged.solvers.online.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]

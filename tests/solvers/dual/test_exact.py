@@ -15,13 +15,8 @@ from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rowcache import cached_row
 from hinged.solvers.dual import margin, path
-from hinged.solvers.dual.exact import (
-    EVENTS_PER_POINT_MAX,
-    MEND_EVERY,
-    MEND_STEPS,
-    MEND_STEPS_PER_POINT,
-    ExactSVM,
-)
+from hinged.solvers.dual.exact import ExactSVM
+from hinged.solvers.dual.optimal import EVENTS_PER_POINT_MAX, MEND_EVERY, MEND_STEPS, MEND_STEPS_PER_POINT
 
 PARAMETERS = {"gamma": 0.5, "degree": 2, "coef0": 1.0}
 

@@ -10,7 +10,8 @@ from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.random import random_below
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.dual import machine as m
-from hinged.solvers.dual.tracking import ALGORITHMS, TrackingSVM, optimum
+from hinged.solvers.dual.time_steps import ALGORITHMS, optimum
+from hinged.solvers.dual.tracking import TrackingSVM
 
 ONLINE = (1, 2, "cached")
 RBF = make_kernel("rbf", 1.0)
