@@ -28,12 +28,12 @@ from hinged.service.api.shapes import (
     SERVER_READY,
 )
 from hinged.service.api.wire import (
-    decided_soon,
     is_named,
     parsed,
     read_bytes,
     registry_of,
 )
+from hinged.service.commands.predict import make_predictions
 from hinged.service.data.classes import score_name
 from hinged.service.data.examples import record_of, rows_of
 from hinged.service.data.inputs import Inputs, Records
@@ -50,7 +50,6 @@ from hinged.service.data.tensors import (
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
-from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.view import Published
 
 router = APIRouter(default_response_class=JSON)
@@ -182,12 +181,10 @@ async def infer(model: str, request: Request) -> Response:
     inputs = _inputs(body["inputs"], binary, published.configuration, settings.batch_examples_max)
     if not published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
-    decided = await decided_soon(worker, published, inputs, published.decide)
-    worker.predictions_served += len(inputs)
-    numbers = decided.numbers.tolist()
-    scores = [list(row.values()) for row in published.scores(decided)]
+    found = await make_predictions(worker, published, inputs)
+    scores = [list(row.values()) for row in found.scores]
     values: dict[str, Array | list[str]] = {
-        "prediction": ["" if n == UNKNOWN else score_name(published.labels[n]) for n in numbers],
+        "prediction": ["" if label is None else score_name(label) for label in found.labels],
         "scores": np.array(scores, np.float64).reshape(len(inputs), -1),
         "classes": list(published.names),
     }

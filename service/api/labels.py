@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired
 
-import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, StringConstraints, TypeAdapter, with_config
 from starlette.requests import HTTPConnection
@@ -29,7 +28,6 @@ from hinged.service.api.shapes import (
     SUSPECTS,
 )
 from hinged.service.api.wire import (
-    decided_soon,
     is_named,
     parsed,
     read_examples,
@@ -45,10 +43,10 @@ from hinged.service.commands.ask import (
     Release,
     Renew,
     Skip,
-    rank,
 )
+from hinged.service.commands.rank import make_ranking
 from hinged.service.data.batches import read_batch
-from hinged.service.data.classes import Label, check_label, label_key
+from hinged.service.data.classes import check_label
 from hinged.service.data.examples import (
     SERVER_ID,
     STRICT,
@@ -70,8 +68,7 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
-from hinged.service.model.view import Published
-from hinged.solvers.scores.selection import ACTIVE, GRADIENT
+from hinged.solvers.scores.selection import ACTIVE
 
 LEASE_S = 600.0
 LEASE_S_MAX = 30 * 86_400.0
@@ -265,18 +262,11 @@ async def rank_examples(model: str, request: Request) -> Response:
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
+    labels = [example.get("y") for example in examples]
     strategy = parsed.get("strategy", ACTIVE)
-    classes = _classes_of(published, [example.get("y") for example in examples]) if strategy == GRADIENT else None
-    work = partial(rank, published, ids=ids, classes=classes, strategy=strategy)
-    ranking = await decided_soon(worker, published, inputs, lambda xs: work(inputs=xs))
+    ranking = await make_ranking(worker, published, inputs, ids, labels, strategy)
     position = published.position
     return JSON({"model": model, "position": position, "ranking": ranking[: parsed.get("n") or len(ranking)]})
-
-
-def _classes_of(published: Published, labels: list[Label | None]) -> np.ndarray[Any, Any] | None:
-    numbers = {label_key(label): number for number, label in enumerate(published.labels)}
-    found = [numbers.get(label_key(label)) if label is not None else None for label in labels]
-    return None if None in found else np.array(found, np.int64)
 
 
 @router.get("/models/{model}/suspects", tags=["labels"], openapi_extra=operation(SUSPECTS))

@@ -352,20 +352,6 @@ def shown_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def rank(
-    published: Published, inputs: Inputs, ids: Sequence[str | None], classes: Array | None, strategy: str
-) -> list[dict[str, Any]]:
-    """Examples in the order in which a strategy wants their labels, with |f(x)|. Changes nothing."""
-    if strategy == GRADIENT and classes is None:
-        raise Invalid("the strategy gradient needs y in each example, of a class that the model knows")
-    if not published.discerns:
-        return [{"id": given, "score": None} for given in ids]
-    columns = published.view.decision(published.rows(inputs))
-    order = np.argsort(-informativeness(strategy, columns, classes), kind="stable")
-    scores = published.distances(columns)
-    return [{"id": ids[r], "score": float(scores[r])} for r in order]
-
-
 def hashed(seed: int, key: bytes) -> int:
     """64 bits that depend on seed and key alone."""
     digest = hashlib.blake2b(key, digest_size=8, key=seed.to_bytes(8, "little")).digest()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
+from hinged.service.data.parts import DEFAULT
 from hinged.service.edge.keys import (
     EVERY,
     NOBODY_ASKED,
@@ -26,9 +27,6 @@ from hinged.service.errors import Forbidden, Invalid, Unauthenticated
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
-
-DEFAULT = "default"
-"""The model of the routes that name none."""
 
 
 class Rule(NamedTuple):
