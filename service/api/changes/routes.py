@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import TypeAdapter, with_config
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api import shapes
-from hinged.service.api.openapi import operation
-from hinged.service.api.shapes import (
+from hinged.service.api.changes.shapes import (
     CERTIFICATE,
     CHALLENGERS,
     CHANGED,
     CHANGES,
+    CHANGES_BODY,
+    CORRECTION,
+    CORRECTION_BODY,
     JOB,
     LEFT_OUT,
     RETIRED,
 )
+from hinged.service.api.openapi import operation
 from hinged.service.api.wire import parsed, read_json, registry_of
 from hinged.service.commands import figures
 from hinged.service.commands.change import (
@@ -32,7 +30,6 @@ from hinged.service.commands.change import (
     Promote,
     Retire,
 )
-from hinged.service.data.examples import STRICT, Y
 from hinged.service.data.parts import MODEL_NAME
 from hinged.service.edge.access import require
 from hinged.service.edge.middleware import JSON
@@ -44,17 +41,6 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
-
-
-@with_config(STRICT)
-class CorrectionBody(TypedDict):
-    """The label that an example should have had."""
-
-    y: Y
-
-
-CORRECTION: TypeAdapter[CorrectionBody] = TypeAdapter(CorrectionBody)
-ANYTHING: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 router = APIRouter(default_response_class=JSON)
 
@@ -73,7 +59,7 @@ async def forget(model: str, example: str, request: Request) -> Response:
 @router.put(
     "/models/{model}/examples/{example:path}",
     tags=["changes"],
-    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=shapes.CORRECTION, statuses=(200, 202)),
+    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202)),
 )
 async def correct(model: str, example: str, request: Request) -> Response:
     """Give a learned example another label: 200, or 202 with a job where the model is taught anew with it."""
@@ -88,7 +74,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
 @router.patch(
     "/models/{model}",
     tags=["changes"],
-    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, takes=CHANGES, statuses=(200, 202)),
+    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)),
 )
 async def change_model(model: str, request: Request) -> Response:
     """Change parts of a model's configuration: 200, or 202 with a job where it is taught anew; the old one serves."""
@@ -111,7 +97,7 @@ async def _changed(model: str, worker: Worker, answer: dict[str, Any]) -> Respon
 
 async def _read_changes(request: Request) -> dict[str, Any]:
     body = await read_json(request, registry_of(request).settings.body_bytes_max)
-    changes: dict[str, Any] = parsed(ANYTHING, body)
+    changes: dict[str, Any] = parsed(CHANGES, body)
     return changes
 
 
@@ -154,7 +140,7 @@ async def list_shadows(model: str, request: Request) -> Response:
 @router.put(
     "/models/{model}/shadows/{shadow}",
     tags=["challengers"],
-    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, takes=CHANGES, statuses=(200, 202)),
+    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)),
 )
 async def challenge(model: str, shadow: str, request: Request) -> Response:
     """A challenger: the model's configuration with these changes. 202 with a job, after which it learns along."""

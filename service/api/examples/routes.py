@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field, TypeAdapter, with_config
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api.openapi import Shape, operation
-from hinged.service.api.shapes import (
+from hinged.service.api.examples.shapes import (
+    FINISH,
+    FINISH_BODY,
     FINISHED,
     LEARN,
     LEARNED,
     PREDICT,
     PREDICTED,
 )
+from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
     is_named,
     read_examples,
@@ -32,7 +30,6 @@ from hinged.service.commands.predict import Predictions, make_predictions
 from hinged.service.data.batches import read_batch
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
-    STRICT,
     Body,
     LabelledExample,
     UnlabelledExample,
@@ -60,18 +57,8 @@ from hinged.service.errors import (
 from hinged.service.settings import Settings
 
 EXPLAINED_MAX = 1_000
-EPOCHS_MAX = 100
 
 
-@with_config(STRICT)
-class FinishBody(TypedDict):
-    """Epochs over the log before the finishing step."""
-
-    epochs: NotRequired[Annotated[int, Field(ge=0, le=EPOCHS_MAX)]]
-
-
-FINISH: TypeAdapter[FinishBody] = TypeAdapter(FinishBody)
-FINISH_BODY = Shape(FINISH, {"epochs": 1})
 LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
 
 router = APIRouter(default_response_class=JSON)

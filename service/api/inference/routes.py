@@ -7,26 +7,25 @@ is predicted here waits for no label: the protocol has no ids of examples.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api.openapi import Shape, operation
-from hinged.service.api.shapes import (
-    INFER_EXAMPLE,
+from hinged.service.api.inference.shapes import (
+    INFER,
+    INFER_BODY,
     INFERRED,
     MODEL_METADATA,
     MODEL_READY,
+    OUTPUTS,
     SERVER_LIVE,
     SERVER_METADATA,
     SERVER_READY,
+    InferBody,
 )
+from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
     is_named,
     parsed,
@@ -38,12 +37,10 @@ from hinged.service.data.classes import score_name
 from hinged.service.data.examples import record_of, rows_of
 from hinged.service.data.inputs import Inputs, Records
 from hinged.service.data.parts import Configuration
-from hinged.service.data.records import FIELDS_MAX
 from hinged.service.data.tensors import (
     Array,
     InputTensor,
     OutputTensor,
-    Parameters,
     read_tensor,
     write_tensor,
 )
@@ -56,31 +53,9 @@ router = APIRouter(default_response_class=JSON)
 
 X = "x"
 VERSION = "1"
-OUTPUTS = ("prediction", "scores", "classes")
 LENGTH_HEADER = "Inference-Header-Content-Length"
 EXTENSIONS = ["binary_tensor_data"]
-
-
-@with_config(ConfigDict(strict=True))
-class WantedOutput(TypedDict):
-    """An output that a request names."""
-
-    name: str
-    parameters: NotRequired[Parameters]
-
-
-@with_config(ConfigDict(strict=True))
-class InferBody(TypedDict):
-    """Examples as tensors."""
-
-    id: NotRequired[str]
-    parameters: NotRequired[Parameters]
-    inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=FIELDS_MAX)]
-    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=len(OUTPUTS))]]
-
-
-INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
-INFERENCE = operation(INFERRED, takes=Shape(INFER, INFER_EXAMPLE))
+INFERENCE = operation(INFERRED, takes=INFER_BODY)
 
 
 # -- health and metadata ----------------------------------------------------------------------------------------------
