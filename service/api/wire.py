@@ -61,7 +61,7 @@ async def read_json(request: Request, bytes_max: int) -> bytes:
 
 async def read_examples(request: Request, bytes_max: int) -> tuple[bytes, bool]:
     """The body of a request that is JSON or a batch (data/batches.py), and whether it is one. The same errors."""
-    media_type = _media_type(request)
+    media_type = media_type_of(request)
     if media_type not in EXAMPLES:
         raise UnsupportedMediaType(f"Content-Type must be {' or '.join(EXAMPLES)}, got {media_type or 'none'!r}")
     return await read_bytes(request, bytes_max), media_type == MEDIA_TYPE
@@ -81,12 +81,13 @@ async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
 
 
 def _check_type(request: Request, wanted: str) -> None:
-    media_type = _media_type(request)
+    media_type = media_type_of(request)
     if media_type != wanted:
         raise UnsupportedMediaType(f"Content-Type must be {wanted}, got {media_type or 'none'!r}")
 
 
-def _media_type(request: Request) -> str:
+def media_type_of(request: Request) -> str:
+    """What a body is said to be, without parameters; empty where nothing is said."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

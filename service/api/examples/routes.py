@@ -57,8 +57,6 @@ from hinged.service.errors import (
 from hinged.service.settings import Settings
 
 EXPLAINED_MAX = 1_000
-
-
 LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
 
 router = APIRouter(default_response_class=JSON)

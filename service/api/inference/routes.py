@@ -25,9 +25,11 @@ from hinged.service.api.inference.shapes import (
     SERVER_READY,
     InferBody,
 )
-from hinged.service.api.openapi import operation
+from hinged.service.api.openapi import JSON_TYPE, operation
 from hinged.service.api.wire import (
+    BINARY,
     is_named,
+    media_type_of,
     parsed,
     read_bytes,
     registry_of,
@@ -176,16 +178,16 @@ async def infer(model: str, request: Request) -> Response:
     if not any(wanted.values()):
         return response
     headers = {LENGTH_HEADER: str(len(response.body))}
-    return Response(bytes(response.body) + tail, headers=headers, media_type="application/octet-stream")
+    return Response(bytes(response.body) + tail, headers=headers, media_type=BINARY)
 
 
 async def _read(request: Request, bytes_max: int) -> tuple[InferBody, bytes]:
     """What a request says, and the bytes behind its JSON."""
     length = request.headers.get(LENGTH_HEADER)
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = media_type_of(request)
     # Clients that send no content type at all are common here; a page of a foreign origin is refused by its Origin.
-    if media_type not in ("", "application/json", *(["application/octet-stream"] if length is not None else [])):
-        raise UnsupportedMediaType(f"Content-Type must be application/json, got {media_type!r}")
+    if media_type not in ("", JSON_TYPE, *([BINARY] if length is not None else [])):
+        raise UnsupportedMediaType(f"Content-Type must be {JSON_TYPE}, got {media_type!r}")
     data = await read_bytes(request, bytes_max)
     if length is None:
         return parsed(INFER, data), b""
