@@ -26,7 +26,7 @@ time.sleep(600)
 
 PARENT = """
 import sys, time
-from hinged.child import ServerProcess
+from hinged.commands.child import ServerProcess
 server = ServerProcess([])
 server._command = [sys.executable, "-c", {child!r}]
 try:
