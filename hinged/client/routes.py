@@ -7,8 +7,7 @@ an awaitable of it: `route` makes both of one method.
 from __future__ import annotations
 
 import uuid
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import httpx
@@ -21,6 +20,7 @@ from hinged.client.exchange import (
     wait_for_change,
     wait_until_ready,
 )
+from hinged.client.methods import route
 from hinged.client.shapes import (
     Certified,
     Challengers,
@@ -51,43 +51,12 @@ from hinged.client.shapes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-
-    from hinged.client.client import AsyncClient, Client
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Finishing works until the solver has converged, so the time-out of a common request says nothing about it.
 FINISH_TIMEOUT_S = 3600.0
 
 Strategy = Literal["active", "random", "gradient", "autoactive"]
-
-Parameters = ParamSpec("Parameters")
-Answer = TypeVar("Answer")
-
-
-class Route(Generic[Parameters, Answer]):
-    """A method of both clients, as a type checker sees it: one returns the answer, the other an awaitable of it."""
-
-    @overload
-    def __get__(self, client: Client, owner: type[Client]) -> Callable[Parameters, Answer]: ...
-    @overload
-    def __get__(
-        self, client: AsyncClient, owner: type[AsyncClient]
-    ) -> Callable[Parameters, Coroutine[Any, Any, Answer]]: ...
-    @overload
-    def __get__(self, client: None, owner: Any) -> Callable[Concatenate[Any, Parameters], Any]: ...
-    def __get__(self, client: Any, owner: Any) -> Any:
-        """A function, in truth, that is bound as any other."""
-        raise NotImplementedError
-
-
-def route(steps: Callable[Concatenate[Any, Parameters], Exchange[Answer]]) -> Route[Parameters, Answer]:
-    """The method of the clients that runs these steps, each client in its own way."""
-
-    @wraps(steps)
-    def method(self: Any, *args: Any, **named: Any) -> Any:
-        return self._run(steps(self, *args, **named))
-
-    return cast("Route[Parameters, Answer]", method)
 
 
 class Routes:
