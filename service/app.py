@@ -28,8 +28,8 @@ from hinged.service.api import (
     router,
     unknown_route,
 )
-from hinged.service.api.exposition import Exposition
 from hinged.service.api.openapi import document, operation_id
+from hinged.service.api.server.exposition import Exposition
 from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
 from hinged.service.edge.allocator import settle, share_heaps

@@ -15,6 +15,7 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.engine.worker import Worker
 from hinged.service.model.events import Created
+from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.base import Event
@@ -80,3 +81,10 @@ def examples_of(seed, n):
         (f"s{seed}-{k}" if k % 3 else None, random.standard_normal(2).tolist(), "abc"[random.integers(3)])
         for k in range(n)
     ]
+
+
+def predictions_of(published, inputs):
+    """For each row the predicted label, None while no class is known, and the score of each class by name."""
+    decided = published.decide(inputs)
+    labels = [None if number == UNKNOWN else published.labels[number] for number in decided.numbers.tolist()]
+    return list(zip(labels, published.scores(decided), strict=True))

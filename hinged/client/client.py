@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from typing import Any, Self
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -22,6 +22,8 @@ from hinged.client.sockets import AsyncStream, Stream
 
 __all__ = ["AsyncClient", "Client", "HingedError"]
 
+Answer = TypeVar("Answer")
+
 URL = "http://127.0.0.1:8000"
 TIMEOUT_S = 60.0
 TRIES_MAX = 8
@@ -30,7 +32,7 @@ TRIES_MAX = 8
 UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-class Client(Routes[dict[str, Any], list[Any], str, bytes, bool]):
+class Client(Routes):
     """A connection to one server, for any number of threads. Close it, or use it in a `with` block.
 
     >>> client = Client()
@@ -66,13 +68,14 @@ class Client(Routes[dict[str, Any], list[Any], str, bytes, bool]):
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
         return follow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
 
-    def _run(self, steps: Exchange) -> Any:
+    def _run(self, steps: Exchange[Answer]) -> Answer:
         outcome: Outcome = None
         while True:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
-                return end.value
+                answer: Answer = end.value
+                return answer
             outcome = self._do(step)
 
     def _do(self, step: Send | Pause) -> Outcome:
@@ -85,9 +88,7 @@ class Client(Routes[dict[str, Any], list[Any], str, bytes, bool]):
             return error
 
 
-class AsyncClient(
-    Routes[Awaitable[dict[str, Any]], Awaitable[list[Any]], Awaitable[str], Awaitable[bytes], Awaitable[bool]]
-):
+class AsyncClient(Routes):
     """The same for asyncio: each method returns an awaitable. Close it, or use it in an `async with` block.
 
     >>> async with AsyncClient() as client:
@@ -121,13 +122,14 @@ class AsyncClient(
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
         return afollow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
 
-    async def _run(self, steps: Exchange) -> Any:
+    async def _run(self, steps: Exchange[Answer]) -> Answer:
         outcome: Outcome = None
         while True:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
-                return end.value
+                answer: Answer = end.value
+                return answer
             outcome = await self._do(step)
 
     async def _do(self, step: Send | Pause) -> Outcome:

@@ -16,7 +16,7 @@ import random
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -89,10 +89,11 @@ class Pause:
 
 
 Outcome = httpx.Response | httpx.RequestError | None
-Exchange = Generator[Send | Pause, Outcome, Any]
+Answer = TypeVar("Answer")
+Exchange = Generator[Send | Pause, Outcome, Answer]
 
 
-def exchange(url: str, call: Call, tries_max: int) -> Exchange:
+def exchange(url: str, call: Call, tries_max: int) -> Exchange[Any]:
     """Send a call until it is answered; HingedError for a refusal, or if no try got an answer."""
     send = Send(
         call.method,
@@ -117,7 +118,7 @@ def exchange(url: str, call: Call, tries_max: int) -> Exchange:
     return None
 
 
-def ready(url: str) -> Exchange:
+def ready(url: str) -> Exchange[bool]:
     """Whether the server takes requests now; HingedError `unreachable` where nothing listens."""
     outcome = yield Send("GET", f"{url}/readyz")
     if not isinstance(outcome, httpx.Response):
@@ -128,7 +129,7 @@ def ready(url: str) -> Exchange:
     return True
 
 
-def wait_until_ready(url: str, timeout_s: float) -> Exchange:
+def wait_until_ready(url: str, timeout_s: float) -> Exchange[bool]:
     """True as soon as the server is ready, whether it listens already or not."""
     deadline = time.monotonic() + timeout_s
     reason = "it is not ready"
@@ -145,7 +146,7 @@ def wait_until_ready(url: str, timeout_s: float) -> Exchange:
         yield Pause(READY_POLL_S)
 
 
-def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout_s: float) -> Exchange:
+def wait_for_change(url: str, answer: Mapping[str, Any], tries_max: int, timeout_s: float) -> Exchange[Any]:
     """The job of a change that was answered so, once it has ended; the answer itself where there is none."""
     if "job" not in answer:
         return dict(answer)

@@ -1,12 +1,13 @@
 """The routes of the server as methods, which say nothing of how requests travel.
 
-`Client` returns the answers, `AsyncClient` awaitables of the same answers; hence the type variables.
+Each says what is to be done, an exchange, and of which type its answer is. `Client` returns that answer, `AsyncClient`
+an awaitable of it: `route` makes both of one method.
 """
 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import httpx
@@ -19,6 +20,35 @@ from hinged.client.exchange import (
     wait_for_change,
     wait_until_ready,
 )
+from hinged.client.methods import route
+from hinged.client.shapes import (
+    Certified,
+    Challengers,
+    Changed,
+    Created,
+    Deleted,
+    Described,
+    Finished,
+    Imported,
+    JobState,
+    KeptSnapshot,
+    Learned,
+    LeftOut,
+    Offered,
+    Peeked,
+    Predicted,
+    Queries,
+    Ranked,
+    Released,
+    Renewed,
+    Retired,
+    RolledBack,
+    SetAside,
+    Skipped,
+    Summary,
+    Suspects,
+    Ticket,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,14 +58,8 @@ FINISH_TIMEOUT_S = 3600.0
 
 Strategy = Literal["active", "random", "gradient", "autoactive"]
 
-Object = TypeVar("Object")  # a JSON object
-Items = TypeVar("Items")
-Text = TypeVar("Text")
-File = TypeVar("File")
-Truth = TypeVar("Truth")
 
-
-class Routes(Generic[Object, Items, Text, File, Truth]):
+class Routes:
     """One method a route. An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of
     named features, as the model has it; arrays will do.
     """
@@ -46,46 +70,50 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
             raise ValueError(f"tries_max must be >= 1, got {tries_max}")
         self.tries_max = tries_max
 
-    def _run(self, steps: Exchange) -> Any:
+    def _run(self, steps: Exchange[Any]) -> Any:
         """What an exchange returns, or an awaitable of it."""
         raise NotImplementedError
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Object:
-        answer: Object = self._run(exchange(self.url, Call(method, path, body, **more), self.tries_max))
-        return answer
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Exchange[Any]:
+        return exchange(self.url, Call(method, path, body, **more), self.tries_max)
 
     # -- models
 
-    def create_model(self, model: str, **configuration: Any) -> Object:
+    @route
+    def create_model(self, /, model: str, **configuration: Any) -> Exchange[Created]:
         """Create a model; the same configuration again changes nothing, another one is a conflict (409)."""
-        return self._call("PUT", path_of(model), configuration)
+        return self._ask("PUT", path_of(model), configuration)
 
-    def models(self) -> Items:
+    @route
+    def models(self) -> Exchange[list[Summary]]:
         """All models of the server, as it lists them."""
         call = Call("GET", "/models", part="models")
-        models: Items = self._run(exchange(self.url, call, self.tries_max))
-        return models
+        return exchange(self.url, call, self.tries_max)
 
-    def model(self, model: str) -> Object:
+    @route
+    def model(self, model: str) -> Exchange[Described]:
         """Configuration, position and figures of one model."""
-        return self._call("GET", path_of(model))
+        return self._ask("GET", path_of(model))
 
-    def delete_model(self, model: str) -> Object:
+    @route
+    def delete_model(self, model: str) -> Exchange[Deleted]:
         """Delete a model and its log."""
-        return self._call("DELETE", path_of(model), gone={"model": model, "deleted": True})
+        return self._ask("DELETE", path_of(model), gone={"model": model, "deleted": True})
 
     # -- examples
 
-    def learn(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Object:
+    @route
+    def learn(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Exchange[Learned]:
         """Learn examples {"x", "y", "id"}, in order; one without an id is given a random one.
 
         An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}, with
         the "lease" of the query that asked for it. Each result holds the prediction made right before that example
         was learned.
         """
-        return self._call("POST", f"{path_of(model)}/learn", {"examples": [with_id(example) for example in examples]})
+        return self._ask("POST", f"{path_of(model)}/learn", {"examples": [with_id(example) for example in examples]})
 
-    def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Object:
+    @route
+    def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
         """The same for rows of numbers, as bytes: the server reads them in a fraction of the time.
 
         X  (m, dim): an array, or a SciPy sparse matrix
@@ -97,28 +125,33 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
             ids = [f"{name}-{row}" for row in range(len(y))]
         return self._pack(f"{path_of(model)}/learn", X, y, ids)
 
-    def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Object:
+    @route
+    def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
         """Predict rows of numbers, as `learn_rows` takes them. One with an id is kept until its label comes."""
         return self._pack(f"{path_of(model)}/predict", X, None, ids)
 
-    def offer_rows(self, model: str, X: Any, ids: Sequence[str]) -> Object:
+    @route
+    def offer_rows(self, model: str, X: Any, ids: Sequence[str]) -> Exchange[Offered]:
         """Put rows of numbers into the model's pool."""
         return self._pack(f"{path_of(model)}/pool", X, None, ids)
 
-    def _pack(self, path: str, X: Any, y: Sequence[Any] | None, ids: Sequence[str | None] | None) -> Object:
+    def _pack(self, path: str, X: Any, y: Sequence[Any] | None, ids: Sequence[str | None] | None) -> Exchange[Any]:
         from hinged.client.batch import MEDIA_TYPE, pack  # noqa: PLC0415  who sends no rows needs no NumPy
 
         call = Call("POST", path, pack(X, y, ids), media_type=MEDIA_TYPE)
-        answer: Object = self._run(exchange(self.url, call, self.tries_max))
-        return answer
+        return exchange(self.url, call, self.tries_max)
 
-    def predict(self, model: str, examples: Iterable[Mapping[str, Any]], *, explain: int | None = None) -> Object:
+    @route
+    def predict(
+        self, model: str, examples: Iterable[Mapping[str, Any]], *, explain: int | None = None
+    ) -> Exchange[Predicted]:
         """Predict examples {"x", "id"}. One with an id is kept until its label comes.
 
         explain  so many support vectors that count most for each prediction
         """
-        return self._call("POST", f"{path_of(model)}/predict", _given(examples=_plain(examples), explain=explain))
+        return self._ask("POST", f"{path_of(model)}/predict", _given(examples=_plain(examples), explain=explain))
 
+    @route
     def rank(
         self,
         model: str,
@@ -126,25 +159,31 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         *,
         n: int | None = None,
         strategy: Strategy = "active",
-    ) -> Object:
+    ) -> Exchange[Ranked]:
         """Order examples {"id", "x"} by what their labels are worth, the best n first; nothing is kept."""
-        return self._call("POST", f"{path_of(model)}/rank", _given(examples=_plain(examples), n=n, strategy=strategy))
+        return self._ask("POST", f"{path_of(model)}/rank", _given(examples=_plain(examples), n=n, strategy=strategy))
 
-    def suspects(self, model: str, *, n: int = 10) -> Object:
+    @route
+    def suspects(self, model: str, *, n: int = 10) -> Exchange[Suspects]:
         """Learned examples whose labels look wrong."""
-        return self._call("GET", f"{path_of(model)}/suspects", query={"n": n})
+        return self._ask("GET", f"{path_of(model)}/suspects", query={"n": n})
 
-    def finish(self, model: str, *, epochs: int | None = None, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+    @route
+    def finish(
+        self, model: str, *, epochs: int | None = None, timeout_s: float = FINISH_TIMEOUT_S
+    ) -> Exchange[Finished]:
         """Let the solver work on what it has learned until it has converged, or for so many epochs."""
         body = None if epochs is None else {"epochs": epochs}
-        return self._call("POST", f"{path_of(model)}/finish", body, timeout_s=timeout_s)
+        return self._ask("POST", f"{path_of(model)}/finish", body, timeout_s=timeout_s)
 
     # -- labelling
 
-    def offer(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Object:
+    @route
+    def offer(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Exchange[Offered]:
         """Put unlabelled examples {"id", "x"} into the model's pool."""
-        return self._call("POST", f"{path_of(model)}/pool", {"examples": _plain(examples)})
+        return self._ask("POST", f"{path_of(model)}/pool", {"examples": _plain(examples)})
 
+    @route
     def query(
         self,
         model: str,
@@ -155,12 +194,12 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
         lease_s: float | None = None,
         search: int | None = None,
         request_id: str | None = None,
-    ) -> Object:
+    ) -> Exchange[Queries]:
         """Lease the examples of the pool whose labels are worth most. Those that the annotator has open come first.
 
         request_id  the same one again gets the same answer; a random one if none is given
         """
-        return self._call(
+        return self._ask(
             "POST",
             f"{path_of(model)}/queries",
             _given(
@@ -173,137 +212,152 @@ class Routes(Generic[Object, Items, Text, File, Truth]):
             ),
         )
 
-    def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Object:
+    @route
+    def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Exchange[Peeked]:
         """What would be asked next, what is leased, and how full the pool is; nothing changes."""
-        return self._call("GET", f"{path_of(model)}/queries", query={"n": n, "strategy": strategy})
+        return self._ask("GET", f"{path_of(model)}/queries", query={"n": n, "strategy": strategy})
 
-    def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Object:
+    @route
+    def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Exchange[Renewed]:
         """Keep a lease for longer."""
-        return self._call("POST", _lease(model, lease, "heartbeat"), _given(lease_s=lease_s))
+        return self._ask("POST", _lease(model, lease, "heartbeat"), _given(lease_s=lease_s))
 
-    def release(self, model: str, lease: str) -> Object:
+    @route
+    def release(self, model: str, lease: str) -> Exchange[Released]:
         """Give a leased example back to the pool."""
-        return self._call("POST", _lease(model, lease, "release"), {}, gone={"released": True})
+        return self._ask("POST", _lease(model, lease, "release"), {}, gone={"released": True})
 
-    def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Object:
+    @route
+    def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Exchange[Skipped]:
         """Never ask this annotator, or anybody, for this example again."""
-        return self._call("POST", _lease(model, lease, "skip"), {"for": whom}, gone={"skipped": whom})
+        return self._ask("POST", _lease(model, lease, "skip"), {"for": whom}, gone={"skipped": whom})
 
     # -- snapshots
 
-    def snapshot(self, model: str) -> Object:
+    @route
+    def snapshot(self, model: str) -> Exchange[KeptSnapshot]:
         """Let the server keep a snapshot now; the answer comes when it is durable."""
-        return self._call("POST", f"{path_of(model)}/snapshot", timeout_s=FINISH_TIMEOUT_S)
+        return self._ask("POST", f"{path_of(model)}/snapshot", timeout_s=FINISH_TIMEOUT_S)
 
-    def export_model(self, model: str, *, as_of: int | None = None) -> File:
+    @route
+    def export_model(self, model: str, *, as_of: int | None = None) -> Exchange[bytes]:
         """The model as the bytes of a file, or as it was at a position of its log."""
         call = Call("GET", f"{path_of(model)}/export", query={"as_of": as_of}, binary=True, timeout_s=FINISH_TIMEOUT_S)
-        file: File = self._run(exchange(self.url, call, self.tries_max))
-        return file
+        return exchange(self.url, call, self.tries_max)
 
-    def import_model(self, model: str, file: bytes) -> Object:
+    @route
+    def import_model(self, model: str, file: bytes) -> Exchange[Imported]:
         """A new model from the bytes of such a file; a conflict (409) if there is one of this name.
 
         Tried once: a second try could not tell its own model from another's.
         """
         call = Call("POST", f"{path_of(model)}/import", bytes(file), timeout_s=FINISH_TIMEOUT_S)
-        answer: Object = self._run(exchange(self.url, call, tries_max=1))
-        return answer
+        return exchange(self.url, call, tries_max=1)
 
-    def rollback(self, model: str, position: int) -> Object:
+    @route
+    def rollback(self, model: str, position: int) -> Exchange[RolledBack]:
         """Make the model what it was at a position of its log.
 
         Tried once: a second try could undo what came in between.
         """
         call = Call("POST", f"{path_of(model)}/rollback", {"position": position}, timeout_s=FINISH_TIMEOUT_S)
-        answer: Object = self._run(exchange(self.url, call, tries_max=1))
-        return answer
+        return exchange(self.url, call, tries_max=1)
 
-    def skip_event(self, model: str, position: int | None = None) -> Object:
+    @route
+    def skip_event(self, model: str, position: int | None = None) -> Exchange[SetAside]:
         """Pass over the event that the model could not take in, and before which it stands.
 
         position: of that event; None for whichever it is. A second try is safe where the position is given.
         """
         body = {} if position is None else {"position": position}
         call = Call("POST", f"{path_of(model)}/skip", body, timeout_s=FINISH_TIMEOUT_S)
-        answer: Object = self._run(exchange(self.url, call, tries_max=1))
-        return answer
+        return exchange(self.url, call, tries_max=1)
 
     # -- changes
 
-    def forget(self, model: str, example: str) -> Object:
+    @route
+    def forget(self, model: str, example: str) -> Exchange[Changed]:
         """Forget an example: {"certificate"} when that is done, or {"job"} while the model is taught anew."""
-        return self._call("DELETE", _example(model, example), timeout_s=FINISH_TIMEOUT_S)
+        return self._ask("DELETE", _example(model, example), timeout_s=FINISH_TIMEOUT_S)
 
-    def correct(self, model: str, example: str, y: Any) -> Object:
+    @route
+    def correct(self, model: str, example: str, y: Any) -> Exchange[Changed]:
         """Give a learned example another label: {"certificate"}, or {"job"} while the model is taught anew."""
-        return self._call("PUT", _example(model, example), {"y": y}, timeout_s=FINISH_TIMEOUT_S)
+        return self._ask("PUT", _example(model, example), {"y": y}, timeout_s=FINISH_TIMEOUT_S)
 
-    def change_model(self, model: str, **changes: Any) -> Object:
+    @route
+    def change_model(self, /, model: str, **changes: Any) -> Exchange[Changed]:
         """Change parts of a configuration: {"certificate"}, or {"job"} while the model is taught anew."""
-        return self._call("PATCH", path_of(model), changes, timeout_s=FINISH_TIMEOUT_S)
+        return self._ask("PATCH", path_of(model), changes, timeout_s=FINISH_TIMEOUT_S)
 
-    def job(self, job: str) -> Object:
+    @route
+    def job(self, job: str) -> Exchange[JobState]:
         """What became of a job, as the answer that began it names it: "/jobs/..."."""
-        return self._call("GET", job if job.startswith("/jobs/") else f"/jobs/{quote(job, safe='')}")
+        return self._ask("GET", job if job.startswith("/jobs/") else f"/jobs/{quote(job, safe='')}")
 
-    def wait(self, answer: Mapping[str, Any], timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+    @route
+    def wait(self, answer: Mapping[str, Any], timeout_s: float = FINISH_TIMEOUT_S) -> Exchange[Changed | JobState]:
         """Once the change that was answered so is made: its job, or the answer itself where there is none.
 
         HingedError with the code `job_failed` says why it was not made, with `not_ready` that it takes longer.
         """
-        ended: Object = self._run(wait_for_change(self.url, answer, self.tries_max, timeout_s))
-        return ended
+        return wait_for_change(self.url, answer, self.tries_max, timeout_s)
 
-    def certificate(self, model: str) -> Object:
+    @route
+    def certificate(self, model: str) -> Exchange[Certified]:
         """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
-        return self._call("GET", f"{path_of(model)}/certificate")
+        return self._ask("GET", f"{path_of(model)}/certificate")
 
-    def leave_one_out(self, model: str) -> Object:
+    @route
+    def leave_one_out(self, model: str) -> Exchange[LeftOut]:
         """The exact solver's leave-one-out error."""
-        return self._call("GET", f"{path_of(model)}/loo", timeout_s=FINISH_TIMEOUT_S)
+        return self._ask("GET", f"{path_of(model)}/loo", timeout_s=FINISH_TIMEOUT_S)
 
-    def shadows(self, model: str) -> Object:
+    @route
+    def shadows(self, model: str) -> Exchange[Challengers]:
         """The model and its challengers, each with the metrics of its own predictions."""
-        return self._call("GET", f"{path_of(model)}/shadows")
+        return self._ask("GET", f"{path_of(model)}/shadows")
 
-    def challenge(self, model: str, shadow: str, **changes: Any) -> Object:
+    @route
+    def challenge(self, /, model: str, shadow: str, **changes: Any) -> Exchange[Changed]:
         """A challenger that learns beside the model, of its configuration with these changes."""
-        return self._call("PUT", _shadow(model, shadow), changes)
+        return self._ask("PUT", _shadow(model, shadow), changes)
 
-    def retire(self, model: str, shadow: str) -> Object:
+    @route
+    def retire(self, model: str, shadow: str) -> Exchange[Retired]:
         """Give a challenger up."""
-        return self._call("DELETE", _shadow(model, shadow), gone={"shadow": shadow, "deleted": True})
+        return self._ask("DELETE", _shadow(model, shadow), gone={"shadow": shadow, "deleted": True})
 
-    def promote(self, model: str, shadow: str) -> Object:
+    @route
+    def promote(self, model: str, shadow: str) -> Exchange[Changed]:
         """Let a challenger take the model's place.
 
         Tried once: a second try would find it gone.
         """
         call = Call("POST", f"{_shadow(model, shadow)}/promote")
-        answer: Object = self._run(exchange(self.url, call, tries_max=1))
-        return answer
+        return exchange(self.url, call, tries_max=1)
 
     # -- the server
 
-    def ticket(self) -> Object:
+    @route
+    def ticket(self) -> Exchange[Ticket]:
         """A ticket for one event stream or one WebSocket in a browser."""
-        return self._call("POST", "/tickets")
+        return self._ask("POST", "/tickets")
 
-    def metrics(self) -> Text:
+    @route
+    def metrics(self) -> Exchange[str]:
         """The server's figures in Prometheus' text format."""
-        text: Text = self._run(exchange(self.url, Call("GET", "/metrics", text=True), self.tries_max))
-        return text
+        return exchange(self.url, Call("GET", "/metrics", text=True), self.tries_max)
 
-    def ready(self) -> Truth:
+    @route
+    def ready(self) -> Exchange[bool]:
         """Whether the server takes requests now; raises `unreachable` where nothing listens."""
-        answer: Truth = self._run(ready(self.url))
-        return answer
+        return ready(self.url)
 
-    def wait_until_ready(self, timeout_s: float = 120.0) -> Truth:
+    @route
+    def wait_until_ready(self, timeout_s: float = 120.0) -> Exchange[bool]:
         """Return as soon as the server is ready, whether it listens already or not."""
-        answer: Truth = self._run(wait_until_ready(self.url, timeout_s))
-        return answer
+        return wait_until_ready(self.url, timeout_s)
 
 
 def checked_url(url: str) -> str:

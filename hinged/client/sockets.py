@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import websockets.asyncio.client
     import websockets.sync.client
 
+    from hinged.client.shapes import Learned, Offered, Predicted, Queries
+
 EVENTS_WAITING_MAX = 1000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -73,19 +75,19 @@ class Stream:
             while not self._events.empty():
                 self._events.get_nowait()
 
-    def learn(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Answer]:
+    def learn(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Learned]:
         """Learn examples, as `Client.learn`."""
         return self.send("learn", examples=[with_id(example) for example in examples])
 
-    def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> concurrent.futures.Future[Answer]:
+    def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> concurrent.futures.Future[Predicted]:
         """Predict examples with what this stream sent before learned, as `Client.predict`."""
         return self.send("predict", examples=[dict(example) for example in examples], **options)
 
-    def offer(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Answer]:
+    def offer(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Offered]:
         """Put candidates into the pool, as `Client.offer`."""
         return self.send("pool", examples=[dict(example) for example in examples])
 
-    def query(self, *, annotator: str, **options: Any) -> concurrent.futures.Future[Answer]:
+    def query(self, *, annotator: str, **options: Any) -> concurrent.futures.Future[Queries]:
         """Lease what is worth a label, as `Client.query`."""
         return self.send("query", annotator=annotator, **options)
 
@@ -106,7 +108,7 @@ class Stream:
                 raise found
             yield found
 
-    def send(self, op: str, **body: Any) -> concurrent.futures.Future[Answer]:
+    def send(self, op: str, **body: Any) -> concurrent.futures.Future[Any]:
         """Send any frame; the future of its answer raises HingedError for a refusal."""
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
@@ -195,19 +197,19 @@ class AsyncStream:
         self._hearing.cancel()
         await asyncio.gather(self._hearing, return_exceptions=True)
 
-    async def learn(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Answer]:
+    async def learn(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Learned]:
         """Learn examples, as `AsyncClient.learn`."""
         return await self.send("learn", examples=[with_id(example) for example in examples])
 
-    async def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> asyncio.Future[Answer]:
+    async def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> asyncio.Future[Predicted]:
         """Predict examples with what this stream sent before learned, as `AsyncClient.predict`."""
         return await self.send("predict", examples=[dict(example) for example in examples], **options)
 
-    async def offer(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Answer]:
+    async def offer(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Offered]:
         """Put candidates into the pool, as `AsyncClient.offer`."""
         return await self.send("pool", examples=[dict(example) for example in examples])
 
-    async def query(self, *, annotator: str, **options: Any) -> asyncio.Future[Answer]:
+    async def query(self, *, annotator: str, **options: Any) -> asyncio.Future[Queries]:
         """Lease what is worth a label, as `AsyncClient.query`."""
         return await self.send("query", annotator=annotator, **options)
 
@@ -222,7 +224,7 @@ class AsyncStream:
                 raise found
             yield found
 
-    async def send(self, op: str, **body: Any) -> asyncio.Future[Answer]:
+    async def send(self, op: str, **body: Any) -> asyncio.Future[Any]:
         """Send any frame; the awaitable of its answer raises HingedError for a refusal."""
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 

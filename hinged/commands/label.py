@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hinged.client.client import Client
+    from hinged.client.shapes import Described, LearnedExample, Queries, Query
 
 HELP = "s skip   S skip for all   n another label   u undo   ? help   q quit"
 TAKEN = "snuq"
@@ -70,11 +71,11 @@ class Session:
         self._ask = {"annotator": annotator, "strategy": strategy, "lease_s": lease_s}
         self._lease_s = lease_s
         self._prefetch = prefetch
-        self._waiting: deque[dict[str, Any]] = deque()
-        self._held: dict[str, dict[str, Any]] = {}  # by lease: what waits, and what the person looks at
+        self._waiting: deque[Query] = deque()
+        self._held: dict[str, Query] = {}  # by lease: what waits, and what the person looks at
         self._done: set[str] = set()
         self._lock = threading.Lock()
-        self._fetching: Future[dict[str, Any]] | None = None
+        self._fetching: Future[Queries] | None = None
         self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="hinged-fetch")
         self._ended = threading.Event()
         self._beating = threading.Thread(target=self._beat, daemon=True)
@@ -86,7 +87,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def next(self) -> dict[str, Any] | None:
+    def next(self) -> Query | None:
         """The next candidate; None if there is nothing to ask."""
         if not self._waiting and self._fetching is not None:
             self._take(self._fetching.result())
@@ -101,10 +102,10 @@ class Session:
             self._fetching = self._fetcher.submit(self._query, 1 + self._prefetch)
         return candidate
 
-    def answer(self, candidate: dict[str, Any], label: Any) -> dict[str, Any]:
+    def answer(self, candidate: Query, label: Any) -> LearnedExample:
         """Label a candidate: the result, which holds the prediction made before."""
         example = {"id": candidate["id"], "y": label, "lease": candidate["lease"]}
-        result: dict[str, Any] = self.client.learn(self.model, [example])["results"][0]
+        result = self.client.learn(self.model, [example])["results"][0]
         self._close(candidate)
         self.tally.labelled += 1
         if result["prediction"] is not None:
@@ -112,13 +113,13 @@ class Session:
             self.tally.right += type(label) is type(result["prediction"]) and label == result["prediction"]
         return result
 
-    def skip(self, candidate: dict[str, Any], whom: Literal["me", "all"]) -> None:
+    def skip(self, candidate: Query, whom: Literal["me", "all"]) -> None:
         """Pass a candidate over."""
         self.client.skip(self.model, candidate["lease"], whom=whom)
         self._close(candidate)
         self.tally.skipped += 1
 
-    def give_back(self, candidate: dict[str, Any]) -> bool:
+    def give_back(self, candidate: Query) -> bool:
         """Return a candidate to the pool; False if its lease had run out."""
         self._close(candidate)
         try:
@@ -141,17 +142,17 @@ class Session:
             held = list(self._held.values())
         return sum([self.give_back(candidate) for candidate in held])
 
-    def _query(self, n: int) -> dict[str, Any]:
+    def _query(self, n: int) -> Queries:
         return self.client.query(self.model, n=n, **self._ask)
 
-    def _take(self, answer: dict[str, Any]) -> None:
+    def _take(self, answer: Queries) -> None:
         with self._lock:
             for candidate in answer["queries"]:
                 if candidate["lease"] not in self._held and candidate["lease"] not in self._done:
                     self._held[candidate["lease"]] = candidate
                     self._waiting.append(candidate)
 
-    def _close(self, candidate: dict[str, Any]) -> None:
+    def _close(self, candidate: Query) -> None:
         with self._lock:
             self._held.pop(candidate["lease"], None)
             self._done.add(candidate["lease"])
@@ -251,7 +252,7 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
 class Person:
     """The dialogue: shows candidates, takes keys, says what came of them."""
 
-    def __init__(self, screen: Console, keys: Keys, session: Session, described: dict[str, Any]) -> None:
+    def __init__(self, screen: Console, keys: Keys, session: Session, described: Described) -> None:
         self.screen = screen
         self.keys = keys
         self.session = session
@@ -270,7 +271,7 @@ class Person:
             if not self.decide(candidate):
                 return
 
-    def decide(self, candidate: dict[str, Any]) -> bool:
+    def decide(self, candidate: Query) -> bool:
         """Let the person label or skip a candidate; False if he quits."""
         self.show(candidate)
         while True:
@@ -304,7 +305,7 @@ class Person:
                 self.session.give_back(candidate)
                 return True
 
-    def show(self, candidate: dict[str, Any]) -> None:
+    def show(self, candidate: Query) -> None:
         """A candidate and the keys. What the model takes it for is shown after the label, not to lead the person."""
         from hinged.commands.showing import plain, shown_label, shown_x  # noqa: PLC0415 - rich is slow to import
 
@@ -328,7 +329,7 @@ class Person:
             return None
         return label
 
-    def learn(self, candidate: dict[str, Any], label: Any) -> None:
+    def learn(self, candidate: Query, label: Any) -> None:
         """Give the label and say what it changed."""
         from hinged.commands.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
 

@@ -1,4 +1,8 @@
-"""The routes: each parses, calls one method below, formats."""
+"""The routes: each parses, calls one method below, formats.
+
+A folder for each kind, with its `routes` and the `shapes` of what they take and answer: types, each with an example
+that can be sent, for the OpenAPI document.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,25 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from hinged.service.api import changes, events, examples, inference, labels, models, snapshots, stream
+from hinged.service.api.changes.routes import router as changes_routes
+from hinged.service.api.examples.routes import router as examples_routes
+from hinged.service.api.inference.routes import router as inference_routes
+from hinged.service.api.labels.routes import router as labels_routes
+from hinged.service.api.models.routes import router as models_routes
+from hinged.service.api.server.routes import router as server_routes
+from hinged.service.api.snapshots.routes import router as snapshots_routes
+from hinged.service.api.streams.routes import router as streams_routes
 from hinged.service.errors import Invalid, NotFound
 
 PARTS = (
-    models.router,
-    examples.router,
-    labels.router,
-    snapshots.router,
-    changes.router,
-    stream.router,
-    events.router,
-    inference.router,
+    server_routes,
+    models_routes,
+    examples_routes,
+    labels_routes,
+    snapshots_routes,
+    changes_routes,
+    streams_routes,
+    inference_routes,
 )
 
 router = APIRouter()

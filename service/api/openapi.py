@@ -35,6 +35,7 @@ from hinged.service.errors import (
 )
 
 JSON_TYPE = "application/json"
+AT = "2026-05-01T12:00:00.000Z"  # of the examples
 REF = "#/components/schemas/"
 METHODS = ("get", "put", "post", "patch", "delete")
 HEADERS = {

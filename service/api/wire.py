@@ -1,11 +1,11 @@
-"""What the routes share: reading a request, finding the registry, and keeping the event loop free."""
+"""What the routes share: reading a request and finding the registry."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from typing import IO, Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import IO, Any
 
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
@@ -14,11 +14,9 @@ from starlette.types import Message
 
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, validated
-from hinged.service.data.inputs import Inputs, Records
 from hinged.service.data.parts import Configuration, first_problem
 from hinged.service.edge.serving import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
-from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     BadRequest,
     BodyTooLarge,
@@ -26,22 +24,12 @@ from hinged.service.errors import (
     RequestTimeout,
     UnsupportedMediaType,
 )
-from hinged.service.model.view import Published
-
-T = TypeVar("T")
-
-# Work above which a prediction goes to a thread, so that the event loop stays free: multiplications, of which turning
-# an inner sum into a kernel value is worth VALUE_WORK. About a millisecond.
-INLINE_WORK_MAX = 5_000_000
-VALUE_WORK = 8
 
 BINARY = "application/octet-stream"
 EXAMPLES = ("application/json", MEDIA_TYPE)
 
 BODY_BYTES_PER_S = 10_000
 """Each of so many bytes of a body gives the client a second more for the rest."""
-
-NAMED_VALUES = 20  # numbers that a record is taken to hold
 
 
 def registry_of(connection: HTTPConnection) -> Registry:
@@ -73,7 +61,7 @@ async def read_json(request: Request, bytes_max: int) -> bytes:
 
 async def read_examples(request: Request, bytes_max: int) -> tuple[bytes, bool]:
     """The body of a request that is JSON or a batch (data/batches.py), and whether it is one. The same errors."""
-    media_type = _media_type(request)
+    media_type = media_type_of(request)
     if media_type not in EXAMPLES:
         raise UnsupportedMediaType(f"Content-Type must be {' or '.join(EXAMPLES)}, got {media_type or 'none'!r}")
     return await read_bytes(request, bytes_max), media_type == MEDIA_TYPE
@@ -93,12 +81,13 @@ async def receive_file(request: Request, bytes_max: int) -> IO[bytes]:
 
 
 def _check_type(request: Request, wanted: str) -> None:
-    media_type = _media_type(request)
+    media_type = media_type_of(request)
     if media_type != wanted:
         raise UnsupportedMediaType(f"Content-Type must be {wanted}, got {media_type or 'none'!r}")
 
 
-def _media_type(request: Request) -> str:
+def media_type_of(request: Request) -> str:
+    """What a body is said to be, without parameters; empty where nothing is said."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -148,11 +137,3 @@ def _checked_piece(request: Request, message: Message, size: int, bytes_max: int
 def is_named(configuration: Configuration) -> bool:
     """Whether x is an object of names and values."""
     return configuration.features.type == "named"
-
-
-async def decided_soon(worker: Worker, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
-    """Decision values take a moment: on the event loop where it is short, else on a thread of the model's."""
-    values = len(inputs) * NAMED_VALUES if isinstance(inputs, Records) else inputs.values.size
-    if (values + VALUE_WORK * len(inputs)) * published.view.size <= INLINE_WORK_MAX:
-        return work(inputs)
-    return await asyncio.get_running_loop().run_in_executor(worker.readers, work, inputs)

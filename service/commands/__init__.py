@@ -1,1 +1,1 @@
-"""What may be asked of a model: each command is checked against it and becomes events, and changes nothing itself."""
+"""What may be asked of a model. None of it changes the model: what is to change it is checked and becomes events."""

@@ -14,7 +14,6 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from hinged.service.data.classes import Label
 from hinged.service.data.inputs import Inputs, join_inputs, shown_x
 from hinged.service.data.parts import Configuration, Labelling
+from hinged.service.data.times import shown_time
 from hinged.service.errors import (
     Conflict,
     Gone,
@@ -345,25 +345,6 @@ def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any
         "score": lease.score,
         "reason": lease.reason,
     }
-
-
-def shown_time(ms: int) -> str:
-    """Milliseconds since 1970 as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def rank(
-    published: Published, inputs: Inputs, ids: Sequence[str | None], classes: Array | None, strategy: str
-) -> list[dict[str, Any]]:
-    """Examples in the order in which a strategy wants their labels, with |f(x)|. Changes nothing."""
-    if strategy == GRADIENT and classes is None:
-        raise Invalid("the strategy gradient needs y in each example, of a class that the model knows")
-    if not published.discerns:
-        return [{"id": given, "score": None} for given in ids]
-    columns = published.view.decision(published.rows(inputs))
-    order = np.argsort(-informativeness(strategy, columns, classes), kind="stable")
-    scores = published.distances(columns)
-    return [{"id": ids[r], "score": float(scores[r])} for r in order]
 
 
 def hashed(seed: int, key: bytes) -> int:

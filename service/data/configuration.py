@@ -237,7 +237,7 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
     try:
         configuration = CONFIGURATIONS.validate_json(body)
     except ValidationError as error:
-        raise Invalid(f"configuration: {_problem(error)}") from None
+        raise Invalid(f"configuration: {_configuration_problem(error)}") from None
     features = configuration.features
     width, warmup = ("columns_max", features.warmup) if isinstance(features, NamedFeatures) else ("dim", 0)
     if features.dim > settings.dim_max:
@@ -295,7 +295,7 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
     return facts
 
 
-def _problem(error: ValidationError) -> str:
+def _configuration_problem(error: ValidationError) -> str:
     """The first thing that is wrong, without the name of the class that was tried."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] == "solver":

@@ -34,7 +34,7 @@ from hinged.service.data.inputs import (
     contents_of,
     x_digests,
 )
-from hinged.service.data.parts import Configuration, place, shown
+from hinged.service.data.parts import Configuration, place, sentence_of, shown
 from hinged.service.data.records import Record, RecordX, canonical
 from hinged.service.errors import Invalid
 from hinged.solvers.core.rows import (
@@ -190,7 +190,7 @@ def parse_x(text: str, *, named: bool = False) -> Any:
     try:
         return _X[named].validate_json(text)
     except ValidationError as error:
-        raise Invalid(f"x: {_problem(error)}") from None
+        raise Invalid(f"x: {_example_problem(error)}") from None
 
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
@@ -205,7 +205,7 @@ def _parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
         problem = error.errors(include_url=False)[0]
         place = problem["loc"]
         details = {"index": place[1]} if len(place) > 1 and place[0] == "examples" else {}
-        raise Invalid(_problem(error), **details) from None
+        raise Invalid(_example_problem(error), **details) from None
 
 
 def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[Any]:
@@ -222,7 +222,7 @@ def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[An
     return list(examples)
 
 
-def _problem(error: ValidationError) -> str:
+def _example_problem(error: ValidationError) -> str:
     # x and y may be of several forms: pydantic reports each; the one that got furthest is what was meant.
     problems = error.errors(include_url=False)
     problem = max(problems, key=lambda p: len(p["loc"]))
@@ -236,7 +236,7 @@ def _problem(error: ValidationError) -> str:
             f'{place(loc)}: x is an array of numbers or {{"indices": [...], "values": [...]}}, '
             f"got {shown(problem['input'])}"
         )
-    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+    return sentence_of(problem, loc)
 
 
 def check_ids(ids: Sequence[str | None], chars_max: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -29,6 +30,8 @@ from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
 from hinged.solvers.core.solver import BOUND_MAX, Solver
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+DEFAULT = "default"
+"""The model of the routes that name none."""
 DIM_SPARSE = 2**20
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
@@ -222,6 +225,11 @@ def first_problem(error: ValidationError, skip: int = 0) -> str:
     loc = problem["loc"][skip:]
     if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which nobody wrote there
         loc = loc[:1] + loc[2:]
+    return sentence_of(problem, loc)
+
+
+def sentence_of(problem: Mapping[str, Any], loc: tuple[int | str, ...]) -> str:
+    """What is wrong there, what is allowed, what was got."""
     return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
+from hinged.service.data.parts import DEFAULT
+from hinged.service.data.times import shown_time
 from hinged.service.edge.keys import (
     EVERY,
     NOBODY_ASKED,
@@ -26,9 +28,6 @@ from hinged.service.errors import Forbidden, Invalid, Unauthenticated
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
-
-DEFAULT = "default"
-"""The model of the routes that name none."""
 
 
 class Rule(NamedTuple):
@@ -120,9 +119,9 @@ class Access:
 
     def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
         """A ticket with the rights of whoever asks, and when it expires."""
-        expires_at = datetime.now(UTC) + timedelta(seconds=self._ticket_s)
+        expires_ms = 1000 * (time.time() + self._ticket_s)
         ticket = self._tickets.issue(caller(connection))
-        return {"ticket": ticket, "expires_at": expires_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+        return {"ticket": ticket, "expires_at": shown_time(expires_ms)}
 
     def knows(self, key: Key) -> bool:
         """Whether a key that opened a stream is still good. Unavailable while the key file cannot be read."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import UTC, datetime
 from typing import Any
 
 from starlette.types import Scope
 
 from hinged.service.data.parts import MODEL_NAME
+from hinged.service.data.times import shown_time
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,8 @@ class JSONLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line: dict[str, Any] = {
-            "time": at,
+            "time": shown_time(1000 * record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 
 from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.classes import check_label, label_key
-from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import check_ids
-from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.data.configuration import default_configuration, parse_configuration
+from hinged.service.data.examples import check_ids, mean_scale
+from hinged.service.data.parts import DEFAULT, MODEL_NAME, Configuration
 from hinged.service.engine.background import Shared
 from hinged.service.engine.exports import pack_export, unpack_export
 from hinged.service.engine.history import History, Obstacle
@@ -239,6 +239,29 @@ class Registry:
                     configuration=worker.model.configuration.model_dump(mode="json"),
                 )
             return worker, new
+
+    def default_template(self) -> Configuration:
+        """The default model's configuration as far as it needs no example: width and gamma are yet to come."""
+        template = self.settings.default_model
+        return default_configuration(template, dense=True, dim=1, gamma=1.0, settings=self.settings)
+
+    async def create_default(self, xs: Sequence[Any], read: Callable[[Configuration], LearnRequest]) -> Worker:
+        """The default model, made from the x of its first examples; the one that is there if others came before them.
+
+        read: their request, as a configuration reads it. Nothing of a bad one is kept, so no model of its width either.
+        """
+        dense = isinstance(xs[0], list)
+        gamma = 1.0 if self.default_template().features.type == "named" else mean_scale(xs)
+        template = self.settings.default_model
+        configuration = default_configuration(template, dense, len(xs[0]) if dense else 0, gamma, self.settings)
+        self.rehearse(configuration, read(configuration))
+        try:
+            worker, _ = await self.create(DEFAULT, configuration)
+        except Conflict:
+            with suppress(NotFound):  # another first request came before this one, with another gamma
+                return self.get(DEFAULT)
+            raise
+        return worker
 
     def rehearse(self, configuration: Configuration, request: LearnRequest) -> None:
         """Raise what a new model of this configuration would say to its first request."""

@@ -101,12 +101,6 @@ class Published:
         """Whether decision values tell classes apart."""
         return len(self.labels) > 1 and self.majority == UNKNOWN
 
-    def predict(self, inputs: Inputs) -> list[tuple[Label | None, dict[str, float]]]:
-        """For each row the predicted label (None while no class is known) and the score of each class by name."""
-        decided = self.decide(inputs)
-        labels = [None if number == UNKNOWN else self.labels[number] for number in decided.numbers.tolist()]
-        return list(zip(labels, self.scores(decided), strict=True))
-
     @classmethod
     def of(cls, learner: Learner, position: int, examples: int) -> Published:
         """The present state of a model's learner; its position in the log, and the examples that it has learned."""

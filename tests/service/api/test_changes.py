@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis_server import RedisServer
 from running import RunningServer
-from working import SIZES, examples_of, learning, with_worker
+from working import SIZES, examples_of, learning, predictions_of, with_worker
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import (
@@ -702,7 +702,7 @@ def test_a_model_with_a_window_recovers_from_a_change_that_another_lags_behind(s
         for k in range(0, 1150, 20):
             await worker.learn(learning(worker.model, stream[k : k + 20]))
         late = stream[1150:]
-        said = worker.model.published().predict(learning(worker.model, late).inputs)
+        said = predictions_of(worker.model.published(), learning(worker.model, late).inputs)
         return np.mean([label == y for (label, _), (_, _, y) in zip(said, late, strict=True)])
 
     base = {"solver": solver, "C": 0.1 if solver == "lasvm" else 1, "kernel": {"type": "rbf", "gamma": 0.5}}

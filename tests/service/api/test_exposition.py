@@ -4,7 +4,7 @@ from asking import example
 from prometheus_client.parser import text_string_to_metric_families
 from running import ROOT
 
-from hinged.service.api.exposition import METHODS, Exposition
+from hinged.service.api.server.exposition import METHODS, Exposition
 from hinged.service.edge.middleware import Edge
 from hinged.service.settings import Settings
 

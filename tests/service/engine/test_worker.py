@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from working import predictions_of
 
 from hinged.service.commands.ask import Ask, Offer, Renew
 from hinged.service.commands.learn import LearnRequest
@@ -252,7 +253,7 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
                 await worker.learn(request(("c", [1.0, 1.0], "p")))
         with pytest.raises(Unavailable, match="has stopped"):
             await worker.learn(request(("d", [1.0, 1.0], "p")))
-        assert worker.published.predict(to_rows([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
+        assert predictions_of(worker.published, to_rows([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
 
     run(store, scenario)
     assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start

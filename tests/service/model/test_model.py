@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from working import predictions_of
 
 from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
@@ -105,7 +106,7 @@ def test_predictions_are_made_right_before_each_example_also_inside_a_micro_batc
     answers = []
     for e in examples:
         published = one_by_one.published()
-        answers.append(published.predict(to_rows([e[1]], one_by_one.configuration))[0])
+        answers.append(predictions_of(published, to_rows([e[1]], one_by_one.configuration))[0])
         learn(one_by_one, [e])
     learn(at_once, examples)
     for (given_id, _, _), (label, scores) in zip(examples, answers, strict=True):

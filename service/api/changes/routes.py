@@ -5,24 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import TypeAdapter, with_config
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api import shapes
-from hinged.service.api.openapi import operation
-from hinged.service.api.shapes import (
+from hinged.service.api.changes.shapes import (
     CERTIFICATE,
     CHALLENGERS,
     CHANGED,
     CHANGES,
+    CHANGES_BODY,
+    CORRECTION,
+    CORRECTION_BODY,
     JOB,
     LEFT_OUT,
     RETIRED,
 )
+from hinged.service.api.openapi import operation
 from hinged.service.api.wire import parsed, read_json, registry_of
+from hinged.service.commands import figures
 from hinged.service.commands.change import (
     Challenge,
     Configure,
@@ -31,7 +30,6 @@ from hinged.service.commands.change import (
     Promote,
     Retire,
 )
-from hinged.service.data.examples import STRICT, Y
 from hinged.service.data.parts import MODEL_NAME
 from hinged.service.edge.access import require
 from hinged.service.edge.middleware import JSON
@@ -43,20 +41,6 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
-from hinged.service.model.learner import Learner
-from hinged.service.model.model import Model
-from hinged.solvers.dual.exact import ExactSVM
-
-
-@with_config(STRICT)
-class CorrectionBody(TypedDict):
-    """The label that an example should have had."""
-
-    y: Y
-
-
-CORRECTION: TypeAdapter[CorrectionBody] = TypeAdapter(CorrectionBody)
-ANYTHING: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 router = APIRouter(default_response_class=JSON)
 
@@ -75,7 +59,7 @@ async def forget(model: str, example: str, request: Request) -> Response:
 @router.put(
     "/models/{model}/examples/{example:path}",
     tags=["changes"],
-    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=shapes.CORRECTION, statuses=(200, 202)),
+    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=CORRECTION_BODY, statuses=(200, 202)),
 )
 async def correct(model: str, example: str, request: Request) -> Response:
     """Give a learned example another label: 200, or 202 with a job where the model is taught anew with it."""
@@ -90,7 +74,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
 @router.patch(
     "/models/{model}",
     tags=["changes"],
-    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, takes=CHANGES, statuses=(200, 202)),
+    openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)),
 )
 async def change_model(model: str, request: Request) -> Response:
     """Change parts of a model's configuration: 200, or 202 with a job where it is taught anew; the old one serves."""
@@ -107,13 +91,13 @@ async def _changed(model: str, worker: Worker, answer: dict[str, Any]) -> Respon
     if answer["folds"]:
         return JSON({"model": model, "position": answer["position"], "job": f"/jobs/{model}.{at}"}, 202)
     ended = await worker.ended(at)
-    figures = {name: ended[name] for name in ("certificate", "unwritten") if name in ended}
-    return JSON({"model": model, "position": worker.published.position, **figures})
+    found = {name: ended[name] for name in ("certificate", "unwritten") if name in ended}
+    return JSON({"model": model, "position": worker.published.position, **found})
 
 
 async def _read_changes(request: Request) -> dict[str, Any]:
     body = await read_json(request, registry_of(request).settings.body_bytes_max)
-    changes: dict[str, Any] = parsed(ANYTHING, body)
+    changes: dict[str, Any] = parsed(CHANGES, body)
     return changes
 
 
@@ -130,39 +114,18 @@ async def show_job(job: str, request: Request) -> Response:
 @router.get("/models/{model}/certificate", tags=["changes"], openapi_extra=operation(CERTIFICATE))
 async def certificate(model: str, request: Request) -> Response:
     """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
-    position, found = await registry_of(request).get(model).read(_certificate)
+    position, found = await registry_of(request).get(model).read(figures.certificate)
     return JSON({"model": model, "position": position, "certificate": found})
-
-
-def _certificate(model: Model) -> tuple[int, dict[str, Any]]:
-    return model.position, model.solver.certificate()
 
 
 @router.get("/models/{model}/loo", tags=["changes"], openapi_extra=operation(LEFT_OUT, Conflict))
 async def leave_one_out(model: str, request: Request) -> Response:
     """The exact solver's leave-one-out error: each example predicted by the machine without it."""
     registry = registry_of(request)
-    position, copy = await registry.get(model).read(_copy_of_exact)
-    examples, errors = await registry.beside(_left_out, copy)
+    position, copy = await registry.get(model).read(figures.copy_of_exact)
+    examples, errors = await registry.beside(figures.left_out, copy)
     error = errors / examples if examples else None
     return JSON({"model": model, "position": position, "examples": examples, "errors": errors, "error": error})
-
-
-def _copy_of_exact(model: Model) -> tuple[int, Learner]:
-    if not isinstance(model.solver, ExactSVM):
-        raise Conflict(f"leave-one-out needs the exact solver; this model's is {model.configuration.solver}")
-    facts, arrays = model.learner.state()
-    return model.position, Learner.restore(facts, arrays, model.cache_bytes)
-
-
-def _left_out(learner: Learner) -> tuple[int, int]:
-    """Examples, and how many of them the machine without it takes for another class."""
-    solver = learner.solver
-    assert isinstance(solver, ExactSVM)  # noqa: S101  checked where it was copied
-    if not solver.live:
-        return 0, 0
-    error = solver.leave_one_out_error()
-    return solver.live, round(error * solver.live)
 
 
 # -- challengers ------------------------------------------------------------------------------------------------------
@@ -171,30 +134,13 @@ def _left_out(learner: Learner) -> tuple[int, int]:
 @router.get("/models/{model}/shadows", tags=["challengers"], openapi_extra=operation(CHALLENGERS))
 async def list_shadows(model: str, request: Request) -> Response:
     """The model and its challengers, each with the metrics of its own predictions."""
-    return JSON(await registry_of(request).get(model).read(_shadows))
-
-
-def _shadows(model: Model) -> dict[str, Any]:
-    def figures(learner: Learner) -> dict[str, Any]:
-        return {
-            "configuration": learner.configuration.model_dump(mode="json"),
-            "examples": learner.learned,
-            "certificate": learner.solver.certificate(),
-            "metrics": learner.metrics.figures(learner.labels.labels),
-        }
-
-    return {
-        "model": model.name,
-        "position": model.position,
-        "champion": figures(model.learner),
-        "shadows": {name: {**figures(s), "stopped": s.stopped} for name, s in sorted(model.shadows.items())},
-    }
+    return JSON(await registry_of(request).get(model).read(figures.challengers))
 
 
 @router.put(
     "/models/{model}/shadows/{shadow}",
     tags=["challengers"],
-    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, takes=CHANGES, statuses=(200, 202)),
+    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, takes=CHANGES_BODY, statuses=(200, 202)),
 )
 async def challenge(model: str, shadow: str, request: Request) -> Response:
     """A challenger: the model's configuration with these changes. 202 with a job, after which it learns along."""

@@ -7,81 +7,57 @@ is predicted here waits for no label: the protocol has no ids of examples.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api.openapi import Shape, operation
-from hinged.service.api.shapes import (
-    INFER_EXAMPLE,
+from hinged.service.api.inference.shapes import (
+    INFER,
+    INFER_BODY,
     INFERRED,
     MODEL_METADATA,
     MODEL_READY,
+    OUTPUTS,
     SERVER_LIVE,
     SERVER_METADATA,
     SERVER_READY,
+    InferBody,
 )
+from hinged.service.api.openapi import JSON_TYPE, operation
 from hinged.service.api.wire import (
-    decided_soon,
+    BINARY,
     is_named,
+    media_type_of,
     parsed,
     read_bytes,
     registry_of,
 )
+from hinged.service.commands.predict import make_predictions
 from hinged.service.data.classes import score_name
 from hinged.service.data.examples import record_of, rows_of
 from hinged.service.data.inputs import Inputs, Records
 from hinged.service.data.parts import Configuration
-from hinged.service.data.records import FIELDS_MAX
 from hinged.service.data.tensors import (
     Array,
     InputTensor,
     OutputTensor,
-    Parameters,
     read_tensor,
     write_tensor,
 )
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
-from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.view import Published
 
 router = APIRouter(default_response_class=JSON)
 
 X = "x"
 VERSION = "1"
-OUTPUTS = ("prediction", "scores", "classes")
 LENGTH_HEADER = "Inference-Header-Content-Length"
 EXTENSIONS = ["binary_tensor_data"]
-
-
-@with_config(ConfigDict(strict=True))
-class WantedOutput(TypedDict):
-    """An output that a request names."""
-
-    name: str
-    parameters: NotRequired[Parameters]
-
-
-@with_config(ConfigDict(strict=True))
-class InferBody(TypedDict):
-    """Examples as tensors."""
-
-    id: NotRequired[str]
-    parameters: NotRequired[Parameters]
-    inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=FIELDS_MAX)]
-    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=len(OUTPUTS))]]
-
-
-INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
-INFERENCE = operation(INFERRED, takes=Shape(INFER, INFER_EXAMPLE))
+INFERENCE = operation(INFERRED, takes=INFER_BODY)
 
 
 # -- health and metadata ----------------------------------------------------------------------------------------------
@@ -182,12 +158,10 @@ async def infer(model: str, request: Request) -> Response:
     inputs = _inputs(body["inputs"], binary, published.configuration, settings.batch_examples_max)
     if not published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
-    decided = await decided_soon(worker, published, inputs, published.decide)
-    worker.predictions_served += len(inputs)
-    numbers = decided.numbers.tolist()
-    scores = [list(row.values()) for row in published.scores(decided)]
+    found = await make_predictions(worker, published, inputs)
+    scores = [list(row.values()) for row in found.scores]
     values: dict[str, Array | list[str]] = {
-        "prediction": ["" if n == UNKNOWN else score_name(published.labels[n]) for n in numbers],
+        "prediction": ["" if label is None else score_name(label) for label in found.labels],
         "scores": np.array(scores, np.float64).reshape(len(inputs), -1),
         "classes": list(published.names),
     }
@@ -204,16 +178,16 @@ async def infer(model: str, request: Request) -> Response:
     if not any(wanted.values()):
         return response
     headers = {LENGTH_HEADER: str(len(response.body))}
-    return Response(bytes(response.body) + tail, headers=headers, media_type="application/octet-stream")
+    return Response(bytes(response.body) + tail, headers=headers, media_type=BINARY)
 
 
 async def _read(request: Request, bytes_max: int) -> tuple[InferBody, bytes]:
     """What a request says, and the bytes behind its JSON."""
     length = request.headers.get(LENGTH_HEADER)
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = media_type_of(request)
     # Clients that send no content type at all are common here; a page of a foreign origin is refused by its Origin.
-    if media_type not in ("", "application/json", *(["application/octet-stream"] if length is not None else [])):
-        raise UnsupportedMediaType(f"Content-Type must be application/json, got {media_type!r}")
+    if media_type not in ("", JSON_TYPE, *([BINARY] if length is not None else [])):
+        raise UnsupportedMediaType(f"Content-Type must be {JSON_TYPE}, got {media_type!r}")
     data = await read_bytes(request, bytes_max)
     if length is None:
         return parsed(INFER, data), b""

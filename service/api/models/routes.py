@@ -1,79 +1,19 @@
-"""Routes of models, and of the server itself."""
+"""Routes of models."""
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
-from hinged.service.api.exposition import Exposition
+from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, MODEL, MODELS
 from hinged.service.api.openapi import operation
-from hinged.service.api.shapes import (
-    ALIVE,
-    CREATED,
-    DELETED,
-    DESCRIBED,
-    METRICS,
-    MODEL,
-    MODELS,
-    READINESS,
-    TICKET,
-)
 from hinged.service.api.wire import read_json, registry_of
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
-from hinged.service.errors import (
-    Conflict,
-    QueueFull,
-    StoreUnavailable,
-    Unavailable,
-)
+from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 
 router = APIRouter(default_response_class=JSON)
-
-
-# -- health -----------------------------------------------------------------------------------------------------------
-
-
-@router.get("/healthz", tags=["health"], openapi_extra=operation(ALIVE))
-async def healthz() -> Response:
-    """The process runs."""
-    return JSON({"status": "ok"})
-
-
-@router.get("/readyz", tags=["health"], openapi_extra=operation(READINESS, statuses=(200, 503)))
-async def readyz(request: Request) -> Response:
-    """200 once kernels are compiled and all models loaded that can be, 503 before; how many of them do what."""
-    registry = registry_of(request)
-    ready, models = registry.ready, registry.progress()
-    return JSON({"status": "ready" if ready else "starting", "models": models}, 200 if ready else 503)
-
-
-@router.get(
-    "/metrics",
-    tags=["health"],
-    response_class=PlainTextResponse,
-    openapi_extra=operation(METRICS, media_type="text/plain"),
-)
-async def metrics(request: Request) -> Response:
-    """Models and requests in the text format of Prometheus."""
-    exposition: Exposition = request.app.state.exposition
-    text, content_type = await asyncio.to_thread(exposition.text, request.headers.get("accept", ""))
-    return Response(text, media_type=None, headers={"Content-Type": content_type})
-
-
-# -- access -----------------------------------------------------------------------------------------------------------
-
-
-@router.post("/tickets", tags=["access"], openapi_extra=operation(TICKET, QueueFull))
-async def create_ticket(request: Request) -> Response:
-    """A ticket for one event stream or one WebSocket in a browser, with the rights of the key that asks."""
-    return JSON(request.app.state.access.issue_ticket(request))
-
-
-# -- models -----------------------------------------------------------------------------------------------------------
 
 
 @router.get("/models", tags=["models"], openapi_extra=operation(MODELS))

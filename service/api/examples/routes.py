@@ -2,59 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
-from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, cast
 
-import numpy as np
 from fastapi import APIRouter, Query, Request
-from pydantic import Field, TypeAdapter, with_config
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api.openapi import Shape, operation
-from hinged.service.api.shapes import (
+from hinged.service.api.examples.shapes import (
+    FINISH,
+    FINISH_BODY,
     FINISHED,
     LEARN,
     LEARNED,
     PREDICT,
     PREDICTED,
 )
+from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
-    decided_soon,
     is_named,
     read_examples,
     read_optional,
     registry_of,
 )
-from hinged.service.commands import explain as reasons
-from hinged.service.commands.ask import Wish
 from hinged.service.commands.learn import LearnRequest
+from hinged.service.commands.predict import Predictions, make_predictions
 from hinged.service.data.batches import read_batch
 from hinged.service.data.classes import Label, check_label
-from hinged.service.data.configuration import default_configuration
 from hinged.service.data.examples import (
-    STRICT,
     Body,
     LabelledExample,
     UnlabelledExample,
     check_ids,
     digests,
-    mean_scale,
     parse_learn,
     parse_predict,
     parse_x,
     to_inputs,
 )
-from hinged.service.data.inputs import Inputs, x_digests
-from hinged.service.data.parts import Configuration
-from hinged.service.edge.access import DEFAULT, check_examples, require
+from hinged.service.data.parts import DEFAULT, Configuration
+from hinged.service.edge.access import check_examples, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.worker import Worker
@@ -67,25 +54,9 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
-from hinged.service.model.metrics import UNKNOWN
-from hinged.service.model.pending import Prediction
-from hinged.service.model.view import Decided, Published
 from hinged.service.settings import Settings
 
 EXPLAINED_MAX = 1_000
-EPOCHS_MAX = 100
-KEPT_INLINE_MAX = 100  # predictions that the event loop itself makes ready to wait
-
-
-@with_config(STRICT)
-class FinishBody(TypedDict):
-    """Epochs over the log before the finishing step."""
-
-    epochs: NotRequired[Annotated[int, Field(ge=0, le=EPOCHS_MAX)]]
-
-
-FINISH: TypeAdapter[FinishBody] = TypeAdapter(FinishBody)
-FINISH_BODY = Shape(FINISH, {"epochs": 1})
 LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
 
 router = APIRouter(default_response_class=JSON)
@@ -147,34 +118,14 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
-    # Its features are those of the template; dense or sparse where that leaves them open.
-    template = default_configuration(settings.default_model, dense=True, dim=1, gamma=1.0, settings=settings)
-    examples = parse_learn(body, settings.batch_examples_max, named=is_named(template))
+    examples = parse_learn(body, settings.batch_examples_max, named=is_named(registry.default_template()))
     check_examples(request, examples)
     require(request, "admin")
-    worker = await _create_default(registry, body, examples, named=is_named(template))
-    return JSON(await _learn(worker, _learn_request(body, examples, worker.published.configuration, settings)))
-
-
-async def _create_default(registry: Registry, body: Body, examples: list[LabelledExample], *, named: bool) -> Worker:
     xs = [example["x"] for example in examples if "x" in example]
     if len(xs) < len(examples):
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
-    first = xs[0]
-    dense = isinstance(first, list)
-    gamma = 1.0 if named else mean_scale(xs)
-    configuration = default_configuration(
-        registry.settings.default_model, dense, len(first) if dense else 0, gamma, registry.settings
-    )
-    # Nothing of a bad request is kept, so no model of its width either.
-    registry.rehearse(configuration, _learn_request(body, examples, configuration, registry.settings))
-    try:
-        worker, _ = await registry.create(DEFAULT, configuration)
-    except Conflict:
-        with suppress(NotFound):  # another first request came before this one, with another gamma
-            return registry.get(DEFAULT)
-        raise
-    return worker
+    worker = await registry.create_default(xs, partial(_learn_request, body, examples, settings=settings))
+    return JSON(await _learn(worker, _learn_request(body, examples, worker.published.configuration, settings)))
 
 
 def _learn_request(
@@ -262,7 +213,7 @@ async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes)
     """Predict the examples of a batch."""
     published = worker.published
     batch = read_batch(body, published.configuration, registry_of(connection).settings, labelled=False)
-    return await _predict(worker, published, batch.ids, batch.rows, 0)
+    return _shown(worker, batch.ids, await make_predictions(worker, published, batch.rows, batch.ids))
 
 
 @router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
@@ -299,75 +250,20 @@ async def _predict_examples(
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
     published = worker.published
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
-    return await _predict(worker, published, ids, inputs, explain)
+    return _shown(worker, ids, await make_predictions(worker, published, inputs, ids, explain))
 
 
-async def _predict(
-    worker: Worker, published: Published, ids: list[str | None], inputs: Inputs, explain: int
-) -> dict[str, Any]:
-    """Predict what was read for a state from this state: another may have another kernel or precision."""
-    because = None
-    if explain:
-        published, decided, because = await worker.read(partial(reasons.explain, inputs=inputs, most=explain))
-    else:
-        decided = await decided_soon(worker, published, inputs, published.decide)
-    worker.predictions_served += len(inputs)
-    wishes = worker.wishes(ids, published.doubtful(decided.columns).tolist())
-    await _keep(worker, published, inputs, ids, decided, wishes)
-    numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
+def _shown(worker: Worker, ids: list[str | None], found: Predictions) -> dict[str, Any]:
     results = []
-    for r, (given, scores) in enumerate(zip(ids, published.scores(decided), strict=True)):
+    for r, (given, scores, wish) in enumerate(zip(ids, found.scores, found.wishes or (), strict=True)):
         result: dict[str, Any] = {
             "id": given,
-            "prediction": None if numbers[r] == UNKNOWN else published.labels[numbers[r]],
-            "probability": None if math.isnan(chances[r]) else chances[r],
+            "prediction": found.labels[r],
+            "probability": found.probabilities[r],
             "scores": scores,
-            "label": wishes[r]._asdict(),
+            "label": wish._asdict(),
         }
-        if because is not None:
-            result["support_vectors"] = because[r]
+        if found.support_vectors is not None:
+            result["support_vectors"] = found.support_vectors[r]
         results.append(result)
-    return {"model": worker.model.name, "position": published.position, "results": results}
-
-
-async def _keep(
-    worker: Worker,
-    published: Published,
-    inputs: Inputs,
-    ids: list[str | None],
-    decided: Decided,
-    wishes: list[Wish],
-) -> None:
-    """Let the predictions that have an id wait for their labels."""
-    configuration = published.configuration
-    named = [r for r, given in enumerate(ids) if given is not None]
-    if not named or not configuration.labels.pending_max:
-        return
-    work = partial(_predictions, configuration, inputs, ids, named, decided, wishes)
-    made = work() if len(named) <= KEPT_INLINE_MAX else await asyncio.to_thread(work)
-    await worker.keep(made, published.labels)
-
-
-def _predictions(
-    configuration: Configuration,
-    inputs: Inputs,
-    ids: list[str | None],
-    named: list[int],
-    decided: Decided,
-    wishes: list[Wish],
-) -> list[Prediction]:
-    now_ms = time.time_ns() // 1_000_000
-    budgeted = configuration.labels.budget is not None
-    digests_of = x_digests(inputs)
-    return [
-        Prediction(
-            id=ids[r] or "",
-            x=inputs.take(np.array([r])),
-            digest=digests_of[r],
-            columns=decided.columns[r].copy(),
-            number=int(decided.numbers[r]),
-            source=wishes[r].source if budgeted else 0,
-            at_ms=now_ms,
-        )
-        for r in named
-    ]
+    return {"model": worker.model.name, "position": found.published.position, "results": results}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Query, Request
-from pydantic import Field, StringConstraints, TypeAdapter, with_config
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api.openapi import Shape, operation
-from hinged.service.api.shapes import (
-    ASK_EXAMPLE,
+from hinged.service.api.labels.shapes import (
+    ASK,
+    ASK_BODY,
+    HEARTBEAT,
+    HEARTBEAT_BODY,
     OFFERED,
     PEEKED,
     POOL,
@@ -25,11 +22,14 @@ from hinged.service.api.shapes import (
     RANKED,
     RELEASED,
     RENEWED,
+    SKIP,
+    SKIP_BODY,
     SKIPPED,
     SUSPECTS,
+    AskBody,
 )
+from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
-    decided_soon,
     is_named,
     parsed,
     read_examples,
@@ -45,13 +45,12 @@ from hinged.service.commands.ask import (
     Release,
     Renew,
     Skip,
-    rank,
 )
+from hinged.service.commands.rank import make_ranking
 from hinged.service.data.batches import read_batch
-from hinged.service.data.classes import Label, check_label, label_key
+from hinged.service.data.classes import check_label
 from hinged.service.data.examples import (
     SERVER_ID,
-    STRICT,
     Body,
     Strategy,
     check_ids,
@@ -70,47 +69,10 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
-from hinged.service.model.view import Published
-from hinged.solvers.scores.selection import ACTIVE, GRADIENT
+from hinged.solvers.scores.selection import ACTIVE
 
 LEASE_S = 600.0
-LEASE_S_MAX = 30 * 86_400.0
-SEARCHED_MAX = 10_000
 SEARCHED = 1_000  # candidates that a question looks at unless it says otherwise
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-LeaseTime = Annotated[float, Field(ge=0.001, le=LEASE_S_MAX)]
-
-
-@with_config(STRICT)
-class AskBody(TypedDict):
-    """A request for labels: how many, for whom, chosen how, for how long; a request_id is answered once."""
-
-    n: NotRequired[Annotated[int, Field(ge=1)]]
-    annotator: Name
-    strategy: NotRequired[Strategy]
-    lease_s: NotRequired[LeaseTime]
-    request_id: NotRequired[Name | None]
-    search: NotRequired[Annotated[int, Field(ge=1, le=SEARCHED_MAX)]]
-
-
-@with_config(STRICT)
-class HeartbeatBody(TypedDict):
-    """How long a lease is to last from now, seconds."""
-
-    lease_s: NotRequired[LeaseTime]
-
-
-SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
-with_config(STRICT)(SkipBody)
-
-
-ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
-HEARTBEAT: TypeAdapter[HeartbeatBody] = TypeAdapter(HeartbeatBody)
-SKIP: TypeAdapter[Any] = TypeAdapter(SkipBody)
-ASK_BODY = Shape(ASK, ASK_EXAMPLE)
-HEARTBEAT_BODY = Shape(HEARTBEAT, {"lease_s": 600.0})
-SKIP_BODY = Shape(SKIP, {"for": "me"})
 
 router = APIRouter(default_response_class=JSON)
 
@@ -265,18 +227,11 @@ async def rank_examples(model: str, request: Request) -> Response:
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
+    labels = [example.get("y") for example in examples]
     strategy = parsed.get("strategy", ACTIVE)
-    classes = _classes_of(published, [example.get("y") for example in examples]) if strategy == GRADIENT else None
-    work = partial(rank, published, ids=ids, classes=classes, strategy=strategy)
-    ranking = await decided_soon(worker, published, inputs, lambda xs: work(inputs=xs))
+    ranking = await make_ranking(worker, published, inputs, ids, labels, strategy)
     position = published.position
     return JSON({"model": model, "position": position, "ranking": ranking[: parsed.get("n") or len(ranking)]})
-
-
-def _classes_of(published: Published, labels: list[Label | None]) -> np.ndarray[Any, Any] | None:
-    numbers = {label_key(label): number for number, label in enumerate(published.labels)}
-    found = [numbers.get(label_key(label)) if label is not None else None for label in labels]
-    return None if None in found else np.array(found, np.int64)
 
 
 @router.get("/models/{model}/suspects", tags=["labels"], openapi_extra=operation(SUSPECTS))

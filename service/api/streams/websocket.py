@@ -11,21 +11,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from typing import Annotated, Any, NamedTuple, NotRequired
+from typing import Any, NamedTuple
 
-from fastapi import APIRouter
-from pydantic import Field, TypeAdapter, with_config
 from pydantic_core import from_json, to_json
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
-from hinged.service.api.examples import learn_from, predict_from
-from hinged.service.api.labels import ask_from, offer_from
+from hinged.service.api.examples.routes import learn_from, predict_from
+from hinged.service.api.labels.routes import ask_from, offer_from
+from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
-from hinged.service.data.examples import STRICT, Body
+from hinged.service.data.examples import Body
 from hinged.service.data.parts import shown
 from hinged.service.edge.access import (
     RULES,
@@ -33,7 +29,6 @@ from hinged.service.edge.access import (
     caller,
     require,
 )
-from hinged.service.edge.streams import Streams
 from hinged.service.engine.follow import Follower
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
@@ -51,15 +46,9 @@ from hinged.service.store.base import Damaged
 
 log = logging.getLogger(__name__)
 
-router = APIRouter()
-
 REF_CHARS_MAX = 128
 
 Answer = dict[str, Any]
-
-SubscribeBody = TypedDict("SubscribeBody", {"from": NotRequired[Annotated[int, Field(ge=0)] | None]})
-with_config(STRICT)(SubscribeBody)
-SUBSCRIBE: TypeAdapter[Any] = TypeAdapter(SubscribeBody)
 
 
 class Operation(NamedTuple):
@@ -91,17 +80,6 @@ STOPPED = Close(1012, "the server stops")
 REVOKED = Close(4401, "the key of this socket was revoked")
 DELETED = 4404
 IDLE = 4408
-
-
-@router.websocket("/models/{model}/stream")
-async def stream(model: str, socket: WebSocket) -> None:
-    """Frames {"op", "ref", ...the body of the route} are answered by {"ref", "ok", ...its answer}."""
-    worker = registry_of(socket).get(model)
-    streams: Streams = socket.app.state.streams
-    frames = Frames(socket, worker)
-    with streams.one(frames.stop):
-        await socket.accept()
-        await frames.run()
 
 
 class Asked(NamedTuple):

@@ -1,4 +1,4 @@
-"""The event stream of a model, for browsers' EventSource and for whoever reads lines.
+"""Routes of streams: the events of a model, for browsers' EventSource and for whoever reads lines, and its WebSocket.
 
 The id of an event is its position in the log. Who comes back with `Last-Event-ID` is told everything behind it, however
 long ago; who reads too slowly is cut off, and comes back in the same way.
@@ -14,9 +14,11 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
+from starlette.websockets import WebSocket
 
 from hinged.service.api.openapi import operation
-from hinged.service.api.shapes import EVENTS
+from hinged.service.api.streams.shapes import EVENTS
+from hinged.service.api.streams.websocket import Frames
 from hinged.service.api.wire import registry_of
 from hinged.service.edge.access import Access, caller
 from hinged.service.edge.streams import Streams
@@ -78,3 +80,14 @@ def _block(news: Told) -> bytes:
     """One event; a note has no id of its own, so that nobody comes back to it."""
     shown = json.dumps(news.shown(), ensure_ascii=False, separators=(",", ":"))
     return format_sse_event(event=news.kind, data_str=shown, id=None if news.note else str(news.position))
+
+
+@router.websocket("/models/{model}/stream")
+async def stream(model: str, socket: WebSocket) -> None:
+    """Frames {"op", "ref", ...the body of the route} are answered by {"ref", "ok", ...its answer}."""
+    worker = registry_of(socket).get(model)
+    streams: Streams = socket.app.state.streams
+    frames = Frames(socket, worker)
+    with streams.one(frames.stop):
+        await socket.accept()
+        await frames.run()

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field, TypeAdapter, with_config
 from starlette.responses import Response
 
-# pydantic needs typing_extensions' TypedDict below Python 3.12
-from typing_extensions import TypedDict
-
 from hinged.service.api.openapi import operation
-from hinged.service.api.shapes import (
+from hinged.service.api.snapshots.shapes import (
     EXPORTED,
     IMPORTED,
     PASS_OVER,
+    PASS_OVER_BODY,
     ROLL_BACK,
+    ROLL_BACK_BODY,
     ROLLED_BACK,
     SET_ASIDE,
     SNAPSHOT,
+    Position,
 )
 from hinged.service.api.wire import (
     BINARY,
@@ -29,30 +28,10 @@ from hinged.service.api.wire import (
     receive_file,
     registry_of,
 )
-from hinged.service.data.examples import STRICT
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.exports import SUFFIX
 from hinged.service.errors import Conflict, QueueFull, StoreUnavailable
 
-Position = Annotated[int, Field(ge=1, lt=2**53)]
-
-
-@with_config(STRICT)
-class RollbackBody(TypedDict):
-    """The position whose state is to come back."""
-
-    position: Position
-
-
-@with_config(STRICT)
-class SkipBody(TypedDict):
-    """The position of the event before which the model stands; without one, whichever it is."""
-
-    position: NotRequired[Position]
-
-
-SKIP: TypeAdapter[SkipBody] = TypeAdapter(SkipBody)
-ROLLBACK: TypeAdapter[RollbackBody] = TypeAdapter(RollbackBody)
 router = APIRouter(default_response_class=JSON, tags=["snapshots"])
 
 
@@ -99,23 +78,23 @@ async def import_model(model: str, request: Request) -> Response:
 
 @router.post(
     "/models/{model}/rollback",
-    openapi_extra=operation(ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK),
+    openapi_extra=operation(ROLLED_BACK, Conflict, QueueFull, StoreUnavailable, takes=ROLL_BACK_BODY),
 )
 async def roll_back(model: str, request: Request) -> Response:
     """Make the model what it was at a position. Its log goes on; what is undone does not count any more."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = parsed(ROLLBACK, await read_json(request, registry.settings.body_bytes_max))
+    body = parsed(ROLL_BACK, await read_json(request, registry.settings.body_bytes_max))
     return JSON(await worker.roll_back(body["position"]))
 
 
 @router.post(
     "/models/{model}/skip",
-    openapi_extra=operation(SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER, optional=True),
+    openapi_extra=operation(SET_ASIDE, Conflict, StoreUnavailable, takes=PASS_OVER_BODY, optional=True),
 )
 async def set_aside(model: str, request: Request) -> Response:
     """Pass over the event that the model could not take in, and before which it stands; then it learns on."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, SKIP, registry.settings.body_bytes_max)
+    body = await read_optional(request, PASS_OVER, registry.settings.body_bytes_max)
     return JSON(await worker.set_aside(body.get("position")))

@@ -1,0 +1,366 @@
+"""What the methods of the clients return: the answers of the server's routes as types, for type checkers and editors.
+
+They hold what the server's OpenAPI document says; a test compares the two. A part that is NotRequired is not in every
+answer; docs/http.md says where each is.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+Label = str | int | bool
+
+
+# -- the server -------------------------------------------------------------------------------------------------------
+
+
+class Ticket(TypedDict):
+    """What opens one stream."""
+
+    ticket: str
+    expires_at: str
+
+
+# -- models -----------------------------------------------------------------------------------------------------------
+
+
+class Created(TypedDict):
+    """The model with every default filled in."""
+
+    model: str
+    configuration: dict[str, Any]
+
+
+class Summary(TypedDict):
+    """A model in short; one that is being loaded has nothing else, one that has stopped an error."""
+
+    model: str
+    state: Literal["loading", "serving", "stopped"]
+    configuration: NotRequired[dict[str, Any]]
+    position: NotRequired[int]
+    examples: NotRequired[int]
+    classes: NotRequired[list[Label]]
+    error: NotRequired[str]
+
+
+class PassedOver(TypedDict):
+    """An event that could not be applied and was set aside."""
+
+    position: int
+    kind: str
+
+
+class Described(TypedDict):
+    """A model in figures."""
+
+    model: str
+    state: Literal["serving", "stopped"]
+    configuration: dict[str, Any]
+    position: int
+    examples: int
+    classes: list[Label]
+    support_vectors: int
+    points: int
+    duality_gap: float | None
+    certificate: dict[str, Any]
+    metrics: dict[str, Any]
+    pool: dict[str, Any]
+    pending: int
+    memory_bytes: int
+    features: NotRequired[dict[str, Any]]
+    discards: NotRequired[dict[str, Any]]
+    set_aside: NotRequired[list[PassedOver]]
+    error: NotRequired[str]
+
+
+class Deleted(TypedDict):
+    """The model is gone."""
+
+    model: str
+    deleted: Literal[True]
+
+
+# -- examples ---------------------------------------------------------------------------------------------------------
+
+
+class Votes(TypedDict):
+    """How many labelled a candidate so."""
+
+    label: Label
+    count: int
+
+
+class LearnedExample(TypedDict):
+    """The prediction from right before an example was learned."""
+
+    id: str
+    prediction: Label | None
+    score: float | None
+    duplicate: bool
+    collected: NotRequired[int]
+    needed: NotRequired[int]
+    votes: NotRequired[list[Votes]]
+
+
+class Learned(TypedDict):
+    """All examples are durable and learned."""
+
+    model: str
+    position: int
+    results: list[LearnedExample]
+
+
+class Wanted(TypedDict):
+    """Whether a label is wanted, with which probability that came about, and why."""
+
+    wanted: bool
+    probability: float
+    reason: str | None
+
+
+class SupportVector(TypedDict):
+    """An example that carries a score."""
+
+    id: str
+    label: Label
+    contribution: float
+
+
+class PredictedExample(TypedDict):
+    """A prediction."""
+
+    id: str | None
+    prediction: Label | None
+    probability: float | None
+    scores: dict[str, float]
+    label: Wanted
+    support_vectors: NotRequired[list[SupportVector]]
+
+
+class Predicted(TypedDict):
+    """Predictions in the order of the examples."""
+
+    model: str
+    position: int
+    results: list[PredictedExample]
+
+
+class Finished(TypedDict):
+    """What the finishing step came to."""
+
+    model: str
+    position: int
+    support_vectors: int
+    points: int
+    duality_gap: float | None
+    steps: int
+    converged: bool
+
+
+# -- labels -----------------------------------------------------------------------------------------------------------
+
+
+class Offered(TypedDict):
+    """What became of the candidates."""
+
+    model: str
+    position: int
+    added: int
+    size: int
+    dropped: int
+
+
+class Query(TypedDict):
+    """A question: which label has this example."""
+
+    id: str
+    x: Any
+    lease: str
+    expires_at: str
+    score: float | None
+    reason: str
+
+
+class Queries(TypedDict):
+    """The questions of an annotator."""
+
+    model: str
+    position: int
+    queries: list[Query]
+
+
+class Next(TypedDict):
+    """What would be asked."""
+
+    id: str
+    score: float | None
+    reason: str
+
+
+class Peeked(TypedDict):
+    """What would be asked next, and what is leased."""
+
+    model: str
+    position: int
+    next: list[Next]
+    leased: list[dict[str, Any]]
+    pool: dict[str, Any]
+
+
+class Renewed(TypedDict):
+    """The lease lasts until then."""
+
+    model: str
+    position: int
+    id: str
+    lease: str
+    expires_at: str
+
+
+class Released(TypedDict):
+    """The candidate may be asked again. Where a second try found the lease gone, `released` is all that is known."""
+
+    model: NotRequired[str]
+    position: NotRequired[int]
+    id: NotRequired[str]
+    released: Literal[True]
+
+
+class Skipped(TypedDict):
+    """Its annotator, or nobody, is asked again. Where a second try found the lease gone, `skipped` is all there is."""
+
+    model: NotRequired[str]
+    position: NotRequired[int]
+    id: NotRequired[str]
+    skipped: Literal["me", "all"]
+
+
+class RankedOne(TypedDict):
+    """An example and its distance from the boundary."""
+
+    id: str | None
+    score: float | None
+
+
+class Ranked(TypedDict):
+    """Examples, the most wanted first."""
+
+    model: str
+    position: int
+    ranking: list[RankedOne]
+
+
+class Suspect(TypedDict):
+    """An example whose label looks wrong."""
+
+    id: str
+    label: Label
+    prediction: Label
+    margin: float
+    reason: str
+
+
+class Suspects(TypedDict):
+    """The likeliest errors first."""
+
+    model: str
+    position: int
+    suspects: list[Suspect]
+
+
+# -- snapshots --------------------------------------------------------------------------------------------------------
+
+
+class KeptSnapshot(TypedDict):
+    """A snapshot is durable, of the state at this position."""
+
+    model: str
+    position: int
+
+
+class Imported(TypedDict):
+    """The model that a file made."""
+
+    model: str
+    configuration: dict[str, Any]
+    position: int
+    examples: int
+    classes: list[Label]
+
+
+class RolledBack(TypedDict):
+    """The state is again what it was."""
+
+    model: str
+    position: int
+    rolled_back_to: int
+    examples: int
+
+
+class SetAside(TypedDict):
+    """An event is passed over; `error` says why the model stands again, if it does."""
+
+    model: str
+    position: int
+    set_aside: PassedOver
+    error: str | None
+
+
+# -- changes ----------------------------------------------------------------------------------------------------------
+
+
+class Changed(TypedDict):
+    """A change that was made (certificate), or that a job makes."""
+
+    model: str
+    position: int
+    certificate: NotRequired[dict[str, Any]]
+    unwritten: NotRequired[list[str]]
+    job: NotRequired[str]
+
+
+class JobState(TypedDict):
+    """What became of a job. progress: from 0 to 1. unwritten: what the store could not write anew."""
+
+    job: str
+    model: str
+    kind: Literal["forget", "correct", "configure", "shadow"]
+    state: Literal["running", "done", "failed"]
+    progress: float
+    certificate: dict[str, Any] | None
+    unwritten: NotRequired[list[str]]
+    error: NotRequired[str]
+
+
+class Certified(TypedDict):
+    """How good the solution is."""
+
+    model: str
+    position: int
+    certificate: dict[str, Any]
+
+
+class LeftOut(TypedDict):
+    """The leave-one-out error."""
+
+    model: str
+    position: int
+    examples: int
+    errors: int
+    error: float | None
+
+
+class Challengers(TypedDict):
+    """The model and its challengers, each with its figures."""
+
+    model: str
+    position: int
+    champion: dict[str, Any]
+    shadows: dict[str, dict[str, Any]]
+
+
+class Retired(TypedDict):
+    """The challenger is gone. Where a second try found it gone already, model and position are not told."""
+
+    model: NotRequired[str]
+    position: NotRequired[int]
+    shadow: str
+    deleted: Literal[True]

@@ -1,0 +1,1 @@
+"""Examples: learned, predicted, and the finishing step."""

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol (version 2 of KServe's), for platforms that speak it."""

@@ -1,0 +1,123 @@
+"""What the routes of the Open Inference Protocol take and answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from hinged.service.api.openapi import Shape
+from hinged.service.data.records import FIELDS_MAX
+from hinged.service.data.tensors import InputTensor, OutputTensor, Parameters
+
+OUTPUTS = ("prediction", "scores", "classes")
+
+
+@with_config(ConfigDict(strict=True))
+class WantedOutput(TypedDict):
+    """An output that a request names."""
+
+    name: str
+    parameters: NotRequired[Parameters]
+
+
+@with_config(ConfigDict(strict=True))
+class InferBody(TypedDict):
+    """Examples as tensors."""
+
+    id: NotRequired[str]
+    parameters: NotRequired[Parameters]
+    inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=FIELDS_MAX)]
+    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=len(OUTPUTS))]]
+
+
+class ServerLive(TypedDict):
+    """The process runs."""
+
+    live: bool
+
+
+class ServerReady(TypedDict):
+    """Whether models are loaded."""
+
+    ready: bool
+
+
+class ServerMetadata(TypedDict):
+    """Name, version, extensions."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class TensorMetadata(TypedDict):
+    """A tensor that is taken or given; -1 in its shape is any number."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class ModelMetadata(TypedDict):
+    """The tensors of a model."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
+
+
+class ModelReady(TypedDict):
+    """Whether a model predicts."""
+
+    name: str
+    ready: bool
+
+
+class Inferred(TypedDict):
+    """Predictions as tensors."""
+
+    model_name: str
+    model_version: str
+    id: NotRequired[str]
+    parameters: dict[str, Any]
+    outputs: list[OutputTensor]
+
+
+SERVER_LIVE = Shape(ServerLive, {"live": True})
+SERVER_READY = Shape(ServerReady, {"ready": True})
+SERVER_METADATA = Shape(ServerMetadata, {"name": "hinged", "version": "0.1.0", "extensions": ["binary_tensor_data"]})
+MODEL_METADATA = Shape(
+    ModelMetadata,
+    {
+        "name": "weather",
+        "versions": ["1"],
+        "platform": "hinged_lasvm",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}],
+        "outputs": [{"name": "prediction", "datatype": "BYTES", "shape": [-1]}],
+    },
+)
+MODEL_READY = Shape(ModelReady, {"name": "weather", "ready": True})
+INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
+INFER_BODY = Shape(
+    INFER,
+    {
+        "id": "one",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [0.1, 0.9, 0.9, 0.1]}],
+    },
+)
+INFERRED = Shape(
+    Inferred,
+    {
+        "model_name": "weather",
+        "model_version": "1",
+        "id": "one",
+        "parameters": {"position": 5},
+        "outputs": [{"name": "prediction", "datatype": "BYTES", "shape": [2], "data": ["rain", "sun"]}],
+    },
+)

@@ -1,0 +1,1 @@
+"""Labels: the pool, questions and leases, ranking, suspects."""

@@ -1,0 +1,184 @@
+"""What the routes of labels take and answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field, StringConstraints, TypeAdapter, with_config
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from hinged.service.api.examples.shapes import AnyX
+from hinged.service.api.openapi import AT, Shape
+from hinged.service.data.classes import Label
+from hinged.service.data.examples import STRICT, PoolBody, RankBody, Strategy
+
+LEASE_S_MAX = 30 * 86_400.0
+SEARCHED_MAX = 10_000
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+LeaseTime = Annotated[float, Field(ge=0.001, le=LEASE_S_MAX)]
+
+
+@with_config(STRICT)
+class AskBody(TypedDict):
+    """A request for labels: how many, for whom, chosen how, for how long; a request_id is answered once."""
+
+    n: NotRequired[Annotated[int, Field(ge=1)]]
+    annotator: Name
+    strategy: NotRequired[Strategy]
+    lease_s: NotRequired[LeaseTime]
+    request_id: NotRequired[Name | None]
+    search: NotRequired[Annotated[int, Field(ge=1, le=SEARCHED_MAX)]]
+
+
+@with_config(STRICT)
+class HeartbeatBody(TypedDict):
+    """How long a lease is to last from now, seconds."""
+
+    lease_s: NotRequired[LeaseTime]
+
+
+SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
+with_config(STRICT)(SkipBody)
+
+
+class Offered(TypedDict):
+    """What became of the candidates."""
+
+    model: str
+    position: int
+    added: int
+    size: int
+    dropped: int
+
+
+class Query(TypedDict):
+    """A question: which label has this example."""
+
+    id: str
+    x: AnyX
+    lease: str
+    expires_at: str
+    score: float | None
+    reason: str
+
+
+class Queries(TypedDict):
+    """The questions of an annotator."""
+
+    model: str
+    position: int
+    queries: list[Query]
+
+
+class Next(TypedDict):
+    """What would be asked."""
+
+    id: str
+    score: float | None
+    reason: str
+
+
+class Peeked(TypedDict):
+    """What would be asked next, and what is leased."""
+
+    model: str
+    position: int
+    next: list[Next]
+    leased: list[dict[str, Any]]
+    pool: dict[str, Any]
+
+
+class Renewed(TypedDict):
+    """The lease lasts until then."""
+
+    model: str
+    position: int
+    id: str
+    lease: str
+    expires_at: str
+
+
+class Released(TypedDict):
+    """The candidate may be asked again."""
+
+    model: str
+    position: int
+    id: str
+    released: Literal[True]
+
+
+class Skipped(TypedDict):
+    """Its annotator, or nobody, is asked again."""
+
+    model: str
+    position: int
+    id: str
+    skipped: Literal["me", "all"]
+
+
+class RankedOne(TypedDict):
+    """An example and its distance from the boundary."""
+
+    id: str | None
+    score: float | None
+
+
+class Ranked(TypedDict):
+    """Examples, the most wanted first."""
+
+    model: str
+    position: int
+    ranking: list[RankedOne]
+
+
+class Suspect(TypedDict):
+    """An example whose label looks wrong."""
+
+    id: str
+    label: Label
+    prediction: Label
+    margin: float
+    reason: str
+
+
+class Suspects(TypedDict):
+    """The likeliest errors first."""
+
+    model: str
+    position: int
+    suspects: list[Suspect]
+
+
+HEAD = {"model": "weather", "position": 8}
+LEASE = "c2l4dGVlbiBieXRlcyE"
+POOL = Shape(PoolBody[AnyX], {"examples": [{"id": "thu", "x": [0.5, 0.5]}, {"id": "fri", "x": [0.9, 0.9]}]})
+OFFERED = Shape(Offered, {**HEAD, "added": 2, "size": 2, "dropped": 0})
+ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
+ASK_BODY = Shape(ASK, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
+QUERIES = Shape(
+    Queries,
+    {
+        **HEAD,
+        "queries": [{"id": "thu", "x": [0.5, 0.5], "lease": LEASE, "expires_at": AT, "score": 0.2, "reason": "active"}],
+    },
+)
+PEEKED = Shape(Peeked, {**HEAD, "next": [{"id": "thu", "score": 0.2, "reason": "active"}], "leased": [], "pool": {}})
+HEARTBEAT: TypeAdapter[HeartbeatBody] = TypeAdapter(HeartbeatBody)
+HEARTBEAT_BODY = Shape(HEARTBEAT, {"lease_s": 600.0})
+RENEWED = Shape(Renewed, {**HEAD, "id": "thu", "lease": LEASE, "expires_at": AT})
+RELEASED = Shape(Released, {**HEAD, "id": "thu", "released": True})
+SKIP: TypeAdapter[Any] = TypeAdapter(SkipBody)
+SKIP_BODY = Shape(SKIP, {"for": "me"})
+SKIPPED = Shape(Skipped, {**HEAD, "id": "thu", "skipped": "me"})
+RANK = Shape(RankBody[AnyX], {"examples": [{"id": "a", "x": [0.9, 0.1]}, {"id": "b", "x": [0.5, 0.4]}]})
+RANKED = Shape(Ranked, {**HEAD, "ranking": [{"id": "b", "score": 0.2}, {"id": "a", "score": 1.0}]})
+SUSPECTS = Shape(
+    Suspects,
+    {
+        **HEAD,
+        "suspects": [{"id": "mon", "label": "sun", "prediction": "rain", "margin": -0.4, "reason": "contradicts"}],
+    },
+)

@@ -1,0 +1,1 @@
+"""What stays open: a model's events, and its WebSocket."""

@@ -1,0 +1,29 @@
+"""What streams take and tell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field, TypeAdapter, with_config
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from hinged.service.api.openapi import Shape
+from hinged.service.data.examples import STRICT
+
+
+class StreamEvent(TypedDict):
+    """One server-sent event."""
+
+    event: str
+    data: str
+    id: NotRequired[str]
+
+
+EVENTS = Shape(StreamEvent, {"event": "finished", "data": '{"position":6,"kind":"finished","epochs":0}', "id": "6"})
+
+
+SubscribeBody = TypedDict("SubscribeBody", {"from": NotRequired[Annotated[int, Field(ge=0)] | None]})
+with_config(STRICT)(SubscribeBody)
+SUBSCRIBE: TypeAdapter[Any] = TypeAdapter(SubscribeBody)

@@ -1,0 +1,155 @@
+"""Predicting: what every way in calls, be it HTTP, a WebSocket's frame or the Open Inference Protocol.
+
+Predictions are made from what was published last and wait for no learning; where support vectors are to explain them,
+the model itself is asked between two changes. One that has an id waits for its label.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from hinged.service.commands.ask import Wish
+from hinged.service.commands.explain import explain
+from hinged.service.data.classes import Label
+from hinged.service.data.inputs import Inputs, Records, x_digests
+from hinged.service.data.parts import Configuration
+from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.model import Model
+from hinged.service.model.pending import Prediction
+from hinged.service.model.view import Decided, Published
+
+T = TypeVar("T")
+
+# Work above which a prediction goes to a thread, so that the event loop stays free: multiplications, of which turning
+# an inner sum into a kernel value is worth VALUE_WORK. About a millisecond.
+INLINE_WORK_MAX = 5_000_000
+VALUE_WORK = 8
+NAMED_VALUES = 20  # numbers that a record is taken to hold
+KEPT_INLINE_MAX = 100  # predictions that the event loop itself makes ready to wait
+
+
+class Serving(Protocol):
+    """A model that serves, as far as predictions need it."""
+
+    predictions_served: int
+
+    @property
+    def published(self) -> Published:
+        """What predictions read."""
+
+    @property
+    def readers(self) -> Executor:
+        """Runs what takes too long for the event loop."""
+
+    async def read(self, question: Callable[[Model], Any]) -> Any:
+        """What a question to the model itself finds, between two changes."""
+
+    def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
+        """Whose labels are wanted of these predictions."""
+
+    async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
+        """Let predictions wait for their labels."""
+
+
+class Predictions(NamedTuple):
+    """What a state predicts of a batch, row by row.
+
+    published: that state. labels: None while no class is known; probabilities: None where they are unknown. scores: of
+    each class by name. wishes: whether the labels are wanted, where that was asked. support_vectors: those that carry
+    each score, where they were asked for.
+    """
+
+    published: Published
+    labels: list[Label | None]
+    probabilities: list[float | None]
+    scores: list[dict[str, float]]
+    wishes: list[Wish] | None
+    support_vectors: list[list[dict[str, Any]]] | None
+
+
+async def make_predictions(
+    serving: Serving, published: Published, inputs: Inputs, ids: Sequence[str | None] | None = None, most: int = 0
+) -> Predictions:
+    """Predict what was read for a state from this state: another may have another kernel or precision.
+
+    ids: of each row; None where no labels will come. most: support vectors that are to explain each row; where there
+    are any, the state is that of the model between two changes. Invalid for a solver without support vectors.
+    """
+    because = None
+    if most:
+        published, decided, because = await serving.read(partial(explain, inputs=inputs, most=most))
+    else:
+        decided = await decided_soon(serving, published, inputs, published.decide)
+    serving.predictions_served += len(inputs)
+    wishes = None
+    if ids is not None:
+        wishes = serving.wishes(ids, published.doubtful(decided.columns).tolist())
+        await _keep(serving, published, inputs, ids, decided, wishes)
+    numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
+    return Predictions(
+        published,
+        [None if number == UNKNOWN else published.labels[number] for number in numbers],
+        [None if math.isnan(chance) else chance for chance in chances],
+        published.scores(decided),
+        wishes,
+        because,
+    )
+
+
+async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
+    """Decision values take a moment: on the event loop where it is short, else on a thread of the model's."""
+    values = len(inputs) * NAMED_VALUES if isinstance(inputs, Records) else inputs.values.size
+    if (values + VALUE_WORK * len(inputs)) * published.view.size <= INLINE_WORK_MAX:
+        return work(inputs)
+    return await asyncio.get_running_loop().run_in_executor(serving.readers, work, inputs)
+
+
+async def _keep(
+    serving: Serving,
+    published: Published,
+    inputs: Inputs,
+    ids: Sequence[str | None],
+    decided: Decided,
+    wishes: list[Wish],
+) -> None:
+    """Let the predictions that have an id wait for their labels."""
+    configuration = published.configuration
+    named = [r for r, given in enumerate(ids) if given is not None]
+    if not named or not configuration.labels.pending_max:
+        return
+    work = partial(_pending, configuration, inputs, ids, named, decided, wishes)
+    made = work() if len(named) <= KEPT_INLINE_MAX else await asyncio.to_thread(work)
+    await serving.keep(made, published.labels)
+
+
+def _pending(
+    configuration: Configuration,
+    inputs: Inputs,
+    ids: Sequence[str | None],
+    named: list[int],
+    decided: Decided,
+    wishes: list[Wish],
+) -> list[Prediction]:
+    now_ms = time.time_ns() // 1_000_000
+    budgeted = configuration.labels.budget is not None
+    digests_of = x_digests(inputs)
+    return [
+        Prediction(
+            id=ids[r] or "",
+            x=inputs.take(np.array([r])),
+            digest=digests_of[r],
+            columns=decided.columns[r].copy(),
+            number=int(decided.numbers[r]),
+            source=wishes[r].source if budgeted else 0,
+            at_ms=now_ms,
+        )
+        for r in named
+    ]
