@@ -9,7 +9,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "faults" in item.path.parts:
             item.add_marker("faults")
-        if STARTING & vars(item.module).keys() or {"server", "redis_server"} & set(item.fixturenames):
+        starting = STARTING & vars(item.module).keys() or {"server", "redis_server"} & set(item.fixturenames)
+        if starting or "redis" in item.name or "upgrades" in item.path.parts:
             item.add_marker("server")
         if item.path.name in COMPILING:
             item.add_marker("compiles")

@@ -11,10 +11,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
+from hinged.service.data.times import shown_time
 from hinged.service.errors import FellBehind
 from hinged.service.model.events import (
     ClassAdded,
@@ -78,11 +78,6 @@ def told(position: int, event: ModelEvent) -> Told:
         case _:
             pass
     return Told(position, event.KIND, facts)
-
-
-def shown_time(at_ms: int) -> str:
-    """Milliseconds since 1970 as they go over the wire."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Feed:
