@@ -17,6 +17,7 @@ from hinged.service.engine.erasure import redact
 from hinged.service.engine.history import History
 from hinged.service.engine.purging import Purging
 from hinged.service.engine.retraining import Fold
+from hinged.service.engine.work import Catching, Settling, Swapping
 from hinged.service.errors import ServiceError
 from hinged.service.model.model import Model
 from hinged.service.model.tombstones import Traces
@@ -28,7 +29,6 @@ LAG_MAX = 16  # events that the worker folds at the swap, while its model learns
 BESIDE_S = 1.0  # that a fold goes on beside the worker before it is looked at whether it gains on the stream
 BESIDE_MIN_S = 0.05
 TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker folds at a time where it does not, and learns nothing meanwhile
-SWAP_S = 1.0  # that it folds at the swap; one that takes longer gives way and is tried again
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
 
@@ -36,7 +36,9 @@ RETRY_MAX_S = 60.0
 class Owner(Protocol):
     """What the worker of a model offers."""
 
-    model: Model
+    @property
+    def model(self) -> Model:
+        """The model as it stands."""
 
     @property
     def stopped(self) -> bool:
@@ -45,20 +47,11 @@ class Owner(Protocol):
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model finds, between two changes."""
 
-    async def catch_up(self, fold: Fold, seconds: float) -> None:
-        """Fold for so long while the model learns nothing."""
-
-    async def swap(self, fold: Fold) -> int | None:
-        """Put the learners of a fold in their places: the position of the new state.
-
-        None where the fold no longer fits, or what it had yet to be taught took too long.
-        """
+    async def step(self, work: Catching | Swapping | Settling) -> Any:
+        """What a step of a job answers, which comes before all that waits."""
 
     async def snapshot(self, *, first: bool = False) -> int:
         """Keep a snapshot, before what waits if it is to be first."""
-
-    async def settle(self, fold: Fold, unwritten: list[str]) -> None:
-        """Note that the jobs of a fold have ended."""
 
 
 class Shared:
@@ -155,7 +148,7 @@ class Mender:
             traces: Traces = await self._owner.read(lambda model: model.traces.copy())
             await self._call(redact, self._store, self._history.name, traces, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
-        await self._owner.settle(fold, unwritten)
+        await self._owner.step(Settling(fold, unwritten))
         self._swapped = None
 
     async def _teach_and_swap(self) -> None:
@@ -167,7 +160,7 @@ class Mender:
                 while position is None and not fold.stopped and await self._owner.read(fold.fits):
                     if not await self._drawn_near(fold):
                         return
-                    position = await self._owner.swap(fold)
+                    position = await self._owner.step(Swapping(fold))
             if position is not None:
                 self._swapped = fold, position
         finally:
@@ -186,7 +179,7 @@ class Mender:
             if beside_s >= BESIDE_MIN_S or not turn_s:
                 await self._call(fold.advance, self._owner.model.position, beside_s)
             if turn_s:
-                await self._owner.catch_up(fold, turn_s)
+                await self._owner.step(Catching(fold, turn_s))
             if not self._gains(fold, folded, behind):
                 beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
             elif turn_s:

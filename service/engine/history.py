@@ -134,14 +134,27 @@ class History:
             self._check_reach(position)  # a trim may have taken away what was being read
             raise
 
-    def apply(self, model: Model, position: int, event: ModelEvent, former: Model | None = None) -> Outcome:
-        """Apply an event of the log to the model. Conflict where it needs what is trimmed.
+    def successor(self, position: int, event: ModelEvent) -> Model | None:
+        """The model as it stands behind an event at `position` that makes it another; None for all other events.
 
-        Further epochs read the log, and wait for a store that is away: what is in the log is not refused any more.
-        former: the model as it was, for a rollback, where it is there already.
+        The errors of `at` for a rollback, those of Model.begin for an event that holds the whole state.
         """
-        epoch = partial(self.learned, model, position, patiently=True)
-        return model.apply(position, event, epoch, lambda to: former or self.at(to))
+        match event:
+            case RolledBack():
+                former = self.at(event.to)
+                former.come_back(position, event)
+                return former
+            case Swapped():
+                return Model.begin(self.name, position, event, **self._sizes)
+            case _:
+                return None
+
+    def apply(self, model: Model, position: int, event: ModelEvent) -> Outcome:
+        """Apply an event that may go over the log again. Conflict where it needs what is trimmed.
+
+        Further epochs wait for a store that is away: what is in the log is not refused any more.
+        """
+        return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
     def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[Learned]:
         """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
@@ -292,7 +305,7 @@ class History:
             model = Model.begin(self.name, at, event, **self._sizes)
             warm_up(model.configuration.solver, model.configuration.dtype)
         elif isinstance(event, RolledBack):
-            model.roll_back(at, event, model)
+            model.come_back(at, event)
         else:
             self.apply(model, at, event)
         return model

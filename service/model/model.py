@@ -2,14 +2,15 @@
 
 `apply` is deterministic and does no I/O, reads no clock and draws from no generator but the solver's own, so the same
 events give the same state to the bit, whether they came one by one, in batches, or again after a crash. A further epoch
-and a rollback alone read what is before them: the learned batches and the state then, which whoever applies them hands
-over.
+alone reads what is before it, the learned batches, which whoever applies it hands over. A rollback and an event that
+holds the whole state change no model but make another, which takes the place of the one before.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -90,10 +91,6 @@ class Outcome:
 
 
 NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
-
-
-Former = Callable[[int], "Model"]
-"""The model as it was at a position of the log."""
 
 
 class Model:
@@ -177,13 +174,11 @@ class Model:
                 raise BadFrame(f"a log begins with {Created.KIND!r} or {Imported.KIND!r}, got {first.KIND!r}")
         return model
 
-    def apply(
-        self, position: int, event: ModelEvent, epoch: Epoch | None = None, former: Former | None = None
-    ) -> Outcome:
+    def apply(self, position: int, event: ModelEvent, epoch: Epoch | None = None) -> Outcome:
         """Take in the event at this position of the log. It was validated before it was logged.
 
-        epoch: the learned batches before it, for a finishing step that goes over them again. former: the model as it
-        was, for a rollback; it becomes a part of this one.
+        epoch: the learned batches before it, for a finishing step that goes over them again. ValueError for an event
+        that makes another model of this one: a rollback (`come_back`) and one that holds the whole state (`begin`).
         """
         if position != self.position + 1:
             raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
@@ -198,12 +193,8 @@ class Model:
                 raise ValueError(f"model {self.name} is there: a state is imported by a log's first event alone")
             case Erased():
                 raise ValueError(f"the event at {position} is erased: what is before a {Swapped.KIND!r} is not folded")
-            case Swapped():
-                sizes = {"cache_bytes": self.cache_bytes, "answers_kept": self.answers.kept}
-                vars(self).update(vars(Model.begin(self.name, position, event, **sizes)))
-            case RolledBack():
-                assert former is not None  # noqa: S101  whoever applies such an event hands the model of then
-                self.roll_back(position, event, former(event.to))
+            case Swapped() | RolledBack():
+                raise ValueError(f"the event at {position}, {event.KIND!r}, makes another model of {self.name}")
             case ClassAdded():
                 for learner in (self.learner, *self.shadows.values()):
                     learner.add_class(event.label)
@@ -229,11 +220,10 @@ class Model:
         self.set_aside = [*self.set_aside, (position, kind)][-SET_ASIDE_KEPT:]
         self.position = position
 
-    def roll_back(self, position: int, event: RolledBack, former: Model) -> None:
-        """Become the model as it was at `event.to`, which may be this one; the log goes on behind `position`."""
-        if former.position != event.to or not event.to < position:
-            raise ValueError(f"a rollback at {position} to {event.to} got the state at {former.position}")
-        vars(self).update({name: part for name, part in vars(former).items() if name != "name"})
+    def come_back(self, position: int, event: RolledBack) -> None:
+        """Stand behind a rollback at `position` to where the model stands: what came between is undone."""
+        if self.position != event.to or not event.to < position:
+            raise ValueError(f"a rollback at {position} to {event.to} got the state at {self.position}")
         self.undone = [*self.undone, (event.to, position)]
         self.reads_back_at = self.position = position
         self.at_ms = max(self.at_ms, event.at_ms)
@@ -471,6 +461,15 @@ class Model:
 
     def snapshot(self) -> bytes:
         """The whole state as one frame."""
+        return encode(SNAPSHOT, *self._state())
+
+    def copy(self) -> Model:
+        """Another model in the same state, which has no part in common with this one."""
+        facts, arrays = self._state()
+        facts = json.loads(json.dumps(facts))  # the arrays are copied by whoever loads them
+        return self._restore(self.name, facts, arrays, self.cache_bytes, self.answers.kept)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         facts: dict[str, Any] = {
             "format": FORMAT,
             "position": self.position,
@@ -492,7 +491,7 @@ class Model:
         for name, shadow in self.shadows.items():
             facts["shadows"][name], part_arrays = shadow.state()
             arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
-        return encode(SNAPSHOT, facts, arrays)
+        return facts, arrays
 
     def _parts(self) -> dict[str, Any]:
         """What has facts and arrays of its own."""

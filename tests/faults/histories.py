@@ -391,7 +391,7 @@ async def settled_digest(worker):
             at, digest, busy = await worker.read(lambda m: (m.position, m.digest(), bool(m.jobs.running())))
         except ServiceError:
             return None
-        if not busy and not worker._predicted and not worker._unresolved:
+        if not busy and not worker._unlogged and not worker._journal.unresolved:
             return at, digest
         await asyncio.sleep(0.01)
     return None
@@ -513,8 +513,8 @@ def _along(store, name):
         try:
             if at in aside:
                 model.pass_over(at, "")
-            elif isinstance(event, RolledBack):
-                model.apply(at, event, None, history.at)
+            elif isinstance(event, RolledBack | Swapped):
+                model = history.successor(at, event)
             else:
                 history.apply(model, at, event)
         except Conflict:

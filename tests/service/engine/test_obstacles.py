@@ -172,13 +172,13 @@ def test_a_store_that_is_away_during_further_epochs_is_waited_for(tmp_path):
         async with working(store) as worker:
             for seed in range(5):
                 await worker.learn(learning(worker.model, examples_of(seed, 6)))
-            learned = worker._history.learned
+            learned = worker._journal.history.learned
 
             def then_away(model, before, *, patiently=False):
                 yield from learned(model, before, patiently=patiently)
                 store.times += 0 if patiently else 3  # once the worker has looked whether the log can be read
 
-            worker._history.learned = then_away
+            worker._journal.history.learned = then_away
             answer = await worker.finish(epochs=2)
             assert store.times == 0
             assert answer["converged"]

@@ -204,8 +204,8 @@ def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
     async def scenario(worker):
         for k in range(30):
             await worker.learn(request((f"e{k}", [k % 5, k % 3], "np"[k % 2])))
-            if worker._snapshots.newest:  # while one is being written none is begun
-                await asyncio.wrap_future(worker._snapshots.newest)
+            if worker._journal.snapshots.newest:  # while one is being written none is begun
+                await asyncio.wrap_future(worker._journal.snapshots.newest)
         return worker.model.digest()
 
     digest = run(store, scenario, snapshot_examples=10)
