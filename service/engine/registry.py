@@ -41,7 +41,8 @@ from hinged.service.errors import (
 from hinged.service.frames import BadFrame, peek
 from hinged.service.model.answers import Answer
 from hinged.service.model.events import Created, Imported
-from hinged.service.model.model import SHADOWS_MAX, SNAPSHOT, Model
+from hinged.service.model.model import Model
+from hinged.service.model.state import SHADOWS_MAX, SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.service.store.base import Event, Store
 from hinged.solvers import warm

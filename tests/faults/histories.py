@@ -38,6 +38,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 from redis_server import RedisServer
+from states import digest_of
 
 from hinged.service.app import create_app
 from hinged.service.data.examples import digests, to_inputs
@@ -388,7 +389,7 @@ async def settled_digest(worker):
     """Position and digest of a model whose jobs have ended; None where the store keeps it from that."""
     for _ in range(400):
         try:
-            at, digest, busy = await worker.read(lambda m: (m.position, m.digest(), bool(m.jobs.running())))
+            at, digest, busy = await worker.read(lambda m: (m.position, digest_of(m), bool(m.jobs.running())))
         except ServiceError:
             return None
         if not busy and not worker._unlogged and not worker._journal.unresolved:
@@ -436,7 +437,7 @@ def judge(open_store, lines, form):
         if lines and lines[-1]["kind"] == "running":
             for name, (at, digest) in running.items():
                 there, obstacle = History(store, name, **SIZES).reached()
-                if there.position == at and there.digest() != digest and obstacle is None:
+                if there.position == at and digest_of(there) != digest and obstacle is None:
                     found["unequal"] += 1
                     said.append(f"{name}: the running one at {at} is another")
     return found, said
@@ -464,7 +465,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
         folded = History(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
         folded = None  # trimmed, or an example was forgotten and the state stands behind it
-    if folded is not None and (folded.position, folded.digest()) != (recovered.position, recovered.digest()):
+    if folded is not None and (folded.position, digest_of(folded)) != (recovered.position, digest_of(recovered)):
         found["unequal"] += 1
         said.append(f"{name}: folded from the log alone it is another")
     for at, event, configuration in _along(store, name):
