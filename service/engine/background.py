@@ -18,7 +18,7 @@ from hinged.service.engine.history import History
 from hinged.service.engine.purging import Purging
 from hinged.service.engine.retraining import Fold
 from hinged.service.engine.work import Catching, Settling, Swapping
-from hinged.service.errors import ServiceError
+from hinged.service.errors import NotFound, ServiceError
 from hinged.service.model.model import Model
 from hinged.service.model.tombstones import Traces
 from hinged.service.store.base import Damaged, Store
@@ -87,6 +87,50 @@ class Mender:
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # what runs on a thread
         self._swapped: tuple[Fold, int] | None = None  # a round that is not through, behind its swap
+        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
+
+    def running(self) -> set[int]:
+        """The positions of the jobs that have not ended."""
+        return {job.at for job in self._owner.model.jobs.running()}
+
+    def figures(self, at: int) -> dict[str, Any]:
+        """A job in figures. NotFound for one that is none, or ended long ago."""
+        job = self._owner.model.jobs.find(at)
+        if job is None:
+            raise NotFound(f"model {self._history.name} has no job {at}, or it ended long ago")
+        figures: dict[str, Any] = {
+            "state": job.state,
+            "kind": job.kind,
+            "progress": self.progress if job.state == "running" else 1.0,
+            "certificate": job.result.get("certificate"),
+        }
+        if job.result.get("unwritten"):
+            figures["unwritten"] = job.result["unwritten"]
+        return figures if job.error is None else {**figures, "error": job.error}
+
+    async def end_of(self, at: int) -> None:
+        """Wait until a job may have ended: until it has, or the model takes no more work."""
+        future = asyncio.get_running_loop().create_future()
+        self._ending.setdefault(at, []).append(future)
+        await future
+
+    def look(self) -> None:
+        """After a change of the model: begin where jobs run, and let those go on who wait for one that does not."""
+        running = self.running()
+        if running and not self._owner.stopped:
+            self.wake()
+        for at in [at for at in self._ending if at not in running]:
+            self._release(at)
+
+    def release(self) -> None:
+        """Let all go on who wait for the end of a job."""
+        for at in list(self._ending):
+            self._release(at)
+
+    def _release(self, at: int) -> None:
+        for future in self._ending.pop(at):
+            if not future.done():
+                future.set_result(None)
 
     def wake(self) -> None:
         """Begin, or look again before leaving off."""

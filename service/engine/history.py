@@ -18,6 +18,7 @@ import numpy as np
 
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import Record
+from hinged.service.engine.patience import Patience
 from hinged.service.engine.turns import stand_back
 from hinged.service.errors import (
     Conflict,
@@ -49,9 +50,6 @@ from hinged.solvers.core.turns import Abandoned
 from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
-
-RETRY_FIRST_S = 0.1
-RETRY_MAX_S = 5.0
 
 Taught = ClassAdded | Learned | Finished
 TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND)
@@ -204,18 +202,17 @@ class History:
 
     def _patiently(self, undone: Sequence[tuple[int, int]], before: int) -> Iterator[tuple[int, Taught]]:
         """`taught` from the beginning, which goes on where it was when the store is back."""
-        at, wait_s = 0, RETRY_FIRST_S
+        at, patience = 0, Patience(self.name)
         while True:
             try:
                 for found in self.taught(undone, before, at):
                     yield found
-                    at, wait_s = found[0], RETRY_FIRST_S
+                    at = found[0]
+                    patience.renew()
             except StoreUnavailable as error:
-                log.warning("model %s waits for the store: %s", self.name, error.message)
                 stand_back()
-                if self.leave.wait(wait_s):
+                if self.leave.wait(patience.after(error)):
                     raise
-                wait_s = min(2 * wait_s, RETRY_MAX_S)
             else:
                 return
 

@@ -25,6 +25,7 @@ from hinged.service.engine.follow import Feed, Follower
 from hinged.service.engine.history import Obstacle, told
 from hinged.service.engine.journal import Journal, Question
 from hinged.service.engine.learning import LearnAnswer, Learning
+from hinged.service.engine.patience import Patience
 from hinged.service.engine.queue import Queue, Queued, settle
 from hinged.service.engine.turns import GivenUp
 from hinged.service.engine.unlogged import Unlogged
@@ -41,12 +42,7 @@ from hinged.service.engine.work import (
     Work,
     do,
 )
-from hinged.service.errors import (
-    Invalid,
-    NotFound,
-    StoreUnavailable,
-    Unavailable,
-)
+from hinged.service.errors import Invalid, StoreUnavailable, Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction
 from hinged.service.model.view import Published
@@ -54,9 +50,6 @@ from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 
 log = logging.getLogger(__name__)
-
-RETRY_FIRST_S = 0.1  # until a store that is away is asked again
-RETRY_MAX_S = 5.0
 
 
 class Worker:
@@ -89,7 +82,6 @@ class Worker:
         self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, self._labels)
         self._unlogged = Unlogged(self._labels.pending_max, settings.pending_flush_s)
-        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
         self._wake = asyncio.Event()
         self._stopping = False
         self._keep_snapshot = True
@@ -210,27 +202,13 @@ class Worker:
 
     def job(self, at: int) -> dict[str, Any]:
         """A job in figures. NotFound for one that is none, or ended long ago."""
-        job = self.model.jobs.find(at)
-        if job is None:
-            raise NotFound(f"model {self.name} has no job {at}, or it ended long ago")
-        running = job.state == "running"
-        figures: dict[str, Any] = {
-            "state": job.state,
-            "kind": job.kind,
-            "progress": self._mender.progress if running else 1.0,
-            "certificate": job.result.get("certificate"),
-        }
-        if job.result.get("unwritten"):
-            figures["unwritten"] = job.result["unwritten"]
-        return figures if job.error is None else {**figures, "error": job.error}
+        return self._mender.figures(at)
 
     async def ended(self, at: int) -> dict[str, Any]:
         """The same, once the job has ended."""
-        while (job := self.model.jobs.find(at)) is not None and job.state == "running":
+        while at in self._mender.running():
             self._check_running()
-            future = self._loop.create_future()
-            self._ending.setdefault(at, []).append(future)
-            await future
+            await self._mender.end_of(at)
         return self.job(at)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
@@ -342,7 +320,7 @@ class Worker:
             if self._journal.read_anew is not None:
                 self._stand_anew()
             settle(futures, answers)
-            self._look_after_jobs()
+            self._look_at_changes()
         await self._end()
 
     async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
@@ -360,7 +338,7 @@ class Worker:
         return answers
 
     async def _end(self) -> None:
-        self._release(list(self._ending))
+        self._mender.release()
         snapshots = self._journal.snapshots
         # None may outlive the worker: the name could belong to another model by the time it is kept.
         if snapshots.newest is not None:
@@ -387,22 +365,13 @@ class Worker:
     def _tell_of_snapshot(self, position: int) -> None:
         self._loop.call_soon_threadsafe(self.feed.tell, position, "snapshot")
 
-    def _look_after_jobs(self) -> None:
+    def _look_at_changes(self) -> None:
+        """Go by what a change has made of the configuration and the jobs."""
         labels = self.model.configuration.labels
         if labels != self._labels:
             self._labels, self._budget = labels, LabelBudget(self.model.configuration.seed, labels)
             self._unlogged.limit(labels.pending_max)
-        running = {job.at for job in self.model.jobs.running()}
-        if running and not self.stopped:
-            self._mender.wake()
-        self._release([at for at in self._ending if at not in running])
-
-    def _release(self, jobs: list[int]) -> None:
-        """Let those go on who wait for the end of these jobs."""
-        for at in jobs:
-            for future in self._ending.pop(at):
-                if not future.done():
-                    future.set_result(None)
+        self._mender.look()
 
     # -- failure, and the way back --------------------------------------------------------------------------------
 
@@ -418,7 +387,7 @@ class Worker:
         settle(futures, [stopped] * len(futures))
         self._questions.clear()
         self._unlogged.clear()
-        self._release(list(self._ending))
+        self._mender.release()
 
     async def _read_again(self) -> None:
         """Take the state from store and log instead of the torn one.
@@ -426,18 +395,16 @@ class Worker:
         Where the failure was none of the model's, it goes on; where an event cannot be applied, it stands before that,
         and serves but learns nothing until somebody has set it aside. A store that is away is waited for.
         """
-        wait_s = RETRY_FIRST_S
+        patience = Patience(self.name)
         while not self._stopping:
             try:
                 await self._call(self._journal.read_again)
             except asyncio.CancelledError:
                 raise
             except StoreUnavailable as error:
-                log.warning("model %s waits for the store: %s", self.name, error.message)
                 self._wake.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), wait_s)
-                wait_s = min(2 * wait_s, RETRY_MAX_S)
+                    await asyncio.wait_for(self._wake.wait(), patience.after(error))
             except GivenUp:
                 return
             except BaseException:  # as it was at the failure
@@ -450,4 +417,4 @@ class Worker:
     def _stand_anew(self) -> None:
         self._journal.stand_anew()
         self._failed = self.obstacle.message if self.obstacle is not None else None
-        self._look_after_jobs()
+        self._look_at_changes()

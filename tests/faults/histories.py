@@ -45,8 +45,7 @@ from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import canonical
 from hinged.service.engine import background as mending
-from hinged.service.engine import history as recovery
-from hinged.service.engine import registry, worker
+from hinged.service.engine import patience
 from hinged.service.engine.history import History
 from hinged.service.errors import Conflict, ServiceError, StoreUnavailable
 from hinged.service.model.events import (
@@ -351,7 +350,7 @@ async def serve(open_store, settings, form, configuration, note, seed, steps):
     """A server and its clients, to the end in order."""
     logging.getLogger().addHandler(Complaints(note))
     mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # as much more often as the store is away here
-    recovery.RETRY_FIRST_S = worker.RETRY_FIRST_S = registry.RETRY_FIRST_S = 0.005
+    patience.RETRY_FIRST_S = 0.005
     asyncio.get_running_loop().call_later(ROUND_S - 10, _tell_tasks)
     rng = random.Random(seed)
     store = open_store()
