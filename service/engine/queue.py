@@ -16,10 +16,11 @@ from hinged.service.settings import Settings
 
 @dataclass(slots=True)
 class Queued:
-    """Work that waits, and who waits for it."""
+    """Work that waits, and who waits for it. examples: that it teaches."""
 
     work: Work
     futures: list[asyncio.Future[Any]]
+    examples: int
 
 
 class Queue:
@@ -39,36 +40,39 @@ class Queue:
 
         first: before all else, without a limit: for the steps of a job, which would else go through the queue each.
         """
-        limit = self._settings.queue_examples_max
-        if work.examples and self.examples and self.examples + work.examples > limit:
+        limit, examples = self._settings.queue_examples_max, work.examples
+        if examples and self.examples and self.examples + examples > limit:
             raise QueueFull(f"{self.examples} examples of at most {limit} wait for model {self._model}")
         if not first and len(self._waiting) >= limit:
             raise QueueFull(f"{len(self._waiting)} requests wait for model {self._model}")
         future = asyncio.get_running_loop().create_future()
-        queued = Queued(work, [future])
+        queued = Queued(work, [future], examples)
         if first:
             self._waiting.appendleft(queued)
         else:
             self._waiting.append(queued)
-        self.examples += work.examples
+        self.examples += examples
         return future
 
     def take(self) -> Queued:
         """The next piece of work, and if it learns, all those right behind it that one micro-batch may hold."""
         taken = self._waiting.popleft()
         if isinstance(taken.work, Learning):
-            examples, requests, futures = taken.work.examples, list(taken.work.requests), list(taken.futures)
-            while (
-                self._waiting
-                and isinstance(following := self._waiting[0].work, Learning)
-                and examples + following.examples <= self._settings.micro_batch_examples_max
-            ):
-                futures += self._waiting.popleft().futures
-                requests += following.requests
-                examples += following.examples
-            taken = Queued(Learning(requests), futures)
-        self.examples -= taken.work.examples
+            taken = self._with_following(taken.work, taken)
+        self.examples -= taken.examples
         return taken
+
+    def _with_following(self, first: Learning, taken: Queued) -> Queued:
+        requests, futures, examples = list(first.requests), list(taken.futures), taken.examples
+        most = self._settings.micro_batch_examples_max
+        while self._waiting and examples + self._waiting[0].examples <= most:
+            following = self._waiting[0].work
+            if not isinstance(following, Learning):
+                break
+            requests += following.requests
+            futures += self._waiting[0].futures
+            examples += self._waiting.popleft().examples
+        return Queued(Learning(requests), futures, examples)
 
     def clear(self) -> list[asyncio.Future[Any]]:
         """Drop all that waits; who has waited for it."""

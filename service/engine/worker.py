@@ -51,6 +51,9 @@ from hinged.service.store.base import Store
 
 log = logging.getLogger(__name__)
 
+IDLE = Queued(Keeping(), [], 0)
+"""What there is to do where nobody waits: predictions are written."""
+
 
 class Worker:
     """Owns a model. Everything that changes the model goes through its queue. Methods run on one event loop."""
@@ -304,7 +307,7 @@ class Worker:
                 if not self._stopping and not await self._woken():
                     continue
             questions, self._questions = self._questions, []
-            taken = self._queue.take() if self._queue else Queued(Keeping(), [])
+            taken = self._queue.take() if self._queue else IDLE
             futures = [*(future for _, future in questions), *taken.futures]
             try:
                 answers = await self._answers([question for question, _ in questions], taken)
