@@ -235,11 +235,7 @@ class Swapping(Single):
         if fold.position < model.position:  # it takes too long, or the server stops
             return None
         with journal.going_on():
-            changed = model.copy()
-            fold.put_into(changed)
-            if fold.erases:
-                changed.floor = model.position + 1
-            swapped = Swapped(changed.snapshot(), journal.now_ms())
+            swapped = Swapped(fold.swapped(model).snapshot(), journal.now_ms())
             # What is written can be read, for what is read of it is what the model becomes.
             successor = journal.history.successor(journal.next_position, swapped)
         journal.snapshots.let_end()

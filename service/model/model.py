@@ -9,6 +9,7 @@ holds the whole state change no model but make another, which takes the place of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -264,10 +265,10 @@ class Model(State):
         if shadow is not None:
             former = self.shadows.get(shadow)
             if former is not None and former.configuration == taught.configuration:
-                taught.metrics = former.metrics
+                taught.metrics = deepcopy(former.metrics)
             self.shadows[shadow] = taught
             return
-        taught.metrics = self.metrics
+        taught.metrics = deepcopy(self.metrics)
         self.learner = taught
         self._configure_waiting()
 

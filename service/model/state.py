@@ -7,7 +7,9 @@ with it later checks no bounds.
 from __future__ import annotations
 
 import json
-from typing import Any, Self
+from collections.abc import Collection
+from copy import copy
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.solver import Solver, columns_of
 
 Array = np.ndarray[Any, Any]
+Part = TypeVar("Part", Pool, Pending)
 
 SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
@@ -89,17 +92,21 @@ class State:
 
     # -- writing and reading --------------------------------------------------------------------------------------
 
+    def draft(self, own: Collection[str | None]) -> Self:
+        """Another one in the same state, in which learners can be put in the places of others.
+
+        It may change in its pool and its pending predictions, in the learners of these names (None: the model's own)
+        and in what is assigned as a whole. All the rest both have in common.
+        """
+        draft = copy(self)
+        draft.pool = _copied(self.pool, Pool(self.pool.most))
+        draft.pending = _copied(self.pending, Pending(self.pending.most, self.pending.age_ms))
+        draft.learner = self.learner.copy() if None in own else self.learner
+        draft.shadows = {name: shadow.copy() if name in own else shadow for name, shadow in self.shadows.items()}
+        return draft
+
     def snapshot(self) -> bytes:
         """The whole state as one frame."""
-        return encode(SNAPSHOT, *self._state())
-
-    def copy(self) -> Self:
-        """Another one in the same state, which changes without this one."""
-        facts, arrays = self._state()
-        facts = json.loads(json.dumps(facts))  # the arrays are copied by whoever loads them
-        return self._restore(self.name, facts, arrays, self.cache_bytes, self.answers.kept)
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         facts: dict[str, Any] = {
             "format": FORMAT,
             "position": self.position,
@@ -121,7 +128,7 @@ class State:
         for name, shadow in self.shadows.items():
             facts["shadows"][name], part_arrays = shadow.state()
             arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
-        return facts, arrays
+        return encode(SNAPSHOT, facts, arrays)
 
     def _parts(self) -> dict[str, Any]:
         """What has facts and arrays of its own."""
@@ -240,6 +247,12 @@ class State:
         rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
         if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
             raise wrong
+
+
+def _copied(part: Part, fresh: Part) -> Part:
+    facts, arrays = part.state()
+    fresh.load(json.loads(json.dumps(facts)), arrays)
+    return fresh
 
 
 def answers_of(snapshot: bytes) -> Answers:

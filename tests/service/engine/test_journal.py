@@ -6,10 +6,15 @@ import pytest
 from states import digest_of
 from working import SIZES, begun, examples_of, learning
 
+from hinged.service.commands.ask import Offer
+from hinged.service.commands.change import Challenge, Configure, Forget
+from hinged.service.data.examples import to_rows
+from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import History, load_model
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import Learning
-from hinged.service.engine.work import Finishing, RollingBack, do
+from hinged.service.engine.retraining import Fold
+from hinged.service.engine.work import Commanding, Finishing, RollingBack, Settling, Swapping, do
 from hinged.service.errors import StoreUnavailable
 from hinged.service.settings import Settings
 from hinged.service.store.base import OutcomeUnknown
@@ -89,3 +94,38 @@ def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_is_not_there(journ
     assert not journal.unresolved
     assert journal.model.counts(to + 1) is not written
     assert load_model(store, "m", **SIZES).snapshot() == journal.model.snapshot()
+
+
+@pytest.mark.parametrize("solver", ["lasvm", "exact"])
+def test_a_swap_that_is_not_written_has_changed_nothing(journal, store, monkeypatch, solver):
+    """Not what waits, which would be read for another kernel, nor a challenger that forgets in place."""
+    learn(journal, 1)
+    rows = to_rows([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
+    do(journal, Commanding(Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])
+    swap(journal, Challenge("shadow", {"solver": solver, "C": 3}, Settings()))
+    where = journal.lookup.locate(journal.model, "s1-1")
+
+    def fail(*_):
+        raise StoreUnavailable("the disk did not take it")
+
+    for command in (Forget("s1-1", where), Configure({"kernel": {"type": "linear"}}, Settings())):
+        with monkeypatch.context() as patch:
+            do(journal, Commanding(command), [])
+            before = journal.model.snapshot()
+            patch.setattr(store, "append", fail)
+            assert isinstance(swap(journal), StoreUnavailable)
+        assert journal.model.snapshot() == before
+        assert isinstance(swap(journal), int)
+        assert load_model(store, "m", **SIZES).snapshot() == journal.model.snapshot()
+
+
+def swap(journal, command=None):
+    """Do what jobs of the model, or one of this command, come to; what the swap answered."""
+    if command is not None:
+        do(journal, Commanding(command), [])
+    fold = Fold(journal.history, journal.model)
+    fold.advance(journal.model.position)
+    answer = do(journal, Swapping(fold), []).answers[0]
+    if isinstance(answer, int):
+        do(journal, Settling(fold, []), [])
+    return answer
