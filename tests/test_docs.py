@@ -11,7 +11,7 @@ from hinged.service import errors
 from hinged.service.app import create_app
 from hinged.service.data.configuration import KINDS, SOLVER_NAMES
 from hinged.service.data.parts import Labelling
-from hinged.service.model.model import FORMAT
+from hinged.service.model.state import FORMAT
 from hinged.service.settings import Settings
 
 DOCUMENTS = sorted(

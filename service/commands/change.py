@@ -34,7 +34,8 @@ from hinged.service.model.events import (
     Reconfigured,
     Retired,
 )
-from hinged.service.model.model import SHADOWS_MAX, Model
+from hinged.service.model.model import Model
+from hinged.service.model.state import SHADOWS_MAX
 from hinged.service.settings import Settings
 
 

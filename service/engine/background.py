@@ -17,7 +17,8 @@ from hinged.service.engine.erasure import redact
 from hinged.service.engine.history import History
 from hinged.service.engine.purging import Purging
 from hinged.service.engine.retraining import Fold
-from hinged.service.errors import ServiceError
+from hinged.service.engine.work import Catching, Settling, Swapping
+from hinged.service.errors import NotFound, ServiceError
 from hinged.service.model.model import Model
 from hinged.service.model.tombstones import Traces
 from hinged.service.store.base import Damaged, Store
@@ -28,7 +29,6 @@ LAG_MAX = 16  # events that the worker folds at the swap, while its model learns
 BESIDE_S = 1.0  # that a fold goes on beside the worker before it is looked at whether it gains on the stream
 BESIDE_MIN_S = 0.05
 TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker folds at a time where it does not, and learns nothing meanwhile
-SWAP_S = 1.0  # that it folds at the swap; one that takes longer gives way and is tried again
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
 
@@ -36,7 +36,9 @@ RETRY_MAX_S = 60.0
 class Owner(Protocol):
     """What the worker of a model offers."""
 
-    model: Model
+    @property
+    def model(self) -> Model:
+        """The model as it stands."""
 
     @property
     def stopped(self) -> bool:
@@ -45,20 +47,11 @@ class Owner(Protocol):
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model finds, between two changes."""
 
-    async def catch_up(self, fold: Fold, seconds: float) -> None:
-        """Fold for so long while the model learns nothing."""
-
-    async def swap(self, fold: Fold) -> int | None:
-        """Put the learners of a fold in their places: the position of the new state.
-
-        None where the fold no longer fits, or what it had yet to be taught took too long.
-        """
+    async def step(self, work: Catching | Swapping | Settling) -> Any:
+        """What a step of a job answers, which comes before all that waits."""
 
     async def snapshot(self, *, first: bool = False) -> int:
         """Keep a snapshot, before what waits if it is to be first."""
-
-    async def settle(self, fold: Fold, unwritten: list[str]) -> None:
-        """Note that the jobs of a fold have ended."""
 
 
 class Shared:
@@ -94,6 +87,50 @@ class Mender:
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # what runs on a thread
         self._swapped: tuple[Fold, int] | None = None  # a round that is not through, behind its swap
+        self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
+
+    def running(self) -> set[int]:
+        """The positions of the jobs that have not ended."""
+        return {job.at for job in self._owner.model.jobs.running()}
+
+    def figures(self, at: int) -> dict[str, Any]:
+        """A job in figures. NotFound for one that is none, or ended long ago."""
+        job = self._owner.model.jobs.find(at)
+        if job is None:
+            raise NotFound(f"model {self._history.name} has no job {at}, or it ended long ago")
+        figures: dict[str, Any] = {
+            "state": job.state,
+            "kind": job.kind,
+            "progress": self.progress if job.state == "running" else 1.0,
+            "certificate": job.result.get("certificate"),
+        }
+        if job.result.get("unwritten"):
+            figures["unwritten"] = job.result["unwritten"]
+        return figures if job.error is None else {**figures, "error": job.error}
+
+    async def end_of(self, at: int) -> None:
+        """Wait until a job may have ended: until it has, or the model takes no more work."""
+        future = asyncio.get_running_loop().create_future()
+        self._ending.setdefault(at, []).append(future)
+        await future
+
+    def look(self) -> None:
+        """After a change of the model: begin where jobs run, and let those go on who wait for one that does not."""
+        running = self.running()
+        if running and not self._owner.stopped:
+            self.wake()
+        for at in [at for at in self._ending if at not in running]:
+            self._release(at)
+
+    def release(self) -> None:
+        """Let all go on who wait for the end of a job."""
+        for at in list(self._ending):
+            self._release(at)
+
+    def _release(self, at: int) -> None:
+        for future in self._ending.pop(at):
+            if not future.done():
+                future.set_result(None)
 
     def wake(self) -> None:
         """Begin, or look again before leaving off."""
@@ -155,7 +192,7 @@ class Mender:
             traces: Traces = await self._owner.read(lambda model: model.traces.copy())
             await self._call(redact, self._store, self._history.name, traces, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
-        await self._owner.settle(fold, unwritten)
+        await self._owner.step(Settling(fold, unwritten))
         self._swapped = None
 
     async def _teach_and_swap(self) -> None:
@@ -167,7 +204,7 @@ class Mender:
                 while position is None and not fold.stopped and await self._owner.read(fold.fits):
                     if not await self._drawn_near(fold):
                         return
-                    position = await self._owner.swap(fold)
+                    position = await self._owner.step(Swapping(fold))
             if position is not None:
                 self._swapped = fold, position
         finally:
@@ -186,7 +223,7 @@ class Mender:
             if beside_s >= BESIDE_MIN_S or not turn_s:
                 await self._call(fold.advance, self._owner.model.position, beside_s)
             if turn_s:
-                await self._owner.catch_up(fold, turn_s)
+                await self._owner.step(Catching(fold, turn_s))
             if not self._gains(fold, folded, behind):
                 beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
             elif turn_s:

@@ -25,7 +25,7 @@ from hinged.service.model.events import (
     Settled,
     decode_event,
 )
-from hinged.service.model.model import SNAPSHOT, answers_of
+from hinged.service.model.state import SNAPSHOT, answers_of
 from hinged.service.model.tombstones import Traces
 from hinged.service.store.base import Event, Store
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import Record
+from hinged.service.engine.patience import Patience
 from hinged.service.engine.turns import stand_back
 from hinged.service.errors import (
     Conflict,
@@ -49,9 +50,6 @@ from hinged.solvers.core.turns import Abandoned
 from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
-
-RETRY_FIRST_S = 0.1
-RETRY_MAX_S = 5.0
 
 Taught = ClassAdded | Learned | Finished
 TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND)
@@ -134,14 +132,27 @@ class History:
             self._check_reach(position)  # a trim may have taken away what was being read
             raise
 
-    def apply(self, model: Model, position: int, event: ModelEvent, former: Model | None = None) -> Outcome:
-        """Apply an event of the log to the model. Conflict where it needs what is trimmed.
+    def successor(self, position: int, event: ModelEvent) -> Model | None:
+        """The model as it stands behind an event at `position` that makes it another; None for all other events.
 
-        Further epochs read the log, and wait for a store that is away: what is in the log is not refused any more.
-        former: the model as it was, for a rollback, where it is there already.
+        The errors of `at` for a rollback, those of Model.begin for an event that holds the whole state.
         """
-        epoch = partial(self.learned, model, position, patiently=True)
-        return model.apply(position, event, epoch, lambda to: former or self.at(to))
+        match event:
+            case RolledBack():
+                former = self.at(event.to)
+                former.come_back(position, event)
+                return former
+            case Swapped():
+                return Model.begin(self.name, position, event, **self._sizes)
+            case _:
+                return None
+
+    def apply(self, model: Model, position: int, event: ModelEvent) -> Outcome:
+        """Apply an event that may go over the log again. Conflict where it needs what is trimmed.
+
+        Further epochs wait for a store that is away: what is in the log is not refused any more.
+        """
+        return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
     def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[Learned]:
         """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
@@ -191,18 +202,17 @@ class History:
 
     def _patiently(self, undone: Sequence[tuple[int, int]], before: int) -> Iterator[tuple[int, Taught]]:
         """`taught` from the beginning, which goes on where it was when the store is back."""
-        at, wait_s = 0, RETRY_FIRST_S
+        at, patience = 0, Patience(self.name)
         while True:
             try:
                 for found in self.taught(undone, before, at):
                     yield found
-                    at, wait_s = found[0], RETRY_FIRST_S
+                    at = found[0]
+                    patience.renew()
             except StoreUnavailable as error:
-                log.warning("model %s waits for the store: %s", self.name, error.message)
                 stand_back()
-                if self.leave.wait(wait_s):
+                if self.leave.wait(patience.after(error)):
                     raise
-                wait_s = min(2 * wait_s, RETRY_MAX_S)
             else:
                 return
 
@@ -292,7 +302,7 @@ class History:
             model = Model.begin(self.name, at, event, **self._sizes)
             warm_up(model.configuration.solver, model.configuration.dtype)
         elif isinstance(event, RolledBack):
-            model.roll_back(at, event, model)
+            model.come_back(at, event)
         else:
             self.apply(model, at, event)
         return model

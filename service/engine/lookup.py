@@ -18,7 +18,8 @@ from hinged.service.model.events import (
     decode_event,
 )
 from hinged.service.model.metrics import UNKNOWN
-from hinged.service.model.model import Model, answers_of
+from hinged.service.model.model import Model
+from hinged.service.model.state import answers_of
 from hinged.service.store.base import Damaged, Store
 
 

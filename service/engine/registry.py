@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,14 +11,15 @@ from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from hinged.service.commands.learn import LearnRequest, make_plan
-from hinged.service.data.classes import check_label, label_key
-from hinged.service.data.configuration import default_configuration, parse_configuration
-from hinged.service.data.examples import check_ids, mean_scale
+from hinged.service.data.configuration import default_configuration
+from hinged.service.data.examples import mean_scale
 from hinged.service.data.parts import DEFAULT, MODEL_NAME, Configuration
 from hinged.service.engine.background import Shared
-from hinged.service.engine.exports import pack_export, unpack_export
+from hinged.service.engine.exports import pack_export
 from hinged.service.engine.history import History, Obstacle
-from hinged.service.engine.rehearsal import examine, rehearse
+from hinged.service.engine.imports import read_import
+from hinged.service.engine.loading import Loads
+from hinged.service.engine.patience import Patience
 from hinged.service.engine.threads import Lane, Threads
 from hinged.service.engine.turns import (
     BESIDE,
@@ -28,7 +28,7 @@ from hinged.service.engine.turns import (
     Turns,
     stand_back,
 )
-from hinged.service.engine.worker import RETRY_FIRST_S, RETRY_MAX_S, Worker
+from hinged.service.engine.worker import Worker
 from hinged.service.engine.yielding import Yielding
 from hinged.service.errors import (
     Conflict,
@@ -38,10 +38,9 @@ from hinged.service.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from hinged.service.frames import BadFrame, peek
 from hinged.service.model.answers import Answer
-from hinged.service.model.events import Created, Imported
-from hinged.service.model.model import SHADOWS_MAX, SNAPSHOT, Model
+from hinged.service.model.events import Created
+from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.base import Event, Store
 from hinged.solvers import warm
@@ -51,25 +50,12 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FOLDS = 2  # models that are folded beside those that serve, at once: each takes its memory and a thread
-CLOCKS_MS = 86_400_000  # by so much the clock of a server may be ahead whose models another one imports
-LOADS_BESIDE_PLACES = 2  # loads at once, more than there are places to compute on: for those that wait for the store
-LOAD_LONG_S = 0.5  # after which a load lets the next one begin although it goes on itself
 OWN_MAX = 64  # calls at once that are no model's: creations, imports, exports
 ENDING_S = 5.0  # that a computation which was given up may take to notice, when the server stops
 
 LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
 """States of a model."""
 CUT_OFF = "its deletion was cut off; delete it again"
-
-
-class Loading:
-    """The load of one model: where it runs, and whether it has begun."""
-
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self.begin = asyncio.Event()
-        self.counts = False  # among those that have begun and are not yet long
-        self.task: asyncio.Task[None] | None = None
 
 
 class Registry:
@@ -91,11 +77,10 @@ class Registry:
         self._beside = self._own.beside()
         self._lanes: dict[str, tuple[Lane, Lane]] = {}  # of each model, and of its jobs
         self._workers: dict[str, Worker] = {}
-        self._loading: dict[str, Loading] = {}
+        self._loads = Loads(self.turns.places)
         self._broken: dict[str, str] = {}  # models that could not be loaded, and why
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._beginning = 0  # models that are just being created
-        self._loads = 0  # that have begun and are not yet long
         self._shared = Shared(self._store, FOLDS)
 
     async def start(self) -> None:
@@ -109,13 +94,10 @@ class Registry:
         await self._run(warm.warm_up, "lasvm")
         log.info("kernels are there, %.1f s", time.monotonic() - started)
         for name in await self._run(self._store.models):
-            self._loading[name] = Loading(Lane(self._threads, self.turns, Account(BESIDE)))
+            self._loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True
-        tasks = []
-        for name, loading in self._loading.items():
-            loading.task = asyncio.create_task(self._load_beside(name, loading), name=f"load of {name}")
-            tasks.append(loading.task)
-        self._begin_loads()
+        tasks = [self._loads.run(name, self._load_beside(name)) for name in self._loads]
+        self._loads.begin()
         await asyncio.gather(*tasks)
         self.ready = True
         log.info("ready with %d models, %.1f s", len(self._workers), time.monotonic() - started)
@@ -127,8 +109,7 @@ class Registry:
         """
         warm.end_compiling()
         why = "the server stops"
-        for loading in self._loading.values():
-            loading.lane.give_up(why)
+        self._loads.give_up(why)
         ends = [asyncio.create_task(worker.stop()) for worker in self._workers.values()]
         if ends:
             await asyncio.sleep(0)  # they know now that jobs are to end
@@ -171,14 +152,14 @@ class Registry:
 
     def names(self) -> list[str]:
         """Every model, whether it is loaded, can be or not; sorted."""
-        return sorted({*self._workers, *self._loading, *self._broken})
+        return sorted({*self._workers, *self._loads, *self._broken})
 
     def state(self, name: str) -> tuple[str, str | None]:
         """What a model does that there is, and why where it has stopped."""
         worker = self._workers.get(name)
         if worker is not None:
             return (SERVING, None) if worker.failure is None else (STOPPED, worker.failure)
-        return (LOADING, None) if name in self._loading else (STOPPED, self._broken.get(name))
+        return (LOADING, None) if name in self._loads else (STOPPED, self._broken.get(name))
 
     def progress(self) -> dict[str, int]:
         """How many models there are, and how many of them are loading, serve and have stopped."""
@@ -211,9 +192,8 @@ class Registry:
         if worker is not None:
             return worker
         check_name(name)
-        if name in self._loading:
-            self._loading[name].lane.hurry()
-            self._begin(self._loading[name])
+        if name in self._loads:
+            self._loads.hurry(name)
             raise Unavailable(f"model {name} is being loaded; try again soon", retry_after_s=1, state=LOADING)
         if name in self._broken:
             raise Unavailable(f"model {name} could not be loaded: {self._broken[name]}", state=STOPPED)
@@ -276,13 +256,9 @@ class Registry:
         self._check_open()
         async with self._alone(name):
             why = f"model {name} was deleted"
-            loading = self._loading.pop(name, None)
-            if loading is not None:
+            if name in self._loads:
                 self._broken[name] = CUT_OFF
-                loading.lane.give_up(why)
-                self._begin(loading)
-                if loading.task is not None:
-                    await asyncio.wait([loading.task])
+                await self._loads.cut_off(name, why)
             if name not in self._broken:
                 worker = self.get(name)
                 del self._workers[name]
@@ -332,59 +308,33 @@ class Registry:
 
     # -- loading --------------------------------------------------------------------------------------------------
 
-    def _begin_loads(self) -> None:
-        """Let as many loads begin as may at once."""
-        for loading in self._loading.values():
-            if self._loads >= self.turns.places + LOADS_BESIDE_PLACES:
-                return
-            self._begin(loading)
-
-    def _begin(self, loading: Loading) -> None:
-        if not loading.begin.is_set():
-            loading.begin.set()
-            loading.counts = True
-            self._loads += 1
-
-    async def _load_beside(self, name: str, loading: Loading) -> None:
+    async def _load_beside(self, name: str) -> None:
         """Load one model once it may begin; whatever comes of it, others go on."""
-        await loading.begin.wait()
-        long = asyncio.get_running_loop().call_later(LOAD_LONG_S, self._let_next_load, loading)
-        try:
-            found = await self._loaded(name, loading.lane)
-            if name in self._loading:
-                self._serve(*found)
-        except GivenUp:  # it is being deleted, or the server stops
-            pass
-        except BaseException as error:  # one bad model must not keep the others from being served
-            if isinstance(error, asyncio.CancelledError):
-                loading.lane.give_up("the server stops")
+        async with self._loads.turn(name) as lane:
+            try:
+                found = await self._loaded(name, lane)
+                if name in self._loads:
+                    self._serve(*found)
+            except GivenUp:  # it is being deleted, or the server stops
+                pass
+            except asyncio.CancelledError:
+                lane.give_up("the server stops")
                 raise
-            log.exception("model %s cannot be loaded", name)
-            if name in self._loading:
-                self._broken[name] = str(error) or type(error).__name__
-        finally:
-            self._loading.pop(name, None)
-            long.cancel()
-            self._let_next_load(loading)
+            except BaseException as error:  # one bad model must not keep the others from being served
+                log.exception("model %s cannot be loaded", name)
+                if name in self._loads:
+                    self._broken[name] = str(error) or type(error).__name__
 
     async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
         """A model of the store, which is waited for where it is away."""
-        wait_s = RETRY_FIRST_S
+        patience = Patience(name)
         while True:
             try:
                 found: tuple[Model, Obstacle | None] = await self._run(self._load, name, lane=lane)
             except StoreUnavailable as error:
-                log.warning("model %s waits for the store: %s", name, error.message)
-                await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, RETRY_MAX_S)
+                await asyncio.sleep(patience.after(error))
             else:
                 return found
-
-    def _let_next_load(self, before: Loading) -> None:
-        if before.counts:
-            before.counts = False
-            self._loads -= 1
-            self._begin_loads()
 
     def _serve(self, model: Model, obstacle: Obstacle | None = None) -> Worker:
         lane = Lane(self._threads, self.turns)
@@ -415,10 +365,10 @@ class Registry:
             self._beginning -= 1
 
     def _is_new(self, name: str) -> bool:
-        return name not in self._workers and name not in self._loading and name not in self._broken
+        return name not in self._workers and name not in self._loads and name not in self._broken
 
     def _check_models(self) -> None:
-        count = len(self._workers) + len(self._loading) + self._beginning
+        count = len(self._workers) + len(self._loads) + self._beginning
         if count >= self.settings.models_max:
             raise Conflict(f"the server has {count} models of at most {self.settings.models_max}")
 
@@ -444,24 +394,7 @@ class Registry:
         return model, None
 
     def _import(self, name: str, file: IO[bytes]) -> Model:
-        file.seek(0)
-        now_ms = time.time_ns() // 1_000_000
-        try:
-            state = unpack_export(file.read())
-            for configuration in self._configurations(peek(state, SNAPSHOT)):
-                warm.warm_up(configuration.solver, configuration.dtype)
-            model = Model.begin(name, 1, Imported(state, now_ms), **self._sizes())
-        except ValueError as error:  # whatever a file may hold that no server wrote
-            raise Invalid(f"the file is no model: {_first_line(error)}") from error
-        self._check_imported(model, now_ms)
-        # Written as this server would write it: what is in the log can be read again.
-        imported = Imported(model.snapshot(), model.at_ms)
-        try:
-            examine(model, imported.state)
-            rehearse(model, imported.state)
-        except Exception as error:  # what comes out of a state that fits together and is none has no other name
-            log.warning("a file's model failed in rehearsal", exc_info=True)
-            raise Invalid(f"the file's model cannot learn: {_first_line(error)}") from error
+        model, imported = read_import(name, file, self.settings, self._sizes())
         try:
             self._store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
         except KeyError:  # an earlier creation of unknown outcome did happen
@@ -471,39 +404,8 @@ class Registry:
             return there
         return model
 
-    def _configurations(self, facts: dict[str, Any]) -> list[Configuration]:
-        """Those of a file's model and its challengers: the limits come before anything is made that breaks them."""
-        shadows = facts.get("shadows")
-        if not isinstance(shadows, dict) or len(shadows) > SHADOWS_MAX or not all(map(MODEL_NAME.fullmatch, shadows)):
-            raise BadFrame(f"a model has at most {SHADOWS_MAX} challengers, each with a name")
-        learners = [facts.get("learner"), *shadows.values()]
-        configurations = [learner.get("configuration") if isinstance(learner, dict) else None for learner in learners]
-        return [parse_configuration(json.dumps(configuration), self.settings) for configuration in configurations]
-
-    def _check_imported(self, model: Model, now_ms: int) -> None:
-        settings = self.settings
-        if max([model.at_ms, *(prediction.at_ms for prediction in model.pending)]) > now_ms + CLOCKS_MS:
-            raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
-        if len(model.labels) > settings.classes_max:
-            raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")
-        for index, label in enumerate(model.labels.labels):
-            check_label(label, f"classes[{index}]", settings.label_chars_max)
-        declared = model.configuration.classes
-        if declared is not None and list(map(label_key, declared)) != list(map(label_key, model.labels.labels)):
-            raise Invalid("the file's model has other classes than its configuration declares")
-        waiting = [given for part in (model.pool, model.pending) for given in (entry.id for entry in part)]
-        check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting), settings.id_chars_max)
-        for candidate in model.pool:
-            for told in (candidate.label, *(label for _, label in candidate.votes)):
-                if told is not None:
-                    check_label(told, f"a label of {candidate.id!r}", settings.label_chars_max)
-
     def _load(self, name: str) -> tuple[Model, Obstacle | None]:
         return History(self._store, name, **self._sizes()).reached()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).partition("\n")[0] or type(error).__name__)[:200]
 
 
 def _exportable_from(model: Model) -> int:

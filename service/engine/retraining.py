@@ -129,15 +129,24 @@ class Fold:
         corrected = {n for n, label in model.corrections.items() if self._corrections.get(n) != label}
         return (model.traces.numbers - self._forgotten) | corrected
 
-    def put_into(self, model: Model) -> None:
-        """Let the learners take their places in a copy of the model, which stands where the fold does.
+    def swapped(self, model: Model) -> Model:
+        """What becomes of a model, which stands where the fold does, once the learners have taken their places.
 
         Where the log was no longer whole, the points of forgotten examples are dropped, and those that have another
-        label learned again with it.
+        label learned again with it. The model itself stays as it is.
         """
+        mended = self._left_out()
+        stay = {name for name, learner in _learners(model) if learner.exact and name not in self.learners}
+        successor = model.draft({*mended, *stay})
+        self._put_into(successor, mended)
+        if self.erases:
+            successor.floor = model.position + 1
+        return successor
+
+    def _put_into(self, model: Model, mended: list[str | None]) -> None:
         wanted = _wanted(model, self.jobs)
         for name, learner in self.learners.items():
-            if name in self.failed or not self.whole:
+            if name in mended:
                 continue
             learner.configuration = wanted[name]  # how labels are asked for may have changed meanwhile
             model.take_over(learner, name)
@@ -145,7 +154,7 @@ class Fold:
         for _, present in _learners(model):
             if present.exact:
                 _make_good(present, model, late)
-        for name in self._left_out():
+        for name in mended:
             held = model.learner if name is None else model.shadows.get(name)
             if held is not None:
                 self._mend(held)

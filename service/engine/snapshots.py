@@ -11,7 +11,8 @@ from contextlib import suppress
 
 from hinged.service.errors import ServiceError, StoreUnavailable
 from hinged.service.frames import BadFrame, decode
-from hinged.service.model.model import SNAPSHOT, Model
+from hinged.service.model.model import Model
+from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.service.store.base import SNAPSHOTS_KEPT, Damaged, Store
 

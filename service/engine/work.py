@@ -1,117 +1,266 @@
-"""What a model's worker is given to do, and what it answers to learning."""
+"""What a model's worker is given to do, but for learning: each kind knows how it is done on the model's journal."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-from hinged.service.commands.ask import Command
-from hinged.service.commands.learn import LearnRequest, Votes
-from hinged.service.data.classes import Label
+from hinged.service.commands.ask import Command, Offer
+from hinged.service.commands.change import Forget
+from hinged.service.engine.journal import Journal
 from hinged.service.engine.retraining import Fold
+from hinged.service.errors import (
+    Conflict,
+    Invalid,
+    ServiceError,
+    StoreUnavailable,
+)
+from hinged.service.model.events import (
+    Finished,
+    ModelEvent,
+    RolledBack,
+    SetAside,
+    Settled,
+    Swapped,
+)
 from hinged.service.model.pending import Made
+from hinged.service.store.base import Damaged, Event
+from hinged.solvers.core.solver import Finish
+
+SWAP_S = 1.0  # that the worker folds at a swap; one that takes longer gives way and is tried again
 
 
-class Learnt(NamedTuple):
-    """The answer to one learned example; prediction and score are None where no class was known, or no longer are.
+class Work(Protocol):
+    """A piece of work. examples: how many it teaches; askers: how many wait for it."""
 
-    votes: what has been collected, where a candidate needs several labels.
+    @property
+    def examples(self) -> int:
+        """How many it teaches."""
+
+    @property
+    def askers(self) -> int:
+        """How many wait for it, each for an answer of his own."""
+
+    def run(self, journal: Journal) -> Sequence[Any]:
+        """Do it: what it answers each asker, which may be an error."""
+
+
+class Done(NamedTuple):
+    """What work has answered each asker, and the predictions that it was to take along and did not write."""
+
+    answers: Sequence[Any]
+    unlogged: list[Made]
+
+
+def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
+    """Do work on the worker's thread. along: predictions that are to be written with its events.
+
+    A refusal, and a store that is away, are answers. Any other error has left the model torn.
     """
+    try:
+        journal.begin(along)
+        answers = work.run(journal)
+    except ServiceError as error:
+        return Done([error] * work.askers, journal.along)
+    except Damaged as error:
+        told = StoreUnavailable(f"the log of model {journal.model.name} is damaged: {error}")
+        return Done([told] * work.askers, [])
+    return Done(answers, journal.along)
 
-    id: str
-    prediction: Label | None
-    score: float | None
-    duplicate: bool
-    votes: Votes | None = None
+
+class Single:
+    """Work that teaches nothing and that one asks for."""
+
+    __slots__ = ()
+    examples: ClassVar[int] = 0
+    askers: ClassVar[int] = 1
+
+    def run(self, journal: Journal) -> Sequence[Any]:
+        """Work.run."""
+        return [self.answer(journal)]
+
+    def answer(self, journal: Journal) -> Any:
+        """Do it: what it answers."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class LearnAnswer:
-    """Answers in the order of the request, and the position at which the model then stood."""
+class Commanding(Single):
+    """A command's events."""
 
-    position: int
-    results: list[Learnt]
+    command: Command
+
+    def answer(self, journal: Journal) -> dict[str, Any]:
+        """What the command answers, with the model's position."""
+        command = self.command
+        if isinstance(command, Forget):
+            command = replace(command, waiting=journal.leave_behind(command.given))
+            journal.lookup.forget()  # it may be among what was read
+        # Predictions come first, for they came first; a command that is refused leaves them in the log.
+        journal.commit()
+        if isinstance(command, Offer):
+            command = replace(command, learned=frozenset(journal.lookup.first_answers(journal.model, command.ids)))
+        with journal.going_on():
+            planned = command.plan(journal.model, journal.now_ms())
+        journal.commit(planned.events)
+        model = journal.model
+        return {"model": model.name, "position": model.position, **planned.answer(model)}
 
 
 @dataclass(frozen=True, slots=True)
-class Finishing:
+class Keeping(Single):
+    """Predictions to be written now."""
+
+    predictions: Sequence[Made] = ()
+
+    def answer(self, journal: Journal) -> None:
+        """Nothing."""
+        journal.keep(self.predictions)
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing(Single):
     """The finishing step, after so many further epochs over the log."""
 
     epochs: int = 0
 
+    def answer(self, journal: Journal) -> dict[str, Any]:
+        """What the model then is, and how the step went."""
+        if self.epochs:  # what cannot be read must show before the event is written
+            journal.snapshots.let_end()  # and no trim may take it away until a snapshot holds what comes of it
+            deque(journal.history.learned(journal.model, journal.model.position + 1), maxlen=0)
+        outcomes = journal.commit([Finished(journal.now_ms(), self.epochs)])
+        finish = outcomes[-1].finish or Finish(0, converged=True)
+        journal.snapshots.take(journal.model)  # a recovery need not run the finishing step again
+        figures = journal.model.describe()
+        wanted = ("model", "position", "support_vectors", "points", "duality_gap")
+        return {**{name: figures[name] for name in wanted}, **finish._asdict()}
+
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """Predictions to be written now."""
-
-    predictions: list[Made]
-
-
-@dataclass(frozen=True, slots=True)
-class RollingBack:
+class RollingBack(Single):
     """The state becomes what it was at a position."""
 
     position: int
 
+    def answer(self, journal: Journal) -> dict[str, Any]:
+        """Where the model then stands."""
+        model, to = journal.model, self.position
+        if not 1 <= to <= model.position:
+            raise Invalid(f"position must be from 1 to {model.position}, where the model stands, got {to}")
+        if to < model.floor:
+            raise Conflict(f"an example was forgotten at {model.floor}: no state from before may come back")
+        if not model.counts(to):
+            # Ids that were learned, undone and learned again would have two places in the store's index.
+            raise Conflict(
+                f"event {to} of model {model.name} was undone by a rollback; export the model as of {to} instead, and "
+                "import that under another name"
+            )
+        journal.snapshots.let_end()  # no trim may take away what a recovery needs until there is a snapshot behind it
+        with journal.going_on():
+            event = RolledBack(to, journal.now_ms())
+            successor = journal.history.successor(journal.next_position, event)
+        journal.commit([event], successor)
+        model = journal.model
+        journal.snapshots.take(model)  # a recovery need not fold the way there again
+        return {"model": model.name, "position": model.position, "rolled_back_to": to, "examples": model.learned}
+
 
 @dataclass(frozen=True, slots=True)
-class SettingAside:
+class SettingAside(Single):
     """The event before which the model stands is passed over. position: where it stands, None for whichever it is."""
 
     position: int | None
 
+    def answer(self, journal: Journal) -> dict[str, Any]:
+        """Where the model then stands. The state behind the event is read, to be taken over."""
+        obstacle, name = journal.obstacle, journal.model.name
+        if obstacle is None:
+            raise Conflict(f"model {name} stands before no event that it could not take in")
+        if self.position not in (None, obstacle.position):
+            raise Conflict(f"model {name} stands before event {obstacle.position}, got {self.position}")
+        event = SetAside(obstacle.position, obstacle.kind, obstacle.reason, journal.now_ms())
+        journal.store.append(name, journal.store.end(name), [Event(event.KIND, event.encode())])
+        model, further = journal.read_again()
+        return {
+            "model": name,
+            "position": model.position,
+            "set_aside": {"position": obstacle.position, "kind": obstacle.kind},
+            "error": None if further is None else further.message,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class Snapshotting:
+class Snapshotting(Single):
     """A snapshot is to be kept now."""
 
-
-@dataclass(frozen=True, slots=True)
-class Swapping:
-    """Learners that were taught anew take their places."""
-
-    fold: Fold
+    def answer(self, journal: Journal) -> Any:
+        """Its position and the future of what came of it."""
+        journal.commit()
+        return journal.snapshots.take(journal.model)
 
 
 @dataclass(frozen=True, slots=True)
-class Catching:
+class Catching(Single):
     """A fold goes on for so long while the model learns nothing."""
 
     fold: Fold
     seconds: float
 
+    def answer(self, journal: Journal) -> None:
+        """Nothing."""
+        journal.commit()
+        self.fold.advance(journal.model.position, self.seconds)
+
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class Swapping(Single):
+    """Learners that were taught anew take their places, once they are taught the last events as well."""
+
+    fold: Fold
+
+    def answer(self, journal: Journal) -> int | None:
+        """The position of the new state.
+
+        None where the fold no longer fits, or what it had yet to be taught took too long.
+        """
+        fold = self.fold
+        journal.commit()
+        model = journal.model
+        if not fold.fits(model):
+            return None
+        fold.advance(model.position, SWAP_S)
+        if fold.position < model.position:  # it takes too long, or the server stops
+            return None
+        with journal.going_on():
+            swapped = Swapped(fold.swapped(model).snapshot(), journal.now_ms())
+            # What is written can be read, for what is read of it is what the model becomes.
+            successor = journal.history.successor(journal.next_position, swapped)
+        journal.snapshots.let_end()
+        journal.commit([swapped], successor)
+        return journal.model.position
+
+
+@dataclass(frozen=True, slots=True)
+class Settling(Single):
     """The jobs of a fold have ended. unwritten: what the store could not write anew."""
 
     fold: Fold
     unwritten: list[str]
 
-
-Work: TypeAlias = (
-    LearnRequest
-    | Finishing
-    | Keeping
-    | RollingBack
-    | SettingAside
-    | Snapshotting
-    | Swapping
-    | Catching
-    | Settling
-    | Command
-)
-
-
-@dataclass(slots=True)
-class Queued:
-    """Work that waits."""
-
-    work: Work
-    future: asyncio.Future[Any]
-
-    @property
-    def examples(self) -> int:
-        """That it teaches."""
-        return len(self.work.ids) if isinstance(self.work, LearnRequest) else 0
+    def answer(self, journal: Journal) -> None:
+        """Nothing."""
+        certificate = journal.model.solver.certificate()
+        by_error: dict[str | None, list[int]] = {}
+        for job in self.fold.jobs:
+            by_error.setdefault(self.fold.error_of(job), []).append(job.at)
+        now = journal.now_ms()
+        events: list[ModelEvent] = []
+        for error, jobs in by_error.items():
+            result: dict[str, Any] = {"certificate": certificate} if error is None else {}
+            if self.unwritten:
+                result["unwritten"] = self.unwritten
+            events.append(Settled(jobs, result, error, now))
+        journal.commit(events)

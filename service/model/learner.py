@@ -6,6 +6,7 @@ its solver cannot make in place is another learner, taught from the log.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -343,6 +344,11 @@ class Learner:
         for prefix, state in states.items():
             arrays |= {f"{prefix}.{name}": array for name, array in state.items()}
         return facts, arrays
+
+    def copy(self) -> Learner:
+        """Another learner in the same state."""
+        facts, arrays = self.state()
+        return Learner.restore(json.loads(json.dumps(facts)), arrays, self.cache_bytes)  # which copies the arrays
 
     @classmethod
     def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> Learner:

@@ -2,33 +2,24 @@
 
 `apply` is deterministic and does no I/O, reads no clock and draws from no generator but the solver's own, so the same
 events give the same state to the bit, whether they came one by one, in batches, or again after a crash. A further epoch
-and a rollback alone read what is before them: the learned batches and the state then, which whoever applies them hands
-over.
+alone reads what is before it, the learned batches, which whoever applies it hands over. A rollback and an event that
+holds the whole state change no model but make another, which takes the place of the one before.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from hinged.service.data.classes import Labels, label_key
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.examples import SERVER_ID
-from hinged.service.data.inputs import (
-    Inputs,
-    Records,
-    content_of,
-    join_inputs,
-)
-from hinged.service.data.parts import Configuration
-from hinged.service.data.vocabulary import Vocabulary
-from hinged.service.frames import BadFrame, decode, encode
-from hinged.service.model.answers import Answers
+from hinged.service.data.inputs import content_of
+from hinged.service.frames import BadFrame
 from hinged.service.model.events import (
     ClassAdded,
     Corrected,
@@ -57,26 +48,16 @@ from hinged.service.model.events import (
 )
 from hinged.service.model.jobs import Job, Jobs, Kind
 from hinged.service.model.learner import Epoch, Learner, score_of
-from hinged.service.model.metrics import UNKNOWN, Prequential
-from hinged.service.model.pending import Pending, Prediction
-from hinged.service.model.pool import (
-    Asked,
-    Candidate,
-    Lease,
-    Pool,
-)
-from hinged.service.model.schema import FACTS
-from hinged.service.model.tombstones import Traces
+from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.pending import Prediction
+from hinged.service.model.pool import Asked, Candidate, Lease
+from hinged.service.model.state import State
 from hinged.service.model.view import Published
-from hinged.solvers.core.rows import rows_from_csr
-from hinged.solvers.core.solver import Finish, Solver, columns_of
+from hinged.solvers.core.solver import Finish
 
 Array = np.ndarray[Any, Any]
 
-SNAPSHOT = "model"
-FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 OLD_IDS_MIN = 10_000
-SHADOWS_MAX = 8
 SET_ASIDE_KEPT = 100
 
 
@@ -92,62 +73,8 @@ class Outcome:
 NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
-Former = Callable[[int], "Model"]
-"""The model as it was at a position of the log."""
-
-
-class Model:
-    """The state of one model: what learns, first answers, pool, pending predictions, and what is still to be done."""
-
-    def __init__(self, name: str, configuration: Configuration, *, cache_bytes: int, answers_kept: int) -> None:
-        self.name = name
-        self.cache_bytes = cache_bytes
-        self.position = 0
-        self.learned = 0
-        self.at_ms = 0
-        self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
-        self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
-        self.floor = 0  # position before which no state may be folded again: an example was forgotten there
-        self.learner = Learner(configuration, cache_bytes)
-        self.shadows: dict[str, Learner] = {}  # challengers, by name
-        self.answers = Answers(answers_kept)
-        self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
-        self.pool = Pool(configuration.labels.pool_max)
-        self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
-        self.traces = Traces()
-        self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is another
-        self.jobs = Jobs()
-        self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
-
-    @property
-    def configuration(self) -> Configuration:
-        """Of what predicts."""
-        return self.learner.configuration
-
-    @property
-    def solver(self) -> Solver:
-        """Of what predicts."""
-        return self.learner.solver
-
-    @property
-    def vocabulary(self) -> Vocabulary | None:
-        """Of named features."""
-        return self.learner.vocabulary
-
-    @property
-    def labels(self) -> Labels:
-        """The classes."""
-        return self.learner.labels
-
-    @property
-    def metrics(self) -> Prequential:
-        """Of the model's predictions."""
-        return self.learner.metrics
-
-    @property
-    def room(self) -> int:
-        """Examples that may come before points_max is reached."""
-        return self.learner.room
+class Model(State):
+    """The state of one model, and what the events of its log make of it."""
 
     # -- the fold -------------------------------------------------------------------------------------------------
 
@@ -177,13 +104,11 @@ class Model:
                 raise BadFrame(f"a log begins with {Created.KIND!r} or {Imported.KIND!r}, got {first.KIND!r}")
         return model
 
-    def apply(
-        self, position: int, event: ModelEvent, epoch: Epoch | None = None, former: Former | None = None
-    ) -> Outcome:
+    def apply(self, position: int, event: ModelEvent, epoch: Epoch | None = None) -> Outcome:
         """Take in the event at this position of the log. It was validated before it was logged.
 
-        epoch: the learned batches before it, for a finishing step that goes over them again. former: the model as it
-        was, for a rollback; it becomes a part of this one.
+        epoch: the learned batches before it, for a finishing step that goes over them again. ValueError for an event
+        that makes another model of this one: a rollback (`come_back`) and one that holds the whole state (`begin`).
         """
         if position != self.position + 1:
             raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
@@ -198,12 +123,8 @@ class Model:
                 raise ValueError(f"model {self.name} is there: a state is imported by a log's first event alone")
             case Erased():
                 raise ValueError(f"the event at {position} is erased: what is before a {Swapped.KIND!r} is not folded")
-            case Swapped():
-                sizes = {"cache_bytes": self.cache_bytes, "answers_kept": self.answers.kept}
-                vars(self).update(vars(Model.begin(self.name, position, event, **sizes)))
-            case RolledBack():
-                assert former is not None  # noqa: S101  whoever applies such an event hands the model of then
-                self.roll_back(position, event, former(event.to))
+            case Swapped() | RolledBack():
+                raise ValueError(f"the event at {position}, {event.KIND!r}, makes another model of {self.name}")
             case ClassAdded():
                 for learner in (self.learner, *self.shadows.values()):
                     learner.add_class(event.label)
@@ -229,11 +150,10 @@ class Model:
         self.set_aside = [*self.set_aside, (position, kind)][-SET_ASIDE_KEPT:]
         self.position = position
 
-    def roll_back(self, position: int, event: RolledBack, former: Model) -> None:
-        """Become the model as it was at `event.to`, which may be this one; the log goes on behind `position`."""
-        if former.position != event.to or not event.to < position:
-            raise ValueError(f"a rollback at {position} to {event.to} got the state at {former.position}")
-        vars(self).update({name: part for name, part in vars(former).items() if name != "name"})
+    def come_back(self, position: int, event: RolledBack) -> None:
+        """Stand behind a rollback at `position` to where the model stands: what came between is undone."""
+        if self.position != event.to or not event.to < position:
+            raise ValueError(f"a rollback at {position} to {event.to} got the state at {self.position}")
         self.undone = [*self.undone, (event.to, position)]
         self.reads_back_at = self.position = position
         self.at_ms = max(self.at_ms, event.at_ms)
@@ -345,10 +265,10 @@ class Model:
         if shadow is not None:
             former = self.shadows.get(shadow)
             if former is not None and former.configuration == taught.configuration:
-                taught.metrics = former.metrics
+                taught.metrics = deepcopy(former.metrics)
             self.shadows[shadow] = taught
             return
-        taught.metrics = self.metrics
+        taught.metrics = deepcopy(self.metrics)
         self.learner = taught
         self._configure_waiting()
 
@@ -466,159 +386,3 @@ class Model:
                 for name, (wrong, sure) in zip(self.labels.names, discarded.tolist(), strict=True)
             }
         return figures
-
-    # -- state ----------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> bytes:
-        """The whole state as one frame."""
-        facts: dict[str, Any] = {
-            "format": FORMAT,
-            "position": self.position,
-            "learned": self.learned,
-            "at_ms": self.at_ms,
-            "undone": self.undone,
-            "reads_back_at": self.reads_back_at,
-            "floor": self.floor,
-            "old_ids": sorted(self.old_ids.items()),
-            "corrections": sorted(self.corrections.items()),
-            "jobs": self.jobs.state(),
-            "set_aside": self.set_aside,
-            "shadows": {},
-        }
-        arrays: dict[str, Array] = {}
-        for name, part in self._parts().items():
-            facts[name], part_arrays = part.state()
-            arrays |= {f"{name}.{key}": array for key, array in part_arrays.items()}
-        for name, shadow in self.shadows.items():
-            facts["shadows"][name], part_arrays = shadow.state()
-            arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
-        return encode(SNAPSHOT, facts, arrays)
-
-    def _parts(self) -> dict[str, Any]:
-        """What has facts and arrays of its own."""
-        return {
-            "learner": self.learner,
-            "answers": self.answers,
-            "pool": self.pool,
-            "pending": self.pending,
-            "traces": self.traces,
-        }
-
-    @classmethod
-    def restore(cls, name: str, snapshot: bytes, *, cache_bytes: int, answers_kept: int) -> Model:
-        """The model of a snapshot. ValueError (BadFrame) if the bytes are none or do not fit together."""
-        facts, arrays = decode(snapshot, SNAPSHOT)
-        if facts.get("format") != FORMAT:
-            raise BadFrame(f"the snapshot has format {facts.get('format')}, this version reads {FORMAT}")
-        FACTS.validate_python(facts)
-        try:
-            return cls._restore(name, facts, arrays, cache_bytes, answers_kept)
-        except (KeyError, TypeError, IndexError, OverflowError) as error:
-            raise BadFrame(f"the snapshot does not fit together: {error!r}") from error
-
-    @classmethod
-    def _restore(
-        cls, name: str, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int, answers_kept: int
-    ) -> Model:
-        def part(prefix: str) -> dict[str, Array]:
-            return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-
-        learner = Learner.restore(facts["learner"], part("learner."), cache_bytes)
-        model = cls(name, learner.configuration, cache_bytes=cache_bytes, answers_kept=answers_kept)
-        model.learner = learner
-        for shadow, own in facts["shadows"].items():
-            model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
-        for key, own in model._parts().items():
-            if key != "learner":
-                own.load(facts[key], part(f"{key}."))
-        model.old_ids, model.corrections = dict(facts["old_ids"]), dict(facts["corrections"])
-        if len(model.old_ids) < len(facts["old_ids"]) or len(model.corrections) < len(facts["corrections"]):
-            raise ValueError("an example is there twice")
-        model.position, model.learned, model.at_ms = facts["position"], facts["learned"], facts["at_ms"]
-        model.undone = [(to, at) for to, at in facts["undone"]]
-        model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
-        model.jobs.load(facts["jobs"])
-        model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
-        model._check(arrays)
-        return model
-
-    def _check(self, arrays: dict[str, Array]) -> None:
-        """Refuse a state whose parts do not belong together."""
-        classes = len(self.labels)
-        if classes != len({label_key(label) for label in self.labels.labels}):
-            raise ValueError("the snapshot has a label twice")
-        for name in ("answers.labels", "answers.predictions", "pending.numbers"):
-            numbers = arrays.get(name, NOTHING.predictions)
-            if numbers.size and not UNKNOWN <= numbers.min() <= numbers.max() < classes:
-                raise ValueError(f"{name} must be numbers of {classes} classes")
-        if self.answers.newest != self.learned:
-            raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
-        if self.learner.stopped is not None:
-            raise ValueError("the model's own learner has stopped")
-        for learner in (self.learner, *self.shadows.values()):
-            numbers = learner.numbers()
-            if numbers.size and not 1 <= numbers.min() <= numbers.max() <= self.learned:
-                raise ValueError(f"a learner holds examples other than the {self.learned} learned")
-            if learner.metrics.added > self.learned or learner.ages.newest_ms > self.at_ms:
-                raise ValueError("a learner has counted more than was learned")
-        for name, numbered in (
-            ("corrections", self.corrections),
-            ("old_ids", self.old_ids),
-            ("traces", self.traces.numbers),
-        ):
-            if not all(1 <= number <= self.learned for number in numbered):
-                raise ValueError(f"{name} must be of the {self.learned} examples learned")
-        if not self.pool.disagreed <= self.pool.answered <= self.learned:
-            raise ValueError(f"{self.pool.answered} candidates answered, {self.pool.disagreed} with different labels")
-        if not all(0 <= label < classes for label in self.corrections.values()):
-            raise ValueError(f"corrected labels must be numbers of {classes} classes")
-        if len(self.shadows) > SHADOWS_MAX:
-            raise ValueError(f"a model has at most {SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}")
-        for shadow in self.shadows.values():
-            if shadow.configuration.features != self.configuration.features:
-                raise ValueError("a challenger has other features than the model")
-            if list(map(label_key, shadow.labels.labels)) != list(map(label_key, self.labels.labels)):
-                raise ValueError("a challenger has other classes than the model")
-        for learner in (self.learner, *self.shadows.values()):
-            if learner.learned > self.learned:
-                raise ValueError(f"the snapshot has learned {self.learned} examples, and a learner more of them")
-        if any(p.columns.size > columns_of(classes) for p in self.pending):
-            raise ValueError(f"a pending prediction has more columns than {classes} classes")
-        if len(self.pool) > self.pool.most or len(self.pending) > self.pending.most:
-            raise ValueError("the snapshot has more candidates or pending predictions than its configuration allows")
-        waiting = [*(candidate.x for candidate in self.pool), *(p.x for p in self.pending)]
-        if waiting:
-            self._check_x(waiting)
-
-    def _check_x(self, batches: list[Inputs]) -> None:
-        """Refuse an x that is none of this model's: its form, width, precision, or norms."""
-        dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        wrong = ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
-        if any(isinstance(x, Records) != (self.vocabulary is not None) for x in batches):
-            raise wrong
-        x = join_inputs(batches)
-        if isinstance(x, Records):
-            return
-        if any(batch.dim != dim or batch.values.dtype != dtype for batch in batches):  # type: ignore[union-attr]
-            raise wrong
-        rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
-        if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
-            raise wrong
-
-    def digest(self) -> str:
-        """A hash of the whole state but positions and time: equal for equal folds, however they were batched."""
-        names = ("position", "at_ms", "undone", "reads_back_at", "floor", "jobs", "set_aside")
-        stood = {name: getattr(self, name) for name in names}
-        vars(self).update(position=0, at_ms=0, undone=[], reads_back_at=0, floor=0, jobs=Jobs(), set_aside=[])
-        try:
-            return hashlib.sha256(self.snapshot()).hexdigest()
-        finally:
-            vars(self).update(stood)
-
-
-def answers_of(snapshot: bytes) -> Answers:
-    """The first answers that a snapshot holds."""
-    facts, arrays = decode(snapshot, SNAPSHOT)
-    answers = Answers(max(1, len(facts["answers"]["ids"])))
-    answers.load(facts["answers"], {name.removeprefix("answers."): array for name, array in arrays.items()})
-    return answers

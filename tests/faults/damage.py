@@ -24,6 +24,7 @@ from pathlib import Path
 from disturbances import impatient
 from redis_server import RedisServer
 from scene import Scene
+from states import digest_of
 from under_load import CONFIGURATIONS_JSON, SIZES, run
 
 from hinged.service.data.configuration import parse_configuration
@@ -55,7 +56,7 @@ def learn(folder, store, seed):
     digests = {}
     for position, event in enumerate(log, 1):
         model.apply(position, event)
-        digests[position] = model.digest()
+        digests[position] = digest_of(model)
     return [left, closed], digests
 
 
@@ -87,7 +88,7 @@ def recover(store, digests):
         model = load_model(store, NAME, **SIZES)
     except REFUSED:
         return "refused", older
-    if model.digest() != digests.get(model.position):
+    if digest_of(model) != digests.get(model.position):
         return "WRONG", older
     return "whole" if model.position == max(digests) else "shorter", older
 

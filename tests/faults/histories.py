@@ -38,14 +38,14 @@ from pathlib import Path
 import httpx
 import numpy as np
 from redis_server import RedisServer
+from states import digest_of
 
 from hinged.service.app import create_app
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import canonical
 from hinged.service.engine import background as mending
-from hinged.service.engine import history as recovery
-from hinged.service.engine import registry, worker
+from hinged.service.engine import patience
 from hinged.service.engine.history import History
 from hinged.service.errors import Conflict, ServiceError, StoreUnavailable
 from hinged.service.model.events import (
@@ -350,7 +350,7 @@ async def serve(open_store, settings, form, configuration, note, seed, steps):
     """A server and its clients, to the end in order."""
     logging.getLogger().addHandler(Complaints(note))
     mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # as much more often as the store is away here
-    recovery.RETRY_FIRST_S = worker.RETRY_FIRST_S = registry.RETRY_FIRST_S = 0.005
+    patience.RETRY_FIRST_S = 0.005
     asyncio.get_running_loop().call_later(ROUND_S - 10, _tell_tasks)
     rng = random.Random(seed)
     store = open_store()
@@ -388,10 +388,10 @@ async def settled_digest(worker):
     """Position and digest of a model whose jobs have ended; None where the store keeps it from that."""
     for _ in range(400):
         try:
-            at, digest, busy = await worker.read(lambda m: (m.position, m.digest(), bool(m.jobs.running())))
+            at, digest, busy = await worker.read(lambda m: (m.position, digest_of(m), bool(m.jobs.running())))
         except ServiceError:
             return None
-        if not busy and not worker._predicted and not worker._unresolved:
+        if not busy and not worker._unlogged and not worker._journal.unresolved:
             return at, digest
         await asyncio.sleep(0.01)
     return None
@@ -436,7 +436,7 @@ def judge(open_store, lines, form):
         if lines and lines[-1]["kind"] == "running":
             for name, (at, digest) in running.items():
                 there, obstacle = History(store, name, **SIZES).reached()
-                if there.position == at and there.digest() != digest and obstacle is None:
+                if there.position == at and digest_of(there) != digest and obstacle is None:
                     found["unequal"] += 1
                     said.append(f"{name}: the running one at {at} is another")
     return found, said
@@ -464,7 +464,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
         folded = History(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
         folded = None  # trimmed, or an example was forgotten and the state stands behind it
-    if folded is not None and (folded.position, folded.digest()) != (recovered.position, recovered.digest()):
+    if folded is not None and (folded.position, digest_of(folded)) != (recovered.position, digest_of(recovered)):
         found["unequal"] += 1
         said.append(f"{name}: folded from the log alone it is another")
     for at, event, configuration in _along(store, name):
@@ -513,8 +513,8 @@ def _along(store, name):
         try:
             if at in aside:
                 model.pass_over(at, "")
-            elif isinstance(event, RolledBack):
-                model.apply(at, event, None, history.at)
+            elif isinstance(event, RolledBack | Swapped):
+                model = history.successor(at, event)
             else:
                 history.apply(model, at, event)
         except Conflict:

@@ -33,6 +33,7 @@ from pathlib import Path
 
 import httpx
 from running import RunningServer
+from states import digest_of
 
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.engine.history import load_model
@@ -377,7 +378,7 @@ def check_model(store, name, told):
         "predictions not durable": 0 if configuration.labels.pending_durable else len(told.lost_predictions),
         "warm": recovered.vocabulary is None or not recovered.vocabulary.warming,
         "snapshots": store.snapshots(name),
-        "recovered = folded": recovered.digest() == folded.digest() and recovered.position == folded.position,
+        "recovered = folded": digest_of(recovered) == digest_of(folded) and recovered.position == folded.position,
     }
 
 

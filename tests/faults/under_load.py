@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 import httpx
 from disturbances import impatient
 from program import run_program
+from states import digest_of
 
 from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
@@ -173,8 +174,8 @@ def check_model(store, name, traffic):
         "twice": len(ids) - len(set(ids)),
         "wrong answers": sum(answers.get(i) != answer for i, answer in acknowledged.items()) + len(traffic.differing),
         "snapshots": store.snapshots(name),
-        "recovered = folded": recovered.digest() == folded.digest() and recovered.position == folded.position,
-        "recovered = uninterrupted": recovered.digest() == never.digest(),
+        "recovered = folded": digest_of(recovered) == digest_of(folded) and recovered.position == folded.position,
+        "recovered = uninterrupted": digest_of(recovered) == digest_of(never),
     }
 
 

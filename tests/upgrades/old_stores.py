@@ -18,6 +18,7 @@ import numpy as np
 import redis
 from redis_server import RedisServer
 from running import RunningServer
+from states import digest_of
 
 from hinged import Client
 from hinged.service.engine.history import History
@@ -97,7 +98,7 @@ def answers(client):
 
 def digests(store):
     """The state of each model, as its history says."""
-    return {name: History(store, name, **SIZES).newest().digest() for name in MODELS}
+    return {name: digest_of(History(store, name, **SIZES).newest()) for name in MODELS}
 
 
 def dumped(url):

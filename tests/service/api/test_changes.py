@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis_server import RedisServer
 from running import RunningServer
+from states import digest_of
 from working import SIZES, examples_of, learning, predictions_of, with_worker
 
 from hinged.service.commands.ask import Offer
@@ -26,6 +27,7 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import History, load_model
 from hinged.service.engine.retraining import Fold
+from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
     Conflict,
     Gone,
@@ -467,22 +469,23 @@ def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(mon
 
 def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
     examples = examples_of(7, 60)
-    monkeypatch.setattr("hinged.service.engine.worker.SWAP_S", 0.0)  # an event each time
+    monkeypatch.setattr("hinged.service.engine.work.SWAP_S", 0.0)  # an event each time
     monkeypatch.setattr("hinged.service.engine.background.LAG_MAX", 10**6)
 
     async def scenario(worker, store):
-        tried, swap = [], worker.swap
+        tried, step = [], worker.step
         for one in examples[:30]:
             await worker.learn(learning(worker.model, [one]))
 
-        async def swapping(fold):
-            if not tried:
-                for one in examples[30:]:
-                    await worker.learn(learning(worker.model, [one]))
-            tried.append(fold)
-            return await swap(fold)
+        async def stepping(work):
+            if isinstance(work, Swapping):
+                if not tried:
+                    for one in examples[30:]:
+                        await worker.learn(learning(worker.model, [one]))
+                tried.append(work.fold)
+            return await step(work)
 
-        worker.swap = swapping
+        worker.step = stepping
         answer = await worker.command(Configure({"C": 2}, Settings()))
         assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
         assert len(tried) > 10
@@ -512,7 +515,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         fold.advance(worker.model.position)
         assert fold.stopped
         assert fold.position == finished - 1
-        assert await worker.swap(fold) is None
+        assert await worker.step(Swapping(fold)) is None
         worker._mender._shared.folding.release()
         assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
         assert worker.model.configuration.C == 2
@@ -726,7 +729,7 @@ def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size):
             begin += cut
         keys = worker.model.solver.keys()
         assert keys.min() > worker.model.learned - size - max(1, size // 100)
-        return worker.model.digest()
+        return digest_of(worker.model)
 
     def run(cuts):
         async def one(worker, store):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis_server import RedisServer
 from running import RunningServer
+from states import digest_of
 from working import SIZES, examples_of, learning, with_worker, working
 
 from hinged.service.commands.ask import Offer
@@ -50,7 +51,7 @@ async def do(worker, what, seed, n):
 def facts_without_time(model):
     """The digest of a model but for when its predictions were made."""
     model.pending._by_id.clear()
-    return model.digest()
+    return digest_of(model)
 
 
 CHANGES = st.tuples(
@@ -77,13 +78,13 @@ def test_a_model_that_was_rolled_back_is_one_that_never_knew_what_was_undone(bef
     async def with_rollback(worker, store):
         for change in before:
             await do(worker, *change)
-        to, was = worker.model.position, worker.model.digest()
+        to, was = worker.model.position, digest_of(worker.model)
         for change in undone:
             await do(worker, *change)
         end = worker.model.position
         answer = await worker.roll_back(to)
         assert answer["position"] == end + 1
-        assert worker.model.digest() == was
+        assert digest_of(worker.model) == was
         assert worker.published.examples == worker.model.learned == answer["examples"]
         # What was undone is unknown and may be learned again, with another label too.
         for change in after:
@@ -159,7 +160,7 @@ def test_what_was_undone_is_no_place_to_go_back_to():
 def test_a_rollback_is_refused_before_it_is_written_where_the_log_cannot_be_read():
     async def scenario(worker, store):
         await do(worker, "learn", 1, 6)
-        position, digest = worker.model.position, worker.model.digest()
+        position, digest = worker.model.position, digest_of(worker.model)
         read, snapshots = store.read, store.snapshots
 
         def fail(*_):
@@ -169,7 +170,7 @@ def test_a_rollback_is_refused_before_it_is_written_where_the_log_cannot_be_read
         with pytest.raises(StoreUnavailable):
             await worker.roll_back(2)
         store.read, store.snapshots = read, snapshots
-        assert (worker.model.position, worker.model.digest()) == (position, digest)
+        assert (worker.model.position, digest_of(worker.model)) == (position, digest)
         assert store.end("m") == position
 
     with_worker(scenario)
@@ -232,7 +233,7 @@ def test_nothing_is_trimmed_behind_a_snapshot_that_cannot_be_read(store):
             await do(worker, "learn", 2, 4)
             await worker.snapshot()
             assert next(store.read("m", 0))[0] == 1
-            assert load_model(store, "m", **SIZES).digest() == worker.model.digest()
+            assert digest_of(load_model(store, "m", **SIZES)) == digest_of(worker.model)
 
     asyncio.run(scenario())
 
@@ -250,11 +251,11 @@ def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(
             newest, older = store.snapshots("m")
             first = next(store.read("m", 0))[0]
             assert first == older - kept + 1
-            digest = worker.model.digest()
-            assert load_model(store, "m", **sizes).digest() == digest
+            digest = digest_of(worker.model)
+            assert digest_of(load_model(store, "m", **sizes)) == digest
             whole = store.get_snapshot("m", newest)
             store.put_snapshot("m", newest, whole[:-40])
-            assert load_model(store, "m", **sizes).digest() == digest  # from the older one
+            assert digest_of(load_model(store, "m", **sizes)) == digest  # from the older one
             store.put_snapshot("m", newest, whole)
             with pytest.raises(Conflict, match="trimmed"):
                 await worker.finish(epochs=1)
@@ -267,7 +268,7 @@ def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(
             assert history.at(older).position == older
             await worker.finish()
             await worker.roll_back(worker.model.position - 1)
-            assert worker.model.digest() == digest
+            assert digest_of(worker.model) == digest
             # An id whose first answer is forgotten and whose event is trimmed is as good as new.
             again = await worker.learn(learning(worker.model, [("s0-1", [7, 7], "a")]))
             assert not again.results[0].duplicate
@@ -289,7 +290,7 @@ def test_nothing_is_trimmed_that_an_older_snapshot_would_need_to_fold_an_epoch_o
             assert next(store.read("m", 0))[0] == 1
             for position in store.snapshots("m")[:1]:
                 store.put_snapshot("m", position, b"damaged")
-            assert load_model(store, "m", **SIZES).digest() == worker.model.digest()
+            assert digest_of(load_model(store, "m", **SIZES)) == digest_of(worker.model)
             for seed in (7, 8):
                 await do(worker, "learn", seed, 4)
                 await worker.snapshot()

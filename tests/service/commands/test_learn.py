@@ -15,6 +15,7 @@ from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.learn import Fresh, make_plan
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
+from hinged.service.engine.learning import answer_of
 from hinged.service.model.pending import Prediction
 from hinged.service.store.sqlite import SQLiteStore
 
@@ -39,19 +40,24 @@ async def settled(worker):
     await worker.command(Offer(["pool-1", "pool-2"], rows, x_digests(rows), [None, None]))
     await worker.command(Ask(1, "ann", "random", 60_000, None, 10))
     one = rows.part(0, 1)
-    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker._now_ms())])
+    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker._journal.now_ms())])
 
 
 def outcome(worker, plan):
     """What would be written, and the answers, from a plan."""
     scores = [k / 8 for k in range(plan.new)]
     numbers, first = [k % 2 for k in range(plan.new)], worker.model.learned + 1
-    answers = [worker._answer(fates, first, numbers, scores) for fates in plan.fates]
+    answers = [answer_of(worker.model, fates, first, numbers, scores) for fates in plan.fates]
 
     told = [a if isinstance(a, Exception) else a.results for a in answers]
     return [event.encode() for event in plan.events], [
         (type(t), str(t)) if isinstance(t, Exception) else [tuple(r) for r in t] for t in told
     ]
+
+
+def known_of(worker):
+    """What finds the first answers that the log holds."""
+    return partial(worker._journal.lookup.first_answers, worker.model)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,11 @@ def test_the_quick_plan_writes_and_answers_what_the_long_one_does(worker, reques
                 outcome(
                     worker,
                     make_plan(
-                        worker.model, batch, partial(worker._lookup.first_answers, worker.model), CLASSES_MAX, 10**13
+                        worker.model,
+                        batch,
+                        known_of(worker),
+                        CLASSES_MAX,
+                        10**13,
                     ),
                 )
             )
@@ -96,7 +106,7 @@ def test_a_stream_of_new_examples_takes_the_quick_way_and_what_is_known_does_not
         plan = make_plan(
             worker.model,
             [learning(worker.model, examples)],
-            partial(worker._lookup.first_answers, worker.model),
+            known_of(worker),
             CLASSES_MAX,
             10**13,
         )

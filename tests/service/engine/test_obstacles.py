@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from asking import BASE
 from running import ROOT, RunningServer
+from states import digest_of
 from working import SIZES, examples_of, learning, with_worker, working
 
 from hinged.service.commands.ask import Offer
@@ -53,7 +54,7 @@ ERRORS = [ValueError("no such thing"), Panic("index out of bounds")]
 def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set_aside(monkeypatch, error):
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples_of(1, 20)))
-        before = worker.model.digest()
+        before = digest_of(worker.model)
         failing(monkeypatch, error)
         bad = learning(worker.model, [("ok", [1.0, 1.0], "a"), ("bad", [BAD, 1.0], "b")])
         with pytest.raises(Unavailable):
@@ -61,13 +62,13 @@ def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set
         while worker.obstacle is None:  # noqa: ASYNC110  it reads its log
             await asyncio.sleep(0.01)
         at = worker.obstacle.position
-        assert worker.model.digest() == before
+        assert digest_of(worker.model) == before
         assert worker.published.position == at - 1
         assert worker.failure.startswith(f"event {at} (learned)")
         with pytest.raises(Unavailable, match="POST /models/m/skip"):
             await worker.learn(learning(worker.model, examples_of(2, 1)))
         recovered, obstacle = History(store, "m", **SIZES).reached()
-        assert (recovered.digest(), obstacle) == (before, worker.obstacle)
+        assert (digest_of(recovered), obstacle) == (before, worker.obstacle)
         with pytest.raises(Conflict):
             await worker.set_aside(at + 1)
         answer = await worker.set_aside(at)
@@ -172,13 +173,13 @@ def test_a_store_that_is_away_during_further_epochs_is_waited_for(tmp_path):
         async with working(store) as worker:
             for seed in range(5):
                 await worker.learn(learning(worker.model, examples_of(seed, 6)))
-            learned = worker._history.learned
+            learned = worker._journal.history.learned
 
             def then_away(model, before, *, patiently=False):
                 yield from learned(model, before, patiently=patiently)
                 store.times += 0 if patiently else 3  # once the worker has looked whether the log can be read
 
-            worker._history.learned = then_away
+            worker._journal.history.learned = then_away
             answer = await worker.finish(epochs=2)
             assert store.times == 0
             assert answer["converged"]

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from states import digest_of
 from working import predictions_of
 
 from hinged.service.commands.ask import Ask, Offer, Renew
@@ -97,11 +98,11 @@ A, B = ("a", [0.0, 1.0], "n"), ("b", [1.0, 0.0], "p")
 def test_an_append_that_failed_is_not_acknowledged_and_changes_nothing(store):
     async def scenario(worker):
         await worker.learn(request(A))
-        before = worker.model.digest()
+        before = digest_of(worker.model)
         store.failures = ["before"]
         with pytest.raises(StoreUnavailable):
             await worker.learn(request(B))
-        assert worker.model.digest() == before
+        assert digest_of(worker.model) == before
         assert not (await worker.learn(request(B))).results[0].duplicate
 
     run(store, scenario)
@@ -144,10 +145,10 @@ def test_an_append_that_shows_up_only_later_gives_a_retry_its_first_answer(store
         assert worker.model.learned == 3
         with pytest.raises(Conflict):
             await worker.learn(request(("c", [1.0, 1.0], "n")))
-        return worker.model.digest()
+        return digest_of(worker.model)
 
     digest = run(store, scenario)
-    assert load_model(store, "m", **SIZES).digest() == digest
+    assert digest_of(load_model(store, "m", **SIZES)) == digest
 
 
 def test_requests_that_wait_share_one_append(store):
@@ -194,25 +195,25 @@ def test_stopping_drains_refuses_new_work_and_keeps_a_snapshot(store):
         store.held.set()
         assert len((await waiting).results) == 2
         await stopping
-        return worker.model.position, worker.model.digest()
+        return worker.model.position, digest_of(worker.model)
 
     position, digest = run(store, scenario)
     assert store.snapshots("m") == [position]
-    assert load_model(store, "m", **SIZES).digest() == digest
+    assert digest_of(load_model(store, "m", **SIZES)) == digest
 
 
 def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
     async def scenario(worker):
         for k in range(30):
             await worker.learn(request((f"e{k}", [k % 5, k % 3], "np"[k % 2])))
-            if worker._snapshots.newest:  # while one is being written none is begun
-                await asyncio.wrap_future(worker._snapshots.newest)
-        return worker.model.digest()
+            if worker._journal.snapshots.newest:  # while one is being written none is begun
+                await asyncio.wrap_future(worker._journal.snapshots.newest)
+        return digest_of(worker.model)
 
     digest = run(store, scenario, snapshot_examples=10)
     newest, older = store.snapshots("m")
     store.put_snapshot("m", newest, store.get_snapshot("m", newest)[:-40])
-    assert load_model(store, "m", **SIZES).digest() == digest
+    assert digest_of(load_model(store, "m", **SIZES)) == digest
     assert older < newest
 
 
@@ -222,10 +223,10 @@ def test_a_snapshot_ahead_of_the_log_is_passed_over(store):
         ahead = Model.restore("m", worker.model.snapshot(), **SIZES)
         ahead.apply(ahead.position + 1, ClassAdded("never logged"))
         store.put_snapshot("m", ahead.position, ahead.snapshot())
-        return worker.model.digest()
+        return digest_of(worker.model)
 
     digest = run(store, scenario)
-    assert load_model(store, "m", **SIZES).digest() == digest
+    assert digest_of(load_model(store, "m", **SIZES)) == digest
 
 
 def test_a_forgotten_answer_is_still_a_duplicate_and_other_content_still_a_conflict(store):
@@ -281,9 +282,9 @@ def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_
             for k in range(12, 30):
                 await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
             assert (await worker.learn(request(("e11", [11.0, 0.0], "p")))).results == answer.results[1:]
-            digest = worker.model.digest()
+            digest = digest_of(worker.model)
             await worker.stop()
-        assert load_model(store, "m", **SIZES).digest() == digest
+        assert digest_of(load_model(store, "m", **SIZES)) == digest
 
     asyncio.run(later())
 
@@ -343,16 +344,16 @@ def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_reading(stor
 def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(store):
     async def scenario(worker):
         await worker.learn(request(A, B))
-        position, digest = worker.model.position, worker.model.digest()
+        position, digest = worker.model.position, digest_of(worker.model)
         whole, store.read_around = store.read_around, broken_read
         with pytest.raises(StoreUnavailable):
             await worker.finish(epochs=1)
         store.read_around = whole
         assert worker.model.position == position
-        assert worker.model.digest() == digest
+        assert digest_of(worker.model) == digest
         await worker.learn(request(("c", [2.0, 2.0], "p")))
         await worker.finish(epochs=1)
-        assert load_model(store, "m", **SIZES).digest() == worker.model.digest()
+        assert digest_of(load_model(store, "m", **SIZES)) == digest_of(worker.model)
 
     def broken_read(*_):
         yield from ()

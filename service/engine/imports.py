@@ -1,0 +1,85 @@
+"""A model out of a file that anybody may have written: read, held to the server's limits, and put to the test."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import IO, Any
+
+from hinged.service.data.classes import check_label, label_key
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import check_ids
+from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.engine.exports import unpack_export
+from hinged.service.engine.rehearsal import examine, rehearse
+from hinged.service.errors import Invalid
+from hinged.service.frames import BadFrame, peek
+from hinged.service.model.events import Imported
+from hinged.service.model.model import Model
+from hinged.service.model.state import SHADOWS_MAX, SNAPSHOT
+from hinged.service.settings import Settings
+from hinged.solvers.warm import warm_up
+
+log = logging.getLogger(__name__)
+
+CLOCKS_MS = 86_400_000  # by so much the clock of a server may be ahead whose models another one imports
+
+
+def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str, int]) -> tuple[Model, Imported]:
+    """The model of a file, and the event with which its log begins. Invalid for a file that this server does not take.
+
+    sizes: as Model.begin takes them.
+    """
+    file.seek(0)
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        state = unpack_export(file.read())
+        for configuration in _configurations(peek(state, SNAPSHOT), settings):
+            warm_up(configuration.solver, configuration.dtype)
+        model = Model.begin(name, 1, Imported(state, now_ms), **sizes)
+    except ValueError as error:  # whatever a file may hold that no server wrote
+        raise Invalid(f"the file is no model: {_first_line(error)}") from error
+    _check(model, now_ms, settings)
+    # Written as this server would write it: what is in the log can be read again.
+    imported = Imported(model.snapshot(), model.at_ms)
+    try:
+        examine(model, imported.state)
+        rehearse(model, imported.state)
+    except Exception as error:  # what comes out of a state that fits together and is none has no other name
+        log.warning("a file's model failed in rehearsal", exc_info=True)
+        raise Invalid(f"the file's model cannot learn: {_first_line(error)}") from error
+    return model, imported
+
+
+def _configurations(facts: dict[str, Any], settings: Settings) -> list[Configuration]:
+    """Those of a file's model and its challengers: the limits come before anything is made that breaks them."""
+    shadows = facts.get("shadows")
+    if not isinstance(shadows, dict) or len(shadows) > SHADOWS_MAX or not all(map(MODEL_NAME.fullmatch, shadows)):
+        raise BadFrame(f"a model has at most {SHADOWS_MAX} challengers, each with a name")
+    learners = [facts.get("learner"), *shadows.values()]
+    configurations = [learner.get("configuration") if isinstance(learner, dict) else None for learner in learners]
+    return [parse_configuration(json.dumps(configuration), settings) for configuration in configurations]
+
+
+def _check(model: Model, now_ms: int, settings: Settings) -> None:
+    """Refuse what goes beyond the server's limits, or is no time, label or id."""
+    if max([model.at_ms, *(prediction.at_ms for prediction in model.pending)]) > now_ms + CLOCKS_MS:
+        raise Invalid("the file's newest event lies in the future; set the clocks of the two servers")
+    if len(model.labels) > settings.classes_max:
+        raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")
+    for index, label in enumerate(model.labels.labels):
+        check_label(label, f"classes[{index}]", settings.label_chars_max)
+    declared = model.configuration.classes
+    if declared is not None and list(map(label_key, declared)) != list(map(label_key, model.labels.labels)):
+        raise Invalid("the file's model has other classes than its configuration declares")
+    waiting = [given for part in (model.pool, model.pending) for given in (entry.id for entry in part)]
+    check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting), settings.id_chars_max)
+    for candidate in model.pool:
+        for told in (candidate.label, *(label for _, label in candidate.votes)):
+            if told is not None:
+                check_label(told, f"a label of {candidate.id!r}", settings.label_chars_max)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).partition("\n")[0] or type(error).__name__)[:200]

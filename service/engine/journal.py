@@ -1,0 +1,223 @@
+"""A model in memory and its log: events are checked, appended durably, applied, and what comes of them is published.
+
+The order never changes, and nothing is acknowledged before all of it is done. Everything here runs on the thread of the
+model's worker; the event loop reads `model`, `published` and `obstacle`, which are assigned as a whole.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any
+
+from hinged.service.commands.admission import check_events
+from hinged.service.engine.follow import Feed
+from hinged.service.engine.history import History, Obstacle
+from hinged.service.engine.lookup import Lookup
+from hinged.service.engine.snapshots import Snapshots
+from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
+from hinged.service.model.events import (
+    Finished,
+    Learned,
+    ModelEvent,
+    Predicted,
+    decode_event,
+)
+from hinged.service.model.model import NOTHING, Model, Outcome
+from hinged.service.model.pending import Made
+from hinged.service.model.view import Published
+from hinged.service.settings import Settings
+from hinged.service.store.base import (
+    Damaged,
+    Event,
+    OutcomeUnknown,
+    PositionTaken,
+    Store,
+)
+
+log = logging.getLogger(__name__)
+
+Question = Callable[[Model], Any]
+
+
+class Journal:
+    """Owns a model and writes its log.
+
+    obstacle: the event before which the model stands. unresolved: an append had an unknown outcome, so the end of the
+    log must be read before anything else. read_anew: a state that is to be taken over by `stand_anew`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        store: Store,
+        settings: Settings,
+        executor: Executor,
+        obstacle: Obstacle | None,
+        tell_of_snapshot: Callable[[int], None],
+        log_is_read: Callable[[], bool],
+    ) -> None:
+        """executor, tell_of_snapshot, log_is_read: as Snapshots takes them."""
+        self.model = model
+        self.published: Published = model.published()
+        self.obstacle = obstacle
+        self.store = store
+        self.settings = settings
+        self.feed = Feed(model.position, settings.events_kept)
+        self.history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
+        self.lookup = Lookup(store, model.name)
+        self.snapshots = Snapshots(model, store, settings, executor, tell_of_snapshot, log_is_read)
+        self.unresolved = False
+        self.read_anew: tuple[Model, Obstacle | None] | None = None
+        self.along: list[Made] = []  # predictions that the next append takes along
+        self._along_ms = 0
+
+    def now_ms(self) -> int:
+        """The time, milliseconds since 1970; in a log it never falls, whatever the clock does."""
+        return max(time.time_ns() // 1_000_000, self.model.at_ms)
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def begin(self, along: Sequence[Made]) -> None:
+        """Be where the log ends, before a piece of work. along: predictions that its first append takes along."""
+        self.along = list(along)
+        self._resolve()
+        self.along, self._along_ms = self.to_be_kept(along), self.now_ms()
+
+    def leave_behind(self, given: str) -> bool:
+        """Do not take the prediction of this id along; whether there was one."""
+        others = [made for made in self.along if made.prediction.id != given]
+        found = len(others) < len(self.along)
+        self.along = others
+        return found
+
+    def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
+        """Predictions in the model's present form, without those of forgotten examples and undone states."""
+        model = self.model
+        known = [made for made in predictions if not model.traces.knows(made.prediction.id)]
+        fitted = [made.fitted(model.labels, model.learner.rows) for made in known]
+        return [made for made in fitted if made is not None]
+
+    @property
+    def next_position(self) -> int:
+        """Where the first event of the next append will stand, behind what is taken along."""
+        return self.model.position + 1 + bool(self.along)
+
+    def commit(self, events: Sequence[ModelEvent] = (), successor: Model | None = None) -> list[Outcome]:
+        """Append events durably, behind what is taken along, apply them, publish; what came of each event.
+
+        successor: the model as it stands behind the last one, where that is an event which makes it another.
+        InternalError, before anything is appended, for what the model could not take in.
+        """
+        along = _predicted(self.along, self._along_ms)
+        every = [*along, *events]
+        if not every:
+            return []
+        model = self.model
+        with self.going_on():
+            check_events(model, every)
+        records = [Event(e.KIND, e.encode(), e.given_ids if isinstance(e, Learned) else ()) for e in every]
+        try:
+            self.store.append(model.name, model.position, records)
+        except PositionTaken:
+            self.unresolved = True
+            raise
+        except OutcomeUnknown:
+            self.unresolved = True
+            # If the log holds exactly these events, they are durable and nothing went wrong but the answer.
+            if self.store.end(model.name) != model.position + len(every):
+                raise
+            self.unresolved = False
+        self.along = []
+        outcomes = [self._apply(model.position + 1, event) for event in every[:-1]]
+        outcomes.append(self._apply(model.position + 1, every[-1], successor))
+        self.published = self.model.published()
+        self.snapshots.take_if_due(self.model)
+        return outcomes[len(along) :]
+
+    def keep(self, predictions: Sequence[Made]) -> None:
+        """Let predictions wait for their labels, durably."""
+        self.commit(_predicted(self.to_be_kept(predictions), self.now_ms()))
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Whatever goes wrong before anything is written is an answer, and the model goes on."""
+        try:
+            yield
+        except (ServiceError, Damaged):
+            raise
+        except Exception as error:
+            log.exception("a request to model %s", self.model.name)
+            raise InternalError(UNFORESEEN) from error
+
+    def _apply(self, position: int, event: ModelEvent, successor: Model | None = None) -> Outcome:
+        drifts = self.model.metrics.drift.count
+        try:
+            if successor is not None:
+                assert successor.position == position  # noqa: S101  it was made for this very event
+                self.model, outcome = successor, NOTHING
+            elif isinstance(event, Finished) and event.epochs:
+                outcome = self.history.apply(self.model, position, event)
+            else:
+                outcome = self.model.apply(position, event)
+        except (ServiceError, Damaged) as error:  # no refusal: what is in the log is half applied
+            raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
+        self.feed.note(position, event, drifted=self.model.metrics.drift.count > drifts)
+        return outcome
+
+    def _resolve(self) -> None:
+        """After an append of unknown outcome: apply what stands in the log behind the model."""
+        if not self.unresolved:
+            return
+        for position, record in self.store.read(self.model.name, self.model.position):
+            event = decode_event(record.kind, record.payload)
+            self._apply(position, event, self.history.successor(position, event))
+        self.published = self.model.published()
+        self.unresolved = False
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def answers(self, questions: Sequence[Question]) -> list[Any]:
+        """What each question to the model finds; a refusal is an answer as well."""
+        found: list[Any] = []
+        for question in questions:
+            try:
+                found.append(question(self.model))
+            except ServiceError as error:
+                found.append(error)
+            except Exception:  # nothing has changed: the model goes on
+                log.exception("a question to model %s", self.model.name)
+                found.append(InternalError(UNFORESEEN))
+        return found
+
+    def take_snapshot_if_due(self) -> None:
+        """Begin a snapshot where enough has changed, or where it is time."""
+        self.snapshots.take_if_due(self.model)
+
+    def take_last_snapshot(self) -> None:
+        """Write the snapshot of a model that learns no more."""
+        self.snapshots.take_last(self.model)
+
+    # -- the way back ---------------------------------------------------------------------------------------------
+
+    def read_again(self) -> tuple[Model, Obstacle | None]:
+        """Read the state from store and log, to be taken over: the model, and the event before which it stands."""
+        self.snapshots.let_end()  # no trim may take away what is being read
+        self.read_anew = self.history.reached()
+        return self.read_anew
+
+    def stand_anew(self) -> None:
+        """Take over what was read again. On the event loop, while the worker's thread rests."""
+        assert self.read_anew is not None  # noqa: S101  whoever calls this has seen it
+        self.model, self.obstacle = self.read_anew
+        self.published = self.model.published()
+        self.read_anew, self.unresolved = None, False
+        self.lookup.forget()
+        self.feed.begin_anew(self.model.position)
+
+
+def _predicted(predictions: list[Made], at_ms: int) -> list[ModelEvent]:
+    return [Predicted([made.prediction for made in predictions], at_ms)] if predictions else []

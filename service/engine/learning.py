@@ -1,0 +1,123 @@
+"""Learning: a micro-batch of requests on a model's journal, and what each of them is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from hinged.service.commands.learn import (
+    Fate,
+    Fresh,
+    LearnRequest,
+    Votes,
+    make_plan,
+)
+from hinged.service.data.classes import Label
+from hinged.service.data.examples import SERVER_ID
+from hinged.service.engine.journal import Journal
+from hinged.service.errors import ServiceError
+from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.model import Model
+
+
+class Learnt(NamedTuple):
+    """The answer to one learned example; prediction and score are None where no class was known, or no longer are.
+
+    votes: what has been collected, where a candidate needs several labels.
+    """
+
+    id: str
+    prediction: Label | None
+    score: float | None
+    duplicate: bool
+    votes: Votes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LearnAnswer:
+    """Answers in the order of the request, and the position at which the model then stood."""
+
+    position: int
+    results: list[Learnt]
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Requests that are learned together."""
+
+    requests: Sequence[LearnRequest]
+
+    @property
+    def examples(self) -> int:
+        """How many they teach."""
+        return sum(len(request.ids) for request in self.requests)
+
+    @property
+    def askers(self) -> int:
+        """As many as there are requests."""
+        return len(self.requests)
+
+    def run(self, journal: Journal) -> list[LearnAnswer | ServiceError]:
+        """Learn what is new, durably: what each request is answered."""
+        waiting = {made.prediction.id: made.prediction for made in journal.along}
+        with journal.going_on():
+            find = partial(journal.lookup.first_answers, journal.model)
+            classes_max = journal.settings.classes_max
+            plan = make_plan(journal.model, self.requests, find, classes_max, journal.now_ms(), waiting or None)
+        first_new = journal.model.learned + 1
+        outcomes = journal.commit(plan.events)
+        predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
+        scores = np.concatenate([o.scores for o in outcomes] or [np.zeros(0)]).tolist()
+        return [answer_of(journal.model, fates, first_new, predictions, scores) for fates in plan.fates]
+
+
+def answer_of(
+    model: Model,
+    fates: list[Fate] | Fresh | ServiceError,
+    first_new: int,
+    predictions: list[int],
+    scores: list[float],
+) -> LearnAnswer | ServiceError:
+    """What a request is answered whose examples have these fates.
+
+    first_new: the number of the micro-batch's first new example; predictions, scores: of all that are new in it.
+    """
+    if isinstance(fates, ServiceError):
+        return fates
+    labels = model.labels.labels
+    if isinstance(fates, Fresh):
+        begin, end = fates.begin, fates.begin + len(fates.ids)
+        learnt = zip(fates.ids, count(first_new + begin), predictions[begin:end], scores[begin:end], strict=False)
+        return LearnAnswer(
+            model.position,
+            [
+                Learnt(given or f"{SERVER_ID}{key}", None, None, duplicate=False)
+                if number == UNKNOWN
+                else Learnt(given or f"{SERVER_ID}{key}", labels[number], score, duplicate=False)
+                for given, key, number, score in learnt
+            ],
+        )
+    results = []
+    for fate in fates:
+        if fate.answer is not None:
+            number, score = fate.answer.prediction, fate.answer.score
+        elif fate.new is not None:
+            number, score = predictions[fate.new], scores[fate.new]
+        else:
+            number, score = UNKNOWN, 0.0
+        known = number != UNKNOWN
+        results.append(
+            Learnt(
+                fate.given if fate.given is not None else f"{SERVER_ID}{first_new + (fate.new or 0)}",
+                labels[number] if known else None,
+                score if known else None,
+                fate.duplicate,
+                fate.votes,
+            )
+        )
+    return LearnAnswer(model.position, results)

@@ -1,0 +1,263 @@
+"""What a model is made of, and its one binary form: the snapshot, which is written in one piece and checked when read.
+
+A snapshot may come from a file that anybody wrote. What is read fits together, or is refused; what compiled code does
+with it later checks no bounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from copy import copy
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from hinged.service.data.classes import Labels, label_key
+from hinged.service.data.inputs import Inputs, Records, join_inputs
+from hinged.service.data.parts import Configuration
+from hinged.service.data.vocabulary import Vocabulary
+from hinged.service.frames import BadFrame, decode, encode
+from hinged.service.model.answers import Answers
+from hinged.service.model.jobs import Jobs
+from hinged.service.model.learner import Learner
+from hinged.service.model.metrics import UNKNOWN, Prequential
+from hinged.service.model.pending import Pending
+from hinged.service.model.pool import Pool
+from hinged.service.model.schema import FACTS
+from hinged.service.model.tombstones import Traces
+from hinged.solvers.core.rows import rows_from_csr
+from hinged.solvers.core.solver import Solver, columns_of
+
+Array = np.ndarray[Any, Any]
+Part = TypeVar("Part", Pool, Pending)
+
+SNAPSHOT = "model"
+FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
+SHADOWS_MAX = 8
+
+
+class State:
+    """All parts of one model: what learns, first answers, pool, pending predictions, and what is still to be done."""
+
+    def __init__(self, name: str, configuration: Configuration, *, cache_bytes: int, answers_kept: int) -> None:
+        self.name = name
+        self.cache_bytes = cache_bytes
+        self.position = 0
+        self.learned = 0
+        self.at_ms = 0
+        self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
+        self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
+        self.floor = 0  # position before which no state may be folded again: an example was forgotten there
+        self.learner = Learner(configuration, cache_bytes)
+        self.shadows: dict[str, Learner] = {}  # challengers, by name
+        self.answers = Answers(answers_kept)
+        self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
+        self.pool = Pool(configuration.labels.pool_max)
+        self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
+        self.traces = Traces()
+        self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is another
+        self.jobs = Jobs()
+        self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
+
+    @property
+    def configuration(self) -> Configuration:
+        """Of what predicts."""
+        return self.learner.configuration
+
+    @property
+    def solver(self) -> Solver:
+        """Of what predicts."""
+        return self.learner.solver
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Of named features."""
+        return self.learner.vocabulary
+
+    @property
+    def labels(self) -> Labels:
+        """The classes."""
+        return self.learner.labels
+
+    @property
+    def metrics(self) -> Prequential:
+        """Of the model's predictions."""
+        return self.learner.metrics
+
+    @property
+    def room(self) -> int:
+        """Examples that may come before points_max is reached."""
+        return self.learner.room
+
+    # -- writing and reading --------------------------------------------------------------------------------------
+
+    def draft(self, own: Collection[str | None]) -> Self:
+        """Another one in the same state, in which learners can be put in the places of others.
+
+        It may change in its pool and its pending predictions, in the learners of these names (None: the model's own)
+        and in what is assigned as a whole. All the rest both have in common.
+        """
+        draft = copy(self)
+        draft.pool = _copied(self.pool, Pool(self.pool.most))
+        draft.pending = _copied(self.pending, Pending(self.pending.most, self.pending.age_ms))
+        draft.learner = self.learner.copy() if None in own else self.learner
+        draft.shadows = {name: shadow.copy() if name in own else shadow for name, shadow in self.shadows.items()}
+        return draft
+
+    def snapshot(self) -> bytes:
+        """The whole state as one frame."""
+        facts: dict[str, Any] = {
+            "format": FORMAT,
+            "position": self.position,
+            "learned": self.learned,
+            "at_ms": self.at_ms,
+            "undone": self.undone,
+            "reads_back_at": self.reads_back_at,
+            "floor": self.floor,
+            "old_ids": sorted(self.old_ids.items()),
+            "corrections": sorted(self.corrections.items()),
+            "jobs": self.jobs.state(),
+            "set_aside": self.set_aside,
+            "shadows": {},
+        }
+        arrays: dict[str, Array] = {}
+        for name, part in self._parts().items():
+            facts[name], part_arrays = part.state()
+            arrays |= {f"{name}.{key}": array for key, array in part_arrays.items()}
+        for name, shadow in self.shadows.items():
+            facts["shadows"][name], part_arrays = shadow.state()
+            arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
+        return encode(SNAPSHOT, facts, arrays)
+
+    def _parts(self) -> dict[str, Any]:
+        """What has facts and arrays of its own."""
+        return {
+            "learner": self.learner,
+            "answers": self.answers,
+            "pool": self.pool,
+            "pending": self.pending,
+            "traces": self.traces,
+        }
+
+    @classmethod
+    def restore(cls, name: str, snapshot: bytes, *, cache_bytes: int, answers_kept: int) -> Self:
+        """The state of a snapshot. ValueError (BadFrame) if the bytes are none or do not fit together."""
+        facts, arrays = decode(snapshot, SNAPSHOT)
+        if facts.get("format") != FORMAT:
+            raise BadFrame(f"the snapshot has format {facts.get('format')}, this version reads {FORMAT}")
+        FACTS.validate_python(facts)
+        try:
+            return cls._restore(name, facts, arrays, cache_bytes, answers_kept)
+        except (KeyError, TypeError, IndexError, OverflowError) as error:
+            raise BadFrame(f"the snapshot does not fit together: {error!r}") from error
+
+    @classmethod
+    def _restore(
+        cls, name: str, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int, answers_kept: int
+    ) -> Self:
+        def part(prefix: str) -> dict[str, Array]:
+            return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+        learner = Learner.restore(facts["learner"], part("learner."), cache_bytes)
+        model = cls(name, learner.configuration, cache_bytes=cache_bytes, answers_kept=answers_kept)
+        model.learner = learner
+        for shadow, own in facts["shadows"].items():
+            model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
+        for key, own in model._parts().items():
+            if key != "learner":
+                own.load(facts[key], part(f"{key}."))
+        model.old_ids, model.corrections = dict(facts["old_ids"]), dict(facts["corrections"])
+        if len(model.old_ids) < len(facts["old_ids"]) or len(model.corrections) < len(facts["corrections"]):
+            raise ValueError("an example is there twice")
+        model.position, model.learned, model.at_ms = facts["position"], facts["learned"], facts["at_ms"]
+        model.undone = [(to, at) for to, at in facts["undone"]]
+        model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
+        model.jobs.load(facts["jobs"])
+        model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
+        model._check(arrays)
+        return model
+
+    def _check(self, arrays: dict[str, Array]) -> None:
+        """Refuse a state whose parts do not belong together."""
+        classes = len(self.labels)
+        if classes != len({label_key(label) for label in self.labels.labels}):
+            raise ValueError("the snapshot has a label twice")
+        for name in ("answers.labels", "answers.predictions", "pending.numbers"):
+            numbers = arrays.get(name, np.zeros(0, np.int32))
+            if numbers.size and not UNKNOWN <= numbers.min() <= numbers.max() < classes:
+                raise ValueError(f"{name} must be numbers of {classes} classes")
+        if self.answers.newest != self.learned:
+            raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
+        self._check_learners()
+        for name, numbered in (
+            ("corrections", self.corrections.keys()),
+            ("old_ids", self.old_ids.keys()),
+            ("traces", self.traces.numbers),
+        ):
+            if not all(1 <= number <= self.learned for number in numbered):
+                raise ValueError(f"{name} must be of the {self.learned} examples learned")
+        if not all(0 <= label < classes for label in self.corrections.values()):
+            raise ValueError(f"corrected labels must be numbers of {classes} classes")
+        self._check_waiting()
+
+    def _check_learners(self) -> None:
+        if self.learner.stopped is not None:
+            raise ValueError("the model's own learner has stopped")
+        if len(self.shadows) > SHADOWS_MAX:
+            raise ValueError(f"a model has at most {SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}")
+        for learner in (self.learner, *self.shadows.values()):
+            numbers = learner.numbers()
+            if numbers.size and not 1 <= numbers.min() <= numbers.max() <= self.learned:
+                raise ValueError(f"a learner holds examples other than the {self.learned} learned")
+            if learner.metrics.added > self.learned or learner.ages.newest_ms > self.at_ms:
+                raise ValueError("a learner has counted more than was learned")
+            if learner.learned > self.learned:
+                raise ValueError(f"the snapshot has learned {self.learned} examples, and a learner more of them")
+        for shadow in self.shadows.values():
+            if shadow.configuration.features != self.configuration.features:
+                raise ValueError("a challenger has other features than the model")
+            if list(map(label_key, shadow.labels.labels)) != list(map(label_key, self.labels.labels)):
+                raise ValueError("a challenger has other classes than the model")
+
+    def _check_waiting(self) -> None:
+        """Of the candidates and of the predictions that wait for their labels."""
+        if not self.pool.disagreed <= self.pool.answered <= self.learned:
+            raise ValueError(f"{self.pool.answered} candidates answered, {self.pool.disagreed} with different labels")
+        classes = len(self.labels)
+        if any(p.columns.size > columns_of(classes) for p in self.pending):
+            raise ValueError(f"a pending prediction has more columns than {classes} classes")
+        if len(self.pool) > self.pool.most or len(self.pending) > self.pending.most:
+            raise ValueError("the snapshot has more candidates or pending predictions than its configuration allows")
+        waiting = [*(candidate.x for candidate in self.pool), *(p.x for p in self.pending)]
+        if waiting:
+            self._check_x(waiting)
+
+    def _check_x(self, batches: list[Inputs]) -> None:
+        """Refuse an x that is none of this model's: its form, width, precision, or norms."""
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        wrong = ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
+        if any(isinstance(x, Records) != (self.vocabulary is not None) for x in batches):
+            raise wrong
+        x = join_inputs(batches)
+        if isinstance(x, Records):
+            return
+        if any(batch.dim != dim or batch.values.dtype != dtype for batch in batches):  # type: ignore[union-attr]
+            raise wrong
+        rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
+        if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
+            raise wrong
+
+
+def _copied(part: Part, fresh: Part) -> Part:
+    facts, arrays = part.state()
+    fresh.load(json.loads(json.dumps(facts)), arrays)
+    return fresh
+
+
+def answers_of(snapshot: bytes) -> Answers:
+    """The first answers that a snapshot holds."""
+    facts, arrays = decode(snapshot, SNAPSHOT)
+    answers = Answers(max(1, len(facts["answers"]["ids"])))
+    answers.load(facts["answers"], {name.removeprefix("answers."): array for name, array in arrays.items()})
+    return answers

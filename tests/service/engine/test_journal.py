@@ -1,0 +1,131 @@
+"""A journal over a real store, on the thread of the test."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from states import digest_of
+from working import SIZES, begun, examples_of, learning
+
+from hinged.service.commands.ask import Offer
+from hinged.service.commands.change import Challenge, Configure, Forget
+from hinged.service.data.examples import to_rows
+from hinged.service.data.inputs import x_digests
+from hinged.service.engine.history import History, load_model
+from hinged.service.engine.journal import Journal
+from hinged.service.engine.learning import Learning
+from hinged.service.engine.retraining import Fold
+from hinged.service.engine.work import Commanding, Finishing, RollingBack, Settling, Swapping, do
+from hinged.service.errors import StoreUnavailable
+from hinged.service.settings import Settings
+from hinged.service.store.base import OutcomeUnknown
+from hinged.service.store.sqlite import SQLiteStore
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = SQLiteStore(tmp_path / "data")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def journal(store):
+    model = begun(store, SIZES, {})
+    with ThreadPoolExecutor(1) as executor:
+        yield Journal(model, store, Settings(), executor, None, lambda _: None, lambda: False)
+
+
+def learn(journal, seed):
+    return do(journal, Learning([learning(journal.model, examples_of(seed, 6))]), []).answers[0]
+
+
+def test_of_what_is_done_the_history_applies_nothing_but_further_epochs(journal, monkeypatch):
+    asked, apply = [], History.apply
+
+    def noting(history, model, position, event):
+        if model is journal.model:
+            asked.append(event)
+        return apply(history, model, position, event)
+
+    monkeypatch.setattr(History, "apply", noting)
+    learn(journal, 1)
+    to = journal.model.position
+    do(journal, Finishing(), [])
+    learn(journal, 2)
+    do(journal, RollingBack(to), [])
+    assert not asked
+    do(journal, Finishing(epochs=1), [])
+    assert [event.epochs for event in asked] == [1]
+
+
+def test_after_a_rollback_another_model_stands_in_the_place_of_the_one_before(journal, store):
+    learn(journal, 1)
+    before, to, digest = journal.model, journal.model.position, digest_of(journal.model)
+    learn(journal, 2)
+    answer = do(journal, RollingBack(to), []).answers[0]
+    assert journal.model is not before
+    assert answer["position"] == journal.model.position == journal.published.position
+    assert digest_of(journal.model) == digest
+    assert load_model(store, "m", **SIZES).snapshot() == journal.model.snapshot()
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_rollback_of_unknown_outcome_is_found_in_the_log_or_is_not_there(journal, store, monkeypatch, written):
+    learn(journal, 1)
+    to = journal.model.position
+    learn(journal, 2)
+    last, append = journal.model.position, store.append
+
+    def lost(*args):
+        if written:
+            append(*args)
+        raise OutcomeUnknown("the answer was lost")
+
+    def away(_):
+        raise StoreUnavailable("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "append", lost)
+        patch.setattr(store, "end", away)
+        assert isinstance(do(journal, RollingBack(to), []).answers[0], StoreUnavailable)
+    assert journal.unresolved
+    assert journal.model.position == last
+    learn(journal, 3)
+    assert not journal.unresolved
+    assert journal.model.counts(to + 1) is not written
+    assert load_model(store, "m", **SIZES).snapshot() == journal.model.snapshot()
+
+
+@pytest.mark.parametrize("solver", ["lasvm", "exact"])
+def test_a_swap_that_is_not_written_has_changed_nothing(journal, store, monkeypatch, solver):
+    """Not what waits, which would be read for another kernel, nor a challenger that forgets in place."""
+    learn(journal, 1)
+    rows = to_rows([[0.5, 0.5], [1.0, 0.0]], journal.model.configuration)
+    do(journal, Commanding(Offer(["c", "d"], rows, x_digests(rows), [None, None])), [])
+    swap(journal, Challenge("shadow", {"solver": solver, "C": 3}, Settings()))
+    where = journal.lookup.locate(journal.model, "s1-1")
+
+    def fail(*_):
+        raise StoreUnavailable("the disk did not take it")
+
+    for command in (Forget("s1-1", where), Configure({"kernel": {"type": "linear"}}, Settings())):
+        with monkeypatch.context() as patch:
+            do(journal, Commanding(command), [])
+            before = journal.model.snapshot()
+            patch.setattr(store, "append", fail)
+            assert isinstance(swap(journal), StoreUnavailable)
+        assert journal.model.snapshot() == before
+        assert isinstance(swap(journal), int)
+        assert load_model(store, "m", **SIZES).snapshot() == journal.model.snapshot()
+
+
+def swap(journal, command=None):
+    """Do what jobs of the model, or one of this command, come to; what the swap answered."""
+    if command is not None:
+        do(journal, Commanding(command), [])
+    fold = Fold(journal.history, journal.model)
+    fold.advance(journal.model.position)
+    answer = do(journal, Swapping(fold), []).answers[0]
+    if isinstance(answer, int):
+        do(journal, Settling(fold, []), [])
+    return answer

@@ -1,0 +1,79 @@
+"""What waits for a worker: its order, what is taken together, and its limits."""
+
+import asyncio
+
+import pytest
+from working import begun, examples_of, learning
+
+from hinged.service.engine.learning import Learning
+from hinged.service.engine.queue import Queue
+from hinged.service.engine.work import Keeping, Snapshotting
+from hinged.service.errors import QueueFull
+from hinged.service.settings import Settings
+from hinged.service.store.sqlite import SQLiteStore
+
+SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
+
+
+@pytest.fixture(scope="module")
+def learn(tmp_path_factory):
+    """Learning of so many examples."""
+    store = SQLiteStore(tmp_path_factory.mktemp("queue") / "data")
+    model = begun(store, SIZES, {})
+    yield lambda n: Learning([learning(model, examples_of(n, n))])
+    store.close()
+
+
+def with_queue(scenario, **settings):
+    async def main():
+        scenario(Queue("m", Settings(**settings)))
+
+    asyncio.run(main())
+
+
+def test_learning_that_stands_together_is_taken_together_up_to_the_limit(learn):
+    def scenario(queue):
+        futures = [queue.put(learn(n)) for n in (3, 4, 3)]
+        taken = queue.take()
+        assert taken.work.examples == 7
+        assert taken.work.askers == len(taken.futures) == 2
+        assert taken.futures == futures[:2]
+        assert (len(queue), queue.examples) == (1, 3)
+
+    with_queue(scenario, micro_batch_examples_max=8)
+
+
+def test_what_stands_between_parts_micro_batches_and_nothing_overtakes_it(learn):
+    def scenario(queue):
+        works = [learn(1), Snapshotting(), learn(2)]
+        for work in works:
+            queue.put(work)
+        assert [queue.take().work.examples for _ in works] == [1, 0, 2]
+        assert not queue
+
+    with_queue(scenario)
+
+
+def test_the_steps_of_a_job_go_first_and_know_no_limit(learn):
+    def scenario(queue):
+        queue.put(learn(1))
+        queue.put(learn(1))
+        with pytest.raises(QueueFull, match="2 requests wait for model m"):
+            queue.put(Keeping())
+        step = Snapshotting()
+        queue.put(step, first=True)
+        assert queue.take().work is step
+
+    with_queue(scenario, queue_examples_max=2)
+
+
+def test_one_request_of_any_size_is_taken_where_none_waits(learn):
+    def scenario(queue):
+        queue.put(learn(5))
+        with pytest.raises(QueueFull, match="5 examples of at most 3 wait"):
+            queue.put(learn(1))
+        assert len(queue.clear()) == 1
+        queue.put(learn(5))
+        assert queue.examples == 5
+
+    with_queue(scenario, queue_examples_max=3)
