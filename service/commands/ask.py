@@ -100,7 +100,7 @@ class Offer:
             inputs, digests = self.read(model.configuration)
             return replace(self, inputs=inputs, digests=digests).plan(model, now_ms)
         new: dict[str, int] = {}
-        for given in model.traces.known(self.ids):
+        for given in model.tombstones.known(self.ids):
             index = self.ids.index(given)
             raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
         for index, (given, digest) in enumerate(zip(self.ids, self.digests, strict=True)):

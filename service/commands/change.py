@@ -58,15 +58,15 @@ class Forget:
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """NotFound for an id that nobody knows. Asked again it answers what became of the first time."""
-        if model.traces.knows(self.given):
+        if model.tombstones.knows(self.given):
             running = [job.at for job in model.jobs.running() if job.kind == "forget"]
             return Planned([], lambda model: _answer(model, max(running, default=None)))
         number = number_of(model, self.given, self.located)
         waits = self.waiting or model.pool.find(self.given) is not None or model.pending.find(self.given, 0) is not None
         if number is None and not waits and self.located is None:
             raise NotFound(f"there is no example {self.given!r}", id=self.given)
-        salt = model.traces.fresh_salt()
-        event = Forgotten(model.traces.mark_of(self.given, salt), salt, number, now_ms)
+        salt = model.tombstones.fresh_salt()
+        event = Forgotten(model.tombstones.mark_of(self.given, salt), salt, number, now_ms)
         at = model.position + 1
         return Planned([event], lambda model: _answer(model, at))
 
@@ -83,7 +83,7 @@ class Correct:
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """NotFound for an example that was not learned, Gone for one that is forgotten, Invalid for the label."""
-        if model.traces.knows(self.given):
+        if model.tombstones.knows(self.given):
             raise Gone(f"the example {self.given!r} was forgotten", id=self.given)
         number = number_of(model, self.given, self.located)
         if number is None:
@@ -201,7 +201,7 @@ def number_of(model: Model, given: str, located: Located | None) -> int | None:
         number = next((number for number, own in model.old_ids.items() if own == given), None)
     if number is None and located is not None and model.counts(located.position):
         number = located.number
-    return None if number in model.traces.numbers else number
+    return None if number in model.tombstones.numbers else number
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any], settings: Settings) -> Configuration:

@@ -82,7 +82,7 @@ class Votes:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class PlannedExample:
     """What becomes of one example.
 
     It is number `new` of the micro-batch's new ones (or repeats that), or repeats `answer`, or is one of `votes`.
@@ -95,7 +95,7 @@ class Fate:
     votes: Votes | None = None
 
 
-class Fresh(NamedTuple):
+class AllNew(NamedTuple):
     """What becomes of the examples of a request that are all new: they are numbers `begin`... of the micro-batch's."""
 
     begin: int
@@ -106,7 +106,7 @@ class Fresh(NamedTuple):
 class Plan:
     """Fates by request (or the error that refuses it), and the events that they make."""
 
-    fates: list[list[Fate] | Fresh | ServiceError] = field(default_factory=list)
+    planned: list[list[PlannedExample] | AllNew | ServiceError] = field(default_factory=list)
     events: list[ModelEvent] = field(default_factory=list)
     new: int = 0
 
@@ -142,7 +142,7 @@ def make_plan(
     at_ms: int,
     waiting: Mapping[str, Prediction] | None = None,
 ) -> Plan:
-    """Decide each example's fate against the model as it stands. Changes nothing.
+    """Decide what becomes of each example, against the model as it stands. Changes nothing.
 
     waiting: predictions that are about to be logged.
     """
@@ -155,9 +155,9 @@ def make_plan(
         try:
             read = request.read_for(model)
         except Invalid as error:
-            plan.fates.append(error)
+            plan.planned.append(error)
             continue
-        plan.fates.append(_take(model, read, lookup, classes_max, at_ms, waiting or {}, new))
+        plan.planned.append(_take(model, read, lookup, classes_max, at_ms, waiting or {}, new))
     plan.new = len(new.examples)
     plan.events = [*new.events, *_learned(model, new.examples, at_ms)]
     return plan
@@ -166,7 +166,7 @@ def make_plan(
 def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms: int) -> Plan | None:
     """The plan of a stream: every example brings an x, is new, and of a class that is known. None where one is not.
 
-    One look at the whole micro-batch then says of all examples what `_Taking.fate` says of each, ten times as fast.
+    One look at the whole micro-batch then says of all examples what `_Taking.plan_of` says of each, ten times as fast.
     """
     batches = [request.inputs for request in requests if request.inputs is not None]
     ids = list(chain.from_iterable(request.ids for request in requests))
@@ -193,8 +193,8 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
         sources=np.zeros(len(ids), np.uint8),
     )
     ends = accumulate((len(request.ids) for request in requests), initial=0)
-    fates = [Fresh(begin, request.ids) for begin, request in zip(ends, requests, strict=False)]
-    return Plan([*fates], [learned], len(ids))
+    planned = [AllNew(begin, request.ids) for begin, request in zip(ends, requests, strict=False)]
+    return Plan([*planned], [learned], len(ids))
 
 
 def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> bool:
@@ -204,7 +204,7 @@ def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> 
         and not any(map(model.pool.find, given))
         and not (model.pending and any(model.pending.find(i, at_ms) for i in given))
         and not any(i.startswith(SERVER_ID) or model.answers.number_of(i) is not None for i in given)
-        and not model.traces.known(given)
+        and not model.tombstones.known(given)
         and not lookup(given)
     )
 
@@ -217,20 +217,20 @@ def _take(
     at_ms: int,
     waiting: Mapping[str, Prediction],
     new: _New,
-) -> list[Fate] | ServiceError:
-    """The fates of a request's examples, which join the new ones; or the error that refuses it whole."""
+) -> list[PlannedExample] | ServiceError:
+    """What becomes of a request's examples, which join the new ones; or the error that refuses it whole."""
     asked = [given for given in request.ids if given is not None and model.answers.find(given) is None]
     taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, waiting, new)
-    fates, row = [], 0
+    planned, row = [], 0
     try:
         for index, content in enumerate(request.contents):
-            fates.append(taking.fate(index, None if content is None else row, content))
+            planned.append(taking.plan_of(index, None if content is None else row, content))
             row += content is not None
         _check_room(model, len(new.examples))
     except ServiceError as error:
         taking.undo()
         return error
-    return fates
+    return planned
 
 
 class _Taking:
@@ -269,7 +269,7 @@ class _Taking:
             self.new.votes[given].pop()
         del self.new.examples[self.begin :], self.new.events[self.events :]
 
-    def fate(self, index: int, row: int | None, content: bytes | None) -> Fate:
+    def plan_of(self, index: int, row: int | None, content: bytes | None) -> PlannedExample:
         """What becomes of one example; `row` of the request's x and `content` are None where it brings none."""
         batch = self.request.inputs
         given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
@@ -279,18 +279,18 @@ class _Taking:
             if batch is None or row is None or content is None:
                 raise Invalid(f"examples[{index}].x: x is missing, and there is no id to know it by", index=index)
             return self._add(index, _Example(None, batch, row, label, content, 0))
-        if self.model.traces.knows(given):
+        if self.model.tombstones.knows(given):
             raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
         repeated = self.new.by_id.get(given)
         if repeated is not None:
             if token is None:
                 self._check_same(index, content, label, repeated[0], repeated[1])
-            return Fate(given, repeated[2], None, duplicate=True)
+            return PlannedExample(given, repeated[2], None, duplicate=True)
         answer = self.model.answers.find(given) or self.forgotten.get(given)
         if answer is not None:
             if token is None:
                 self._check_same(index, content, label, answer.content, self.model.labels.labels[answer.label])
-            return Fate(given, None, answer, duplicate=True)
+            return PlannedExample(given, None, answer, duplicate=True)
         candidate = self.model.pool.find(given)
         if token is not None:
             return self._label_of_lease(index, given, token, candidate, content)
@@ -320,7 +320,7 @@ class _Taking:
 
     def _label_of_lease(
         self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None
-    ) -> Fate:
+    ) -> PlannedExample:
         """The label of an annotator who has, or had, a lease: the first one wins, or the majority of several."""
         found = self.model.pool.find_lease(token)
         if found is None or candidate is None or found[0] is not candidate:
@@ -338,7 +338,7 @@ class _Taking:
             raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
         votes = [*candidate.votes, *self.new.votes.get(given, [])]
         if any(voter == annotator for voter, _ in votes):
-            return Fate(given, None, None, duplicate=True, votes=Votes(len(votes), needed))
+            return PlannedExample(given, None, None, duplicate=True, votes=Votes(len(votes), needed))
         self._check_class(index, label)
         if needed > 1:
             self.new.votes.setdefault(given, []).append((annotator, label))
@@ -346,15 +346,15 @@ class _Taking:
             self.new.events.append(Voted(token, label, self.at_ms))
             votes.append((annotator, label))
             if len(votes) < needed:
-                return Fate(given, None, None, duplicate=False, votes=Votes(len(votes), needed))
+                return PlannedExample(given, None, None, duplicate=False, votes=Votes(len(votes), needed))
         tally = _tally([voted for _, voted in votes])
         if tally:
             label = tally[0][0]  # the most frequent; of several, the one that came first
         content = content_of(candidate.digest, label)
-        fate = self._add(index, _Example(given, candidate.x, 0, label, content, found[1].source))
-        return replace(fate, votes=Votes(len(votes), needed, tally)) if tally else fate
+        added = self._add(index, _Example(given, candidate.x, 0, label, content, found[1].source))
+        return replace(added, votes=Votes(len(votes), needed, tally)) if tally else added
 
-    def _add(self, index: int, example: _Example) -> Fate:
+    def _add(self, index: int, example: _Example) -> PlannedExample:
         self._check_class(index, example.label)
         place = len(self.new.examples)
         key = label_key(example.label)
@@ -364,7 +364,7 @@ class _Taking:
         if example.given is not None:
             self.new.by_id[example.given] = (example.content, example.label, place)
         self.new.examples.append(example)
-        return Fate(example.given, place, None, duplicate=False)
+        return PlannedExample(example.given, place, None, duplicate=False)
 
     def _check_same(
         self, index: int, content: bytes | None, label: Label, learned: bytes, learned_label: Label

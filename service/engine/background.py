@@ -16,19 +16,19 @@ from typing import Any, Protocol
 from hinged.service.engine.erasure import redact
 from hinged.service.engine.history import History
 from hinged.service.engine.purging import Purging
-from hinged.service.engine.retraining import Fold
-from hinged.service.engine.work import Catching, Settling, Swapping
+from hinged.service.engine.retraining import Retraining
+from hinged.service.engine.work import CatchingUp, Settling, Swapping
 from hinged.service.errors import NotFound, ServiceError
 from hinged.service.model.model import Model
-from hinged.service.model.tombstones import Traces
+from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Damaged, Store
 
 log = logging.getLogger(__name__)
 
-LAG_MAX = 16  # events that the worker folds at the swap, while its model learns nothing
-BESIDE_S = 1.0  # that a fold goes on beside the worker before it is looked at whether it gains on the stream
+LAG_MAX = 16  # events that the worker teaches at the swap, while its model learns nothing
+BESIDE_S = 1.0  # that a retraining goes on beside the worker before it is looked at whether it gains on the stream
 BESIDE_MIN_S = 0.05
-TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker folds at a time where it does not, and learns nothing meanwhile
+TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker teaches at a time where it does not, and learns nothing meanwhile
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
 
@@ -47,7 +47,7 @@ class Owner(Protocol):
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model finds, between two changes."""
 
-    async def step(self, work: Catching | Swapping | Settling) -> Any:
+    async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
         """What a step of a job answers, which comes before all that waits."""
 
     async def snapshot(self, *, first: bool = False) -> int:
@@ -55,24 +55,24 @@ class Owner(Protocol):
 
 
 class Shared:
-    """What the models of a server share: how many are folded at once, and purges."""
+    """What the models of a server share: how many are taught anew at once, and purges."""
 
-    def __init__(self, store: Store, folds: int = 1) -> None:
-        self.folding = asyncio.Semaphore(folds)
-        self._patient = asyncio.Semaphore(max(1, folds - 1))
+    def __init__(self, store: Store, retrainings: int = 1) -> None:
+        self.places = asyncio.Semaphore(retrainings)
+        self._patient = asyncio.Semaphore(max(1, retrainings - 1))
         self.purging = Purging(store)
 
     @asynccontextmanager
-    async def turn(self, fold: Fold) -> AsyncIterator[None]:
+    async def turn(self, retraining: Retraining) -> AsyncIterator[None]:
         """Wait for one of the places, of which one is kept for what is urgent."""
         async with AsyncExitStack() as held:
-            if not fold.urgent:
+            if not retraining.urgent:
                 await held.enter_async_context(self._patient)
-            await held.enter_async_context(self.folding)
+            await held.enter_async_context(self.places)
             yield
 
 
-class Mender:
+class JobRunner:
     """The jobs of one model."""
 
     def __init__(self, owner: Owner, history: History, store: Store, executor: Executor, shared: Shared) -> None:
@@ -81,12 +81,12 @@ class Mender:
         self._store = store
         self._executor = executor
         self._shared = shared
-        self._fold: Fold | None = None
+        self._retraining: Retraining | None = None
         self._task: asyncio.Task[None] | None = None
         self._woken = False
         self._stopped = False
         self._step: asyncio.Future[Any] | None = None  # what runs on a thread
-        self._swapped: tuple[Fold, int] | None = None  # a round that is not through, behind its swap
+        self._swapped: tuple[Retraining, int] | None = None  # a round that is not through, behind its swap
         self._ending: dict[int, list[asyncio.Future[None]]] = {}  # who waits for the end of a job
 
     def running(self) -> set[int]:
@@ -138,24 +138,24 @@ class Mender:
         if self._stopped:
             return
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name=f"mender of {self._history.name}")
+            self._task = asyncio.create_task(self._run(), name=f"jobs of {self._history.name}")
 
     @property
     def progress(self) -> float:
         """The part of the log that the round has been through."""
-        fold = self._fold
-        return 0.0 if fold is None else min(1.0, fold.position / max(1, self._owner.model.position))
+        retraining = self._retraining
+        return 0.0 if retraining is None else min(1.0, retraining.position / max(1, self._owner.model.position))
 
     @property
     def busy(self) -> bool:
         """Whether the log is being read."""
-        return self._fold is not None
+        return self._retraining is not None
 
     async def stop(self) -> None:
         """Leave off; the next start takes the jobs up again. Nothing of it runs when this returns."""
         self._stopped = True
-        if self._fold is not None:
-            self._fold.stopped = True
+        if self._retraining is not None:
+            self._retraining.stopped = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -185,59 +185,59 @@ class Mender:
             await self._teach_and_swap()
         if self._swapped is None:
             return
-        fold, position = self._swapped
+        retraining, position = self._swapped
         unwritten: list[str] = []
-        if fold.erases:
+        if retraining.erases:
             await self._owner.snapshot(first=True)  # a recovery should not need the state in the log
-            traces: Traces = await self._owner.read(lambda model: model.traces.copy())
-            await self._call(redact, self._store, self._history.name, traces, position, lambda: self._stopped)
+            tombstones: Tombstones = await self._owner.read(lambda model: model.tombstones.copy())
+            await self._call(redact, self._store, self._history.name, tombstones, position, lambda: self._stopped)
             unwritten = await self._shared.purging.purge(self._call)
-        await self._owner.step(Settling(fold, unwritten))
+        await self._owner.step(Settling(retraining, unwritten))
         self._swapped = None
 
     async def _teach_and_swap(self) -> None:
-        fold: Fold = await self._owner.read(lambda model: Fold(self._history, model))
-        self._fold = fold
+        retraining: Retraining = await self._owner.read(lambda model: Retraining(self._history, model))
+        self._retraining = retraining
         try:
-            async with self._shared.turn(fold):
+            async with self._shared.turn(retraining):
                 position = None
-                while position is None and not fold.stopped and await self._owner.read(fold.fits):
-                    if not await self._drawn_near(fold):
+                while position is None and not retraining.stopped and await self._owner.read(retraining.fits):
+                    if not await self._drawn_near(retraining):
                         return
-                    position = await self._owner.step(Swapping(fold))
+                    position = await self._owner.step(Swapping(retraining))
             if position is not None:
-                self._swapped = fold, position
+                self._swapped = retraining, position
         finally:
-            self._fold = None
+            self._retraining = None
 
-    async def _drawn_near(self, fold: Fold) -> bool:
-        """Fold until few events are left for the swap; whether it came to that.
+    async def _drawn_near(self, retraining: Retraining) -> bool:
+        """Teach until few events are left for the swap; whether it came to that.
 
-        A fold that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, longer ones
-        until that is so. That may not be enough for a solver that cannot keep up with the stream: then it goes on until
-        the stream leaves it time, or something is to be put right first.
+        A retraining that learns twice as much as comes meanwhile will end. Else the worker takes turns with it, longer
+        ones until that is so. That may not be enough for a solver that cannot keep up with the stream: then it goes on
+        until the stream leaves it time, or something is to be put right first.
         """
         beside_s, turn_s = BESIDE_S, 0.0
-        while (behind := self._owner.model.position - fold.position) > LAG_MAX or fold.position == 0:
-            folded = fold.position
+        while (behind := self._owner.model.position - retraining.position) > LAG_MAX or retraining.position == 0:
+            reached = retraining.position
             if beside_s >= BESIDE_MIN_S or not turn_s:
-                await self._call(fold.advance, self._owner.model.position, beside_s)
+                await self._call(retraining.advance, self._owner.model.position, beside_s)
             if turn_s:
-                await self._owner.step(Catching(fold, turn_s))
-            if not self._gains(fold, folded, behind):
+                await self._owner.step(CatchingUp(retraining, turn_s))
+            if not self._gains(retraining, reached, behind):
                 beside_s, turn_s = max(beside_s, BESIDE_MIN_S) / 2, min(max(TURN_S, 2 * turn_s), TURN_MAX_S)
             elif turn_s:
                 turn_s = turn_s / 2 if turn_s > TURN_S else 0.0
             else:
                 beside_s = min(2 * beside_s, BESIDE_S)
-            if turn_s and await self._owner.read(fold.gives_way):
+            if turn_s and await self._owner.read(retraining.gives_way):
                 return False
         return True
 
-    def _gains(self, fold: Fold, folded: int, behind: int) -> bool:
-        """Whether fewer than half as many events came as were folded since it stood at `folded`, so far behind."""
-        came = self._owner.model.position - folded - behind
-        return 2 * came <= fold.position - folded
+    def _gains(self, retraining: Retraining, reached: int, behind: int) -> bool:
+        """Whether fewer than half as many events came as were reached since it stood at `reached`, so far behind."""
+        came = self._owner.model.position - reached - behind
+        return 2 * came <= retraining.position - reached
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)

@@ -26,7 +26,7 @@ from hinged.service.model.events import (
     decode_event,
 )
 from hinged.service.model.state import SNAPSHOT, answers_of
-from hinged.service.model.tombstones import Traces
+from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event, Store
 
 SLICE_EVENTS = 1_000
@@ -42,7 +42,7 @@ WITHOUT_EXAMPLES = frozenset(
 """Kinds of events that tell nothing of any example."""
 
 
-def redact(store: Store, name: str, traces: Traces, through: int, stopped: Callable[[], bool]) -> None:
+def redact(store: Store, name: str, tombstones: Tombstones, through: int, stopped: Callable[[], bool]) -> None:
     """Put the log before position `through`, where the whole state stands anew, in order.
 
     Learned batches lose the examples that are forgotten. They alone are still read, for other learners; so of
@@ -60,14 +60,14 @@ def redact(store: Store, name: str, traces: Traces, through: int, stopped: Calla
         if record.kind == Learned.KIND:
             event = decode_event(record.kind, record.payload)
             assert isinstance(event, Learned)  # noqa: S101  decode_event checks the kind
-            gone = [r for r in range(len(event.ids)) if traces.knows(event.id_of(r))]
+            gone = [r for r in range(len(event.ids)) if tombstones.knows(event.id_of(r))]
             if gone:
                 ids += [event.id_of(r) for r in gone]
                 rest = event.take(np.delete(np.arange(len(event.ids)), gone))
                 events[at] = Event(rest.KIND, rest.encode(), rest.given_ids)
         elif record.kind == Imported.KIND:
             answers = answers_of(decode(record.payload, record.kind)[1]["state"].tobytes())
-            known = traces.known(answers.given_ids)
+            known = tombstones.known(answers.given_ids)
             for given in known:
                 answers.forget(answers.number_of(given) or 0)
             ids += known
@@ -76,7 +76,7 @@ def redact(store: Store, name: str, traces: Traces, through: int, stopped: Calla
             events[at] = Event(record.kind, Imported(state, 0).encode())
         elif record.kind == Corrected.KIND:
             corrected = decode_event(record.kind, record.payload)
-            if isinstance(corrected, Corrected) and corrected.number in traces.numbers:
+            if isinstance(corrected, Corrected) and corrected.number in tombstones.numbers:
                 erased = Erased(record.kind)
                 events[at] = Event(erased.KIND, erased.encode())
         elif record.kind not in WITHOUT_EXAMPLES:

@@ -161,7 +161,7 @@ class History:
         """
         for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
             if isinstance(event, Learned):
-                rest = as_it_should_be(event, model.traces.numbers, model.corrections)
+                rest = as_it_should_be(event, model.tombstones.numbers, model.corrections)
                 if rest.ids:
                     yield rest
 

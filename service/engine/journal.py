@@ -87,17 +87,16 @@ class Journal:
         self._resolve()
         self.along, self._along_ms = self.to_be_kept(along), self.now_ms()
 
-    def leave_behind(self, given: str) -> bool:
-        """Do not take the prediction of this id along; whether there was one."""
-        others = [made for made in self.along if made.prediction.id != given]
-        found = len(others) < len(self.along)
-        self.along = others
+    def leave_behind(self, given: str) -> list[Made]:
+        """Do not take the predictions of this id along: those that there were."""
+        found = [made for made in self.along if made.prediction.id == given]
+        self.along = [made for made in self.along if made.prediction.id != given]
         return found
 
     def to_be_kept(self, predictions: Sequence[Made]) -> list[Made]:
         """Predictions in the model's present form, without those of forgotten examples and undone states."""
         model = self.model
-        known = [made for made in predictions if not model.traces.knows(made.prediction.id)]
+        known = [made for made in predictions if not model.tombstones.knows(made.prediction.id)]
         fitted = [made.fitted(model.labels, model.learner.rows) for made in known]
         return [made for made in fitted if made is not None]
 

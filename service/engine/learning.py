@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hinged.service.commands.learn import (
-    Fate,
-    Fresh,
+    AllNew,
     LearnRequest,
+    PlannedExample,
     Votes,
     make_plan,
 )
@@ -73,26 +73,26 @@ class Learning:
         outcomes = journal.commit(plan.events)
         predictions = np.concatenate([o.predictions for o in outcomes] or [np.zeros(0, np.int32)]).tolist()
         scores = np.concatenate([o.scores for o in outcomes] or [np.zeros(0)]).tolist()
-        return [answer_of(journal.model, fates, first_new, predictions, scores) for fates in plan.fates]
+        return [answer_of(journal.model, planned, first_new, predictions, scores) for planned in plan.planned]
 
 
 def answer_of(
     model: Model,
-    fates: list[Fate] | Fresh | ServiceError,
+    planned: list[PlannedExample] | AllNew | ServiceError,
     first_new: int,
     predictions: list[int],
     scores: list[float],
 ) -> LearnAnswer | ServiceError:
-    """What a request is answered whose examples have these fates.
+    """What a request is answered of whose examples this was planned.
 
     first_new: the number of the micro-batch's first new example; predictions, scores: of all that are new in it.
     """
-    if isinstance(fates, ServiceError):
-        return fates
+    if isinstance(planned, ServiceError):
+        return planned
     labels = model.labels.labels
-    if isinstance(fates, Fresh):
-        begin, end = fates.begin, fates.begin + len(fates.ids)
-        learnt = zip(fates.ids, count(first_new + begin), predictions[begin:end], scores[begin:end], strict=False)
+    if isinstance(planned, AllNew):
+        begin, end = planned.begin, planned.begin + len(planned.ids)
+        learnt = zip(planned.ids, count(first_new + begin), predictions[begin:end], scores[begin:end], strict=False)
         return LearnAnswer(
             model.position,
             [
@@ -103,21 +103,21 @@ def answer_of(
             ],
         )
     results = []
-    for fate in fates:
-        if fate.answer is not None:
-            number, score = fate.answer.prediction, fate.answer.score
-        elif fate.new is not None:
-            number, score = predictions[fate.new], scores[fate.new]
+    for example in planned:
+        if example.answer is not None:
+            number, score = example.answer.prediction, example.answer.score
+        elif example.new is not None:
+            number, score = predictions[example.new], scores[example.new]
         else:
             number, score = UNKNOWN, 0.0
         known = number != UNKNOWN
         results.append(
             Learnt(
-                fate.given if fate.given is not None else f"{SERVER_ID}{first_new + (fate.new or 0)}",
+                example.given if example.given is not None else f"{SERVER_ID}{first_new + (example.new or 0)}",
                 labels[number] if known else None,
                 score if known else None,
-                fate.duplicate,
-                fate.votes,
+                example.duplicate,
+                example.votes,
             )
         )
     return LearnAnswer(model.position, results)

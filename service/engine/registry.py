@@ -247,9 +247,9 @@ class Registry:
         """Raise what a new model of this configuration would say to its first request."""
         model = Model("new", configuration, **self._sizes())
         plan = make_plan(model, [request], _nothing, self.settings.classes_max, at_ms=0)
-        fates = plan.fates[0]
-        if isinstance(fates, ServiceError):
-            raise fates
+        planned = plan.planned[0]
+        if isinstance(planned, ServiceError):
+            raise planned
 
     async def delete(self, name: str) -> None:
         """Remove a model, its log and its snapshots; what it computes is given up."""
@@ -302,7 +302,7 @@ class Registry:
 
     async def beside(self, function: Callable[..., T], *args: Any) -> T:
         """What a long computation finds, beside those that serve."""
-        async with self._shared.folding:
+        async with self._shared.places:
             found: T = await self._run(function, *args, lane=self._beside)
         return found
 

@@ -67,8 +67,8 @@ def rehearse(model: Model, snapshot: bytes) -> None:
     for learner in (copy.learner, *copy.shadows.values()):
         if learner.stopped is None:
             learner.forget(learner.solver.keys()[:1].tolist())
-    salt = copy.traces.fresh_salt()
-    _take(copy, Forgotten(copy.traces.mark_of("", salt), salt, None, copy.at_ms))
+    salt = copy.tombstones.fresh_salt()
+    _take(copy, Forgotten(copy.tombstones.mark_of("", salt), salt, None, copy.at_ms))
     _check_read(copy)
     if small:
         for learner in (copy.learner, *copy.shadows.values()):

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 URGENT = ("forget", "correct")
 
 
-class Fold:
+class Retraining:
     """What the running jobs of a model need: a learner for the model itself (None) or for challengers, by name."""
 
     def __init__(self, history: History, model: Model) -> None:
@@ -39,7 +39,7 @@ class Fold:
         self.stopped = False  # the server is: leave off
         self.whole = True  # whether the log holds all that was learned
         self._labels = list(model.labels.labels)
-        self._forgotten = frozenset(model.traces.numbers)
+        self._forgotten = frozenset(model.tombstones.numbers)
         self._corrections = dict(model.corrections)
         for name, configuration in _wanted(model, self.jobs).items():
             self.learners[name] = Learner(configuration, model.cache_bytes)
@@ -108,7 +108,7 @@ class Fold:
                     yield rest
 
     def fits(self, model: Model) -> bool:
-        """Whether the model is still the one that the fold began with, but for what can be made good at the swap.
+        """Whether the model is still the one that the retraining began with, but for what can be made good at the swap.
 
         What came meanwhile is made good by a job of its own that runs, or by a learner that is exact.
         """
@@ -125,12 +125,12 @@ class Fold:
         )
 
     def _changed(self, model: Model) -> set[int]:
-        """Numbers of the examples that were forgotten or corrected since the fold began."""
+        """Numbers of the examples that were forgotten or corrected since the retraining began."""
         corrected = {n for n, label in model.corrections.items() if self._corrections.get(n) != label}
-        return (model.traces.numbers - self._forgotten) | corrected
+        return (model.tombstones.numbers - self._forgotten) | corrected
 
     def swapped(self, model: Model) -> Model:
-        """What becomes of a model, which stands where the fold does, once the learners have taken their places.
+        """What becomes of a model, which stands where the retraining does, once the learners have taken their places.
 
         Where the log was no longer whole, the points of forgotten examples are dropped, and those that have another
         label learned again with it. The model itself stays as it is.
@@ -197,8 +197,8 @@ def _learners(model: Model) -> list[tuple[str | None, Learner]]:
 def _make_good(learner: Learner, model: Model, numbers: set[int]) -> None:
     """Forget and correct these examples in place, where that has not been done."""
     held = set(learner.solver.keys().tolist()) & numbers
-    learner.forget(sorted(held & model.traces.numbers))
-    for number in sorted(held - model.traces.numbers):
+    learner.forget(sorted(held & model.tombstones.numbers))
+    for number in sorted(held - model.tombstones.numbers):
         if number in model.corrections:
             learner.relabel(number, model.corrections[number])
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from hinged.service.commands.ask import Command, Offer
 from hinged.service.commands.change import Forget
 from hinged.service.engine.journal import Journal
-from hinged.service.engine.retraining import Fold
+from hinged.service.engine.retraining import Retraining
 from hinged.service.errors import (
     Conflict,
     Invalid,
@@ -29,7 +29,7 @@ from hinged.service.model.pending import Made
 from hinged.service.store.base import Damaged, Event
 from hinged.solvers.core.solver import Finish
 
-SWAP_S = 1.0  # that the worker folds at a swap; one that takes longer gives way and is tried again
+SWAP_S = 1.0  # that the worker teaches at a swap; one that takes longer gives way and is tried again
 
 
 class Work(Protocol):
@@ -66,7 +66,7 @@ def do(journal: Journal, work: Work, along: Sequence[Made]) -> Done:
         return Done([error] * work.askers, journal.along)
     except Damaged as error:
         told = StoreUnavailable(f"the log of model {journal.model.name} is damaged: {error}")
-        return Done([told] * work.askers, [])
+        return Done([told] * work.askers, journal.along)
     return Done(answers, journal.along)
 
 
@@ -95,9 +95,17 @@ class Commanding(Single):
     def answer(self, journal: Journal) -> dict[str, Any]:
         """What the command answers, with the model's position."""
         command = self.command
-        if isinstance(command, Forget):
-            command = replace(command, waiting=journal.leave_behind(command.given))
-            journal.lookup.forget()  # it may be among what was read
+        if not isinstance(command, Forget):
+            return self._answer(journal, command)
+        left = journal.leave_behind(command.given)
+        journal.lookup.forget()  # it may be among what was read
+        try:
+            return self._answer(journal, replace(command, waiting=bool(left)))
+        except (ServiceError, Damaged):
+            journal.along += left  # as far as anybody knows nothing was forgotten
+            raise
+
+    def _answer(self, journal: Journal, command: Command) -> dict[str, Any]:
         # Predictions come first, for they came first; a command that is refused leaves them in the log.
         journal.commit()
         if isinstance(command, Offer):
@@ -203,39 +211,39 @@ class Snapshotting(Single):
 
 
 @dataclass(frozen=True, slots=True)
-class Catching(Single):
-    """A fold goes on for so long while the model learns nothing."""
+class CatchingUp(Single):
+    """A retraining goes on for so long while the model learns nothing."""
 
-    fold: Fold
+    retraining: Retraining
     seconds: float
 
     def answer(self, journal: Journal) -> None:
         """Nothing."""
         journal.commit()
-        self.fold.advance(journal.model.position, self.seconds)
+        self.retraining.advance(journal.model.position, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Swapping(Single):
     """Learners that were taught anew take their places, once they are taught the last events as well."""
 
-    fold: Fold
+    retraining: Retraining
 
     def answer(self, journal: Journal) -> int | None:
         """The position of the new state.
 
-        None where the fold no longer fits, or what it had yet to be taught took too long.
+        None where the retraining no longer fits, or what it had yet to be taught took too long.
         """
-        fold = self.fold
+        retraining = self.retraining
         journal.commit()
         model = journal.model
-        if not fold.fits(model):
+        if not retraining.fits(model):
             return None
-        fold.advance(model.position, SWAP_S)
-        if fold.position < model.position:  # it takes too long, or the server stops
+        retraining.advance(model.position, SWAP_S)
+        if retraining.position < model.position:  # it takes too long, or the server stops
             return None
         with journal.going_on():
-            swapped = Swapped(fold.swapped(model).snapshot(), journal.now_ms())
+            swapped = Swapped(retraining.swapped(model).snapshot(), journal.now_ms())
             # What is written can be read, for what is read of it is what the model becomes.
             successor = journal.history.successor(journal.next_position, swapped)
         journal.snapshots.let_end()
@@ -245,17 +253,17 @@ class Swapping(Single):
 
 @dataclass(frozen=True, slots=True)
 class Settling(Single):
-    """The jobs of a fold have ended. unwritten: what the store could not write anew."""
+    """The jobs of a retraining have ended. unwritten: what the store could not write anew."""
 
-    fold: Fold
+    retraining: Retraining
     unwritten: list[str]
 
     def answer(self, journal: Journal) -> None:
         """Nothing."""
         certificate = journal.model.solver.certificate()
         by_error: dict[str | None, list[int]] = {}
-        for job in self.fold.jobs:
-            by_error.setdefault(self.fold.error_of(job), []).append(job.at)
+        for job in self.retraining.jobs:
+            by_error.setdefault(self.retraining.error_of(job), []).append(job.at)
         now = journal.now_ms()
         events: list[ModelEvent] = []
         for error, jobs in by_error.items():

@@ -20,7 +20,7 @@ from hinged.service.commands.ask import Command, LabelBudget, Wish
 from hinged.service.commands.change import Correct, Forget
 from hinged.service.commands.learn import LearnRequest
 from hinged.service.data.classes import Label
-from hinged.service.engine.background import Mender, Shared
+from hinged.service.engine.background import JobRunner, Shared
 from hinged.service.engine.follow import Feed, Follower
 from hinged.service.engine.history import Obstacle, told
 from hinged.service.engine.journal import Journal, Question
@@ -30,7 +30,7 @@ from hinged.service.engine.queue import Queue, Queued, settle
 from hinged.service.engine.turns import GivenUp
 from hinged.service.engine.unlogged import Unlogged
 from hinged.service.engine.work import (
-    Catching,
+    CatchingUp,
     Commanding,
     Finishing,
     Keeping,
@@ -77,9 +77,9 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._executor = executor
         self._journal = Journal(
-            model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._mender.busy
+            model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy
         )
-        self._mender = Mender(self, self._journal.history, store, beside or executor, shared or Shared(store))
+        self._jobs = JobRunner(self, self._journal.history, store, beside or executor, shared or Shared(store))
         self._queue = Queue(model.name, settings)
         self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # who reads the model itself
         self._labels = model.configuration.labels
@@ -92,7 +92,7 @@ class Worker:
         if obstacle is not None:
             self._failed = obstacle.message
         elif model.jobs.running():
-            self._mender.wake()
+            self._jobs.wake()
         self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
 
     # -- the model ------------------------------------------------------------------------------------------------
@@ -205,13 +205,13 @@ class Worker:
 
     def job(self, at: int) -> dict[str, Any]:
         """A job in figures. NotFound for one that is none, or ended long ago."""
-        return self._mender.figures(at)
+        return self._jobs.figures(at)
 
     async def ended(self, at: int) -> dict[str, Any]:
         """The same, once the job has ended."""
-        while at in self._mender.running():
+        while at in self._jobs.running():
             self._check_running()
-            await self._mender.end_of(at)
+            await self._jobs.end_of(at)
         return self.job(at)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:
@@ -226,8 +226,8 @@ class Worker:
         if self.obstacle is not None and not durable:
             return
         self._check_running()
-        traces = self.model.traces
-        made = [Made(prediction, classes) for prediction in predictions if not traces.knows(prediction.id)]
+        tombstones = self.model.tombstones
+        made = [Made(prediction, classes) for prediction in predictions if not tombstones.knows(prediction.id)]
         if durable:
             await self._enqueue(Keeping(made))
             return
@@ -264,7 +264,7 @@ class Worker:
 
     async def stop(self, *, keep_snapshot: bool = True) -> None:
         """Refuse new work, do what has queued up, keep a snapshot."""
-        await self._mender.stop()
+        await self._jobs.stop()
         self._stopping = True
         self._journal.history.leave.set()
         self._keep_snapshot = keep_snapshot
@@ -293,7 +293,7 @@ class Worker:
 
     # -- the steps of a job (background.py) -----------------------------------------------------------------------
 
-    async def step(self, work: Catching | Swapping | Settling) -> Any:
+    async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
         """What a step of a job answers, which comes before all that waits."""
         return await self._enqueue(work, first=True)
 
@@ -341,7 +341,7 @@ class Worker:
         return answers
 
     async def _end(self) -> None:
-        self._mender.release()
+        self._jobs.release()
         snapshots = self._journal.snapshots
         # None may outlive the worker: the name could belong to another model by the time it is kept.
         if snapshots.newest is not None:
@@ -374,7 +374,7 @@ class Worker:
         if labels != self._labels:
             self._labels, self._budget = labels, LabelBudget(self.model.configuration.seed, labels)
             self._unlogged.limit(labels.pending_max)
-        self._mender.look()
+        self._jobs.look()
 
     # -- failure, and the way back --------------------------------------------------------------------------------
 
@@ -390,7 +390,7 @@ class Worker:
         settle(futures, [stopped] * len(futures))
         self._questions.clear()
         self._unlogged.clear()
-        self._mender.release()
+        self._jobs.release()
 
     async def _read_again(self) -> None:
         """Take the state from store and log instead of the torn one.

@@ -222,11 +222,11 @@ class Model(State):
         self.jobs.settle([job.at for job in self.jobs.running() if job.shadow == shadow], {}, why)
 
     def _forget(self, position: int, event: Forgotten) -> None:
-        self.traces.add(event.salt, event.mark, event.number)
+        self.tombstones.add(event.salt, event.mark, event.number)
         self.floor = position
-        for given in [c.id for c in self.pool if self.traces.mark_of(c.id) == event.mark]:
+        for given in [c.id for c in self.pool if self.tombstones.mark_of(c.id) == event.mark]:
             self.pool.forget(given)
-        for given in [p.id for p in self.pending if self.traces.mark_of(p.id) == event.mark]:
+        for given in [p.id for p in self.pending if self.tombstones.mark_of(p.id) == event.mark]:
             self.pending.pop(given)
         folds = False
         if event.number is not None:

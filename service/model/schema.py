@@ -84,7 +84,7 @@ class LearnerFacts(TypedDict):
 
 
 @with_config(STRICT)
-class TracesFacts(TypedDict):
+class TombstonesFacts(TypedDict):
     """What stays of forgotten examples."""
 
     salt: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
@@ -122,7 +122,7 @@ class StateFacts(TypedDict):
     shadows: dict[str, LearnerFacts]
     jobs: list[JobFacts]
     set_aside: NotRequired[list[Annotated[tuple[Count, StrictStr], Strict(strict=False)]]]
-    traces: TracesFacts
+    traces: TombstonesFacts
     answers: AnswersFacts
     pool: PoolFacts
     pending: PendingFacts

@@ -25,7 +25,7 @@ from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.pending import Pending
 from hinged.service.model.pool import Pool
 from hinged.service.model.schema import FACTS
-from hinged.service.model.tombstones import Traces
+from hinged.service.model.tombstones import Tombstones
 from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.solver import Solver, columns_of
 
@@ -55,7 +55,7 @@ class State:
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
         self.pool = Pool(configuration.labels.pool_max)
         self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
-        self.traces = Traces()
+        self.tombstones = Tombstones()
         self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is another
         self.jobs = Jobs()
         self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
@@ -137,7 +137,7 @@ class State:
             "answers": self.answers,
             "pool": self.pool,
             "pending": self.pending,
-            "traces": self.traces,
+            "traces": self.tombstones,
         }
 
     @classmethod
@@ -193,7 +193,7 @@ class State:
         for name, numbered in (
             ("corrections", self.corrections.keys()),
             ("old_ids", self.old_ids.keys()),
-            ("traces", self.traces.numbers),
+            ("traces", self.tombstones.numbers),
         ):
             if not all(1 <= number <= self.learned for number in numbered):
                 raise ValueError(f"{name} must be of the {self.learned} examples learned")

@@ -18,7 +18,7 @@ SALT_BYTES = 16
 MARK_BYTES = 16
 
 
-class Traces:
+class Tombstones:
     """Enough to refuse an example that comes again, and too little to tell what it was."""
 
     def __init__(self) -> None:
@@ -49,9 +49,9 @@ class Traces:
         if number is not None:
             self.numbers.add(number)
 
-    def copy(self) -> Traces:
+    def copy(self) -> Tombstones:
         """As they are now, for another thread."""
-        other = Traces()
+        other = Tombstones()
         other.salt, other.numbers, other._marks = self.salt, set(self.numbers), set(self._marks)
         return other
 

@@ -26,7 +26,7 @@ from hinged.service.commands.change import (
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import History, load_model
-from hinged.service.engine.retraining import Fold
+from hinged.service.engine.retraining import Retraining
 from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
     Conflict,
@@ -401,25 +401,25 @@ def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configu
 
 async def while_folding(worker, command, meanwhile):
     """Two changes, the second while a fold for the first waits for its turn."""
-    await worker._mender._shared.folding.acquire()
+    await worker._jobs._shared.places.acquire()
     first = await ask_for(worker, command)
-    while first.get("folds") and worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
+    while first.get("folds") and worker._jobs._retraining is None:  # noqa: ASYNC110  it has no event to wait for
         await asyncio.sleep(0.01)
     second = await ask_for(worker, meanwhile)
-    worker._mender._shared.folding.release()
+    worker._jobs._shared.places.release()
     for answer in (first, second):
         if "at" in answer:
             assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
 
 
 def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
-    teach = Fold._teach
+    teach = Retraining._teach
 
     def slowly(self, at, event):
         time.sleep(0.005)
         teach(self, at, event)
 
-    monkeypatch.setattr(Fold, "_teach", slowly)
+    monkeypatch.setattr(Retraining, "_teach", slowly)
 
     async def scenario(worker, _):
         for one in examples_of(1, 60):
@@ -440,20 +440,20 @@ def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
 
 
 def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(monkeypatch):
-    teach = Fold._teach
+    teach = Retraining._teach
 
     def slowly(self, at, event):
         if any(learner.configuration.C == 2 for learner in self.learners.values()):
             time.sleep(1)
         teach(self, at, event)
 
-    monkeypatch.setattr(Fold, "_teach", slowly)
+    monkeypatch.setattr(Retraining, "_teach", slowly)
 
     async def scenario(worker, _):
         for one in examples_of(1, 40):
             await worker.learn(learning(worker.model, [one]))
         change = await worker.command(Configure({"C": 2}, Settings()))
-        while worker._mender._fold is None:  # noqa: ASYNC110  it has no event to wait for
+        while worker._jobs._retraining is None:  # noqa: ASYNC110  it has no event to wait for
             await asyncio.sleep(0.01)
         forgotten = await worker.change(Forget("s1-1"))
         ended = asyncio.create_task(worker.ended(forgotten["at"]))
@@ -482,7 +482,7 @@ def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
                 if not tried:
                     for one in examples[30:]:
                         await worker.learn(learning(worker.model, [one]))
-                tried.append(work.fold)
+                tried.append(work.retraining)
             return await step(work)
 
         worker.step = stepping
@@ -501,22 +501,22 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         await worker.learn(learning(worker.model, examples_of(1, 20)))
         await worker.finish(epochs=2)
         finished = worker.model.position
-        await worker._mender._shared.folding.acquire()
+        await worker._jobs._shared.places.acquire()
         answer = await worker.command(Configure({"C": 2}, Settings()))
-        fold = Fold(History(store, "m", **SIZES), worker.model)
-        read = fold.history.taught
+        retraining = Retraining(History(store, "m", **SIZES), worker.model)
+        read = retraining.history.taught
 
         def stopping(undone, before, after=0):
             for at, event in read(undone, before, after):
-                fold.stopped |= before == finished and isinstance(event, Learned)
+                retraining.stopped |= before == finished and isinstance(event, Learned)
                 yield at, event
 
-        fold.history.taught = stopping
-        fold.advance(worker.model.position)
-        assert fold.stopped
-        assert fold.position == finished - 1
-        assert await worker.step(Swapping(fold)) is None
-        worker._mender._shared.folding.release()
+        retraining.history.taught = stopping
+        retraining.advance(worker.model.position)
+        assert retraining.stopped
+        assert retraining.position == finished - 1
+        assert await worker.step(Swapping(retraining)) is None
+        worker._jobs._shared.places.release()
         assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
         assert worker.model.configuration.C == 2
 
@@ -604,11 +604,11 @@ def test_a_correction_counts_for_examples_whose_first_answers_are_forgotten_too(
 def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples_of(1, 150)))
-        await worker._mender._shared.folding.acquire()
+        await worker._jobs._shared.places.acquire()
         answers = [await worker.change(Forget(f"@{number}")) for number in range(1, 150, 3)]
         answers += [await worker.change(Forget(f"s1-{k}")) for k in range(1, 150, 3)]
         answers += [await worker.change(Forget(f"s1-{k}")) for k in range(2, 150, 3)]
-        worker._mender._shared.folding.release()
+        worker._jobs._shared.places.release()
         ended = await asyncio.gather(*(asyncio.wait_for(worker.ended(answer["at"]), 300) for answer in answers))
         assert {job["state"] for job in ended} == {"done"}
         assert worker.model.solver.live == 0
@@ -620,9 +620,9 @@ def test_asking_again_begins_no_other_job():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples_of(1, 20)))
         for command in (Correct("s1-1", "c", 8, 100), Configure({"C": 3}, Settings()), Forget("s1-2")):
-            await worker._mender._shared.folding.acquire()
+            await worker._jobs._shared.places.acquire()
             first, second = [await ask_for(worker, command) for _ in range(2)]
-            worker._mender._shared.folding.release()
+            worker._jobs._shared.places.release()
             assert first["at"] == second["at"]
             await asyncio.wait_for(worker.ended(first["at"]), 300)
             assert "certificate" in await ask_for(worker, command)

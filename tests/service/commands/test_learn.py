@@ -12,7 +12,7 @@ from working import folder_of, learning, working
 
 from hinged.service.commands import learn as planning
 from hinged.service.commands.ask import Ask, Offer
-from hinged.service.commands.learn import Fresh, make_plan
+from hinged.service.commands.learn import AllNew, make_plan
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.learning import answer_of
@@ -47,7 +47,7 @@ def outcome(worker, plan):
     """What would be written, and the answers, from a plan."""
     scores = [k / 8 for k in range(plan.new)]
     numbers, first = [k % 2 for k in range(plan.new)], worker.model.learned + 1
-    answers = [answer_of(worker.model, fates, first, numbers, scores) for fates in plan.fates]
+    answers = [answer_of(worker.model, planned, first, numbers, scores) for planned in plan.planned]
 
     told = [a if isinstance(a, Exception) else a.results for a in answers]
     return [event.encode() for event in plan.events], [
@@ -110,7 +110,7 @@ def test_a_stream_of_new_examples_takes_the_quick_way_and_what_is_known_does_not
             CLASSES_MAX,
             10**13,
         )
-        return isinstance(plan.fates[0], Fresh)
+        return isinstance(plan.planned[0], AllNew)
 
     assert quick((None, [1.0, 2.0], "a"), ("new", [1.0, 2.0], "b"), (None, [2.0, 2.0], True))
     for given_id in ("old-1", "old-40", "pool-1", "@1"):

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from states import digest_of
 from working import SIZES, begun, examples_of, learning
@@ -13,11 +14,12 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import History, load_model
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import Learning
-from hinged.service.engine.retraining import Fold
+from hinged.service.engine.retraining import Retraining
 from hinged.service.engine.work import Commanding, Finishing, RollingBack, Settling, Swapping, do
 from hinged.service.errors import StoreUnavailable
+from hinged.service.model.pending import Made, Prediction
 from hinged.service.settings import Settings
-from hinged.service.store.base import OutcomeUnknown
+from hinged.service.store.base import Damaged, OutcomeUnknown
 from hinged.service.store.sqlite import SQLiteStore
 
 
@@ -123,9 +125,29 @@ def swap(journal, command=None):
     """Do what jobs of the model, or one of this command, come to; what the swap answered."""
     if command is not None:
         do(journal, Commanding(command), [])
-    fold = Fold(journal.history, journal.model)
-    fold.advance(journal.model.position)
-    answer = do(journal, Swapping(fold), []).answers[0]
+    retraining = Retraining(journal.history, journal.model)
+    retraining.advance(journal.model.position)
+    answer = do(journal, Swapping(retraining), []).answers[0]
     if isinstance(answer, int):
-        do(journal, Settling(fold, []), [])
+        do(journal, Settling(retraining, []), [])
     return answer
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("the store is away"), Damaged("event 2 is damaged")])
+def test_what_was_to_be_forgotten_and_was_not_still_waits_for_its_label(journal, store, monkeypatch, failure):
+    learn(journal, 1)
+    rows = to_rows([[0.5, 0.5]], journal.model.configuration)
+    waits = Prediction("w", rows, x_digests(rows)[0], np.zeros(0), -1, 0, journal.now_ms())
+
+    def fail(*_):
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "append", fail)
+        refused = do(journal, Commanding(Forget("w")), [Made(waits, journal.model.labels.labels)])
+    assert isinstance(refused.answers[0], StoreUnavailable)
+    assert [made.prediction.id for made in refused.unlogged] == ["w"]
+    done = do(journal, Commanding(Forget("w")), refused.unlogged)
+    assert not done.unlogged
+    assert journal.model.tombstones.knows("w")
+    assert journal.model.pending.find("w", journal.now_ms()) is None
