@@ -1,7 +1,7 @@
 """Changing what was learned: forgetting, correcting, another configuration, challengers.
 
 Like the questions of ask.py each command says which events it makes of the model as it stands. What a solver
-cannot do in place begins a job (service/engine/background.py).
+cannot do in place begins a job (service/engine/jobs/background.py).
 """
 
 from __future__ import annotations

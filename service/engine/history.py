@@ -19,7 +19,7 @@ import numpy as np
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import Record
 from hinged.service.engine.patience import Patience
-from hinged.service.engine.turns import stand_back
+from hinged.service.engine.scheduling.turns import stand_back
 from hinged.service.errors import (
     Conflict,
     NotFound,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from hinged.service.engine.threads import Lane
+from hinged.service.engine.scheduling.threads import Lane
 
 LOADS_BESIDE_PLACES = 2  # loads at once, more than there are places to compute on: for those that wait for the store
 LOAD_LONG_S = 0.5  # after which a load lets the next one begin although it goes on itself

@@ -14,22 +14,22 @@ from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import default_configuration
 from hinged.service.data.examples import mean_scale
 from hinged.service.data.parts import DEFAULT, MODEL_NAME, Configuration
-from hinged.service.engine.background import Shared
-from hinged.service.engine.exports import pack_export
 from hinged.service.engine.history import History, Obstacle
-from hinged.service.engine.imports import read_import
+from hinged.service.engine.jobs.background import Shared
 from hinged.service.engine.loading import Loads
 from hinged.service.engine.patience import Patience
-from hinged.service.engine.threads import Lane, Threads
-from hinged.service.engine.turns import (
+from hinged.service.engine.scheduling.threads import Lane, Threads
+from hinged.service.engine.scheduling.turns import (
     BESIDE,
     Account,
     GivenUp,
     Turns,
     stand_back,
 )
+from hinged.service.engine.scheduling.yielding import Yielding
+from hinged.service.engine.transfer.exports import pack_export
+from hinged.service.engine.transfer.imports import read_import
 from hinged.service.engine.worker import Worker
-from hinged.service.engine.yielding import Yielding
 from hinged.service.errors import (
     Conflict,
     Invalid,

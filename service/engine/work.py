@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from hinged.service.commands.ask import Command, Offer
 from hinged.service.commands.change import Forget
+from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.journal import Journal
-from hinged.service.engine.retraining import Retraining
 from hinged.service.errors import (
     Conflict,
     Invalid,

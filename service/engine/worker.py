@@ -20,14 +20,14 @@ from hinged.service.commands.ask import Command, LabelBudget, Wish
 from hinged.service.commands.change import Correct, Forget
 from hinged.service.commands.learn import LearnRequest
 from hinged.service.data.classes import Label
-from hinged.service.engine.background import JobRunner, Shared
 from hinged.service.engine.follow import Feed, Follower
 from hinged.service.engine.history import Obstacle, told
+from hinged.service.engine.jobs.background import JobRunner, Shared
 from hinged.service.engine.journal import Journal, Question
 from hinged.service.engine.learning import LearnAnswer, Learning
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.queue import Queue, Queued, settle
-from hinged.service.engine.turns import GivenUp
+from hinged.service.engine.scheduling.turns import GivenUp
 from hinged.service.engine.unlogged import Unlogged
 from hinged.service.engine.work import (
     CatchingUp,
@@ -291,7 +291,7 @@ class Worker:
         self._wake.set()
         return future
 
-    # -- the steps of a job (background.py) -----------------------------------------------------------------------
+    # -- the steps of a job (jobs/background.py) ------------------------------------------------------------------
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
         """What a step of a job answers, which comes before all that waits."""

@@ -41,8 +41,8 @@ from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.exports import pack_export
 from hinged.service.engine.registry import Registry
+from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid, ServiceError
 from hinged.service.frames import decode, encode
 from hinged.service.model.events import (

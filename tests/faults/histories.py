@@ -44,9 +44,9 @@ from hinged.service.app import create_app
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import canonical
-from hinged.service.engine import background as mending
 from hinged.service.engine import patience
 from hinged.service.engine.history import History
+from hinged.service.engine.jobs import background as mending
 from hinged.service.errors import Conflict, ServiceError, StoreUnavailable
 from hinged.service.model.events import (
     Erased,

@@ -29,7 +29,7 @@ from hinged.service.api.wire import (
     registry_of,
 )
 from hinged.service.edge.middleware import JSON
-from hinged.service.engine.exports import SUFFIX
+from hinged.service.engine.transfer.exports import SUFFIX
 from hinged.service.errors import Conflict, QueueFull, StoreUnavailable
 
 router = APIRouter(default_response_class=JSON, tags=["snapshots"])

@@ -26,7 +26,7 @@ from hinged.service.commands.change import (
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import History, load_model
-from hinged.service.engine.retraining import Retraining
+from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
     Conflict,
@@ -470,7 +470,7 @@ def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(mon
 def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
     examples = examples_of(7, 60)
     monkeypatch.setattr("hinged.service.engine.work.SWAP_S", 0.0)  # an event each time
-    monkeypatch.setattr("hinged.service.engine.background.LAG_MAX", 10**6)
+    monkeypatch.setattr("hinged.service.engine.jobs.background.LAG_MAX", 10**6)
 
     async def scenario(worker, store):
         tried, step = [], worker.step

@@ -12,9 +12,9 @@ from hinged.service.commands.change import Challenge, Configure, Forget
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import History, load_model
+from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import Learning
-from hinged.service.engine.retraining import Retraining
 from hinged.service.engine.work import Commanding, Finishing, RollingBack, Settling, Swapping, do
 from hinged.service.errors import StoreUnavailable
 from hinged.service.model.pending import Made, Prediction

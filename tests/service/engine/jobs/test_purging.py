@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hinged.service.engine.purging import REST, Purging
+from hinged.service.engine.jobs.purging import REST, Purging
 from hinged.service.errors import StoreUnavailable
 
 

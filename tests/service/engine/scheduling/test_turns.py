@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from hinged.service.engine import turns
-from hinged.service.engine.turns import (
+from hinged.service.engine.scheduling import turns
+from hinged.service.engine.scheduling.turns import (
     BESIDE,
     Account,
     Turns,

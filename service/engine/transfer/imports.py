@@ -11,8 +11,8 @@ from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import check_ids
 from hinged.service.data.parts import MODEL_NAME, Configuration
-from hinged.service.engine.exports import unpack_export
-from hinged.service.engine.rehearsal import examine, rehearse
+from hinged.service.engine.transfer.exports import unpack_export
+from hinged.service.engine.transfer.rehearsal import examine, rehearse
 from hinged.service.errors import Invalid
 from hinged.service.frames import BadFrame, peek
 from hinged.service.model.events import Imported

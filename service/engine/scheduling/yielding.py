@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hinged.service.engine.turns import rest_before_work, stand_back
+from hinged.service.engine.scheduling.turns import rest_before_work, stand_back
 from hinged.service.store.base import Event, Store
 from hinged.solvers.core.turns import rest
 

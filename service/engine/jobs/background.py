@@ -13,10 +13,10 @@ from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
-from hinged.service.engine.erasure import redact
 from hinged.service.engine.history import History
-from hinged.service.engine.purging import Purging
-from hinged.service.engine.retraining import Retraining
+from hinged.service.engine.jobs.erasure import redact
+from hinged.service.engine.jobs.purging import Purging
+from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import CatchingUp, Settling, Swapping
 from hinged.service.errors import NotFound, ServiceError
 from hinged.service.model.model import Model

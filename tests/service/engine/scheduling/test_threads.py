@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from hinged.service.engine.threads import (
+from hinged.service.engine.scheduling.threads import (
     LANE_MAX,
     Broke,
     Lane,
     Threads,
 )
-from hinged.service.engine.turns import GivenUp, Turns
+from hinged.service.engine.scheduling.turns import GivenUp, Turns
 from hinged.solvers.core.turns import rest
 
 SECONDS = 60

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar
 
-from hinged.service.engine.turns import (
+from hinged.service.engine.scheduling.turns import (
     BESIDE,
     Account,
     GivenUp,

@@ -1,0 +1,1 @@
+"""What a change still has to do after its answer: teaching learners anew, erasing what was forgotten."""

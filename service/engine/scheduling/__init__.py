@@ -1,0 +1,1 @@
+"""Who computes next: threads for the models, and turns on the processors."""

@@ -1,0 +1,1 @@
+"""Models as files: exports, imports, and the examination of what is imported."""
