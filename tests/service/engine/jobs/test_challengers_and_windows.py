@@ -1,0 +1,141 @@
+"""Learners that learn beside a model, and models that forget what is old."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from changing import changed, same_solver, taught, while_folding
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from states import digest_of
+from working import SIZES, examples_of, learning, predictions_of, with_worker
+
+from hinged.service.commands.change import (
+    Challenge,
+    Forget,
+    Promote,
+    Retire,
+)
+from hinged.service.engine.history import load_model
+from hinged.service.errors import (
+    Conflict,
+    NotFound,
+)
+from hinged.service.settings import Settings
+
+
+def test_a_challenger_that_is_retired_while_it_is_taught_anew_stays_away():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        await changed(worker, Challenge("other", {"C": 3}, Settings()))
+        await while_folding(worker, Forget("s1-1"), Retire("other"))
+        assert not worker.model.shadows
+        await worker.learn(learning(worker.model, examples_of(2, 5)))
+
+    with_worker(scenario)
+
+
+def flipped(n, at, seed=0):
+    """A stream whose concept turns round after `at` examples."""
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, 2))
+    return [(None, x.tolist(), "ab"[int((x[0] > 0) ^ (k >= at))]) for k, x in enumerate(X)]
+
+
+@pytest.mark.parametrize("solver", ["lasvm", "bsca", "exact"])
+def test_a_model_with_a_window_recovers_from_a_change_that_another_lags_behind(solver):
+    stream = flipped(1350, 1000)
+
+    async def scenario(worker, _):
+        for k in range(0, 1150, 20):
+            await worker.learn(learning(worker.model, stream[k : k + 20]))
+        late = stream[1150:]
+        said = predictions_of(worker.model.published(), learning(worker.model, late).inputs)
+        return np.mean([label == y for (label, _), (_, _, y) in zip(said, late, strict=True)])
+
+    base = {"solver": solver, "C": 0.1 if solver == "lasvm" else 1, "kernel": {"type": "rbf", "gamma": 0.5}}
+    plain = with_worker(scenario, configuration=base)
+    windowed = with_worker(scenario, configuration=base | {"window": {"examples": 150}})
+    assert windowed > 0.9
+    assert windowed > plain + 0.1
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=12), st.integers(1, 400))
+def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size):
+    stream = flipped(300, 150)
+
+    async def scenario(worker, _, cuts):
+        begin = 0
+        for cut in [*cuts, 300]:
+            part = stream[begin : begin + cut]
+            if part:
+                await worker.learn(learning(worker.model, part))
+            begin += cut
+        keys = worker.model.solver.keys()
+        assert keys.min() > worker.model.learned - size - max(1, size // 100)
+        return digest_of(worker.model)
+
+    def run(cuts):
+        async def one(worker, store):
+            return await scenario(worker, store, cuts)
+
+        return with_worker(one, configuration={"window": {"examples": size}})
+
+    assert run(cuts) == run([1] * 50)
+
+
+def test_what_is_older_than_so_many_seconds_leaves():
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        await asyncio.sleep(0.6)
+        await worker.learn(learning(worker.model, examples_of(2, 9)))
+        assert worker.model.solver.keys().min() > 9
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration={"window": {"seconds": 0.5}})
+
+
+def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted():
+    examples = examples_of(17, 300)
+
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples[:30]))
+        await changed(worker, Challenge("other", {"C": 0.5}, Settings()))
+        await worker.learn(learning(worker.model, examples[30:45]))
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        shadow = worker.model.shadows["other"]
+        fresh = taught(worker.model, examples[:45], C=0.5)
+        same_solver(shadow.solver, fresh.solver)
+        assert shadow.metrics.figures() == fresh.metrics.figures()
+        await changed(worker, Promote("other"))
+        assert worker.model.configuration.C == 0.5
+        assert not worker.model.shadows
+        await worker.learn(learning(worker.model, examples[45:]))
+        same_solver(worker.model.solver, taught(worker.model, examples).solver)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        with pytest.raises(NotFound):
+            await worker.command(Promote("other"))
+
+    with_worker(scenario)
+
+
+def test_a_challenger_forgets_as_the_model_does_and_one_that_is_full_stops_alone():
+    examples = examples_of(19, 80)
+
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples[:30]))
+        await changed(worker, Challenge("other", {"kernel": {"gamma": 0.2}}, Settings()))
+        await changed(worker, Challenge("small", {"points_max": 40}, Settings()))
+        await changed(worker, Forget("@1"))
+        kernel = {"type": "rbf", "gamma": 0.2}
+        without = taught(worker.model, examples[:30], set(range(2, 31)), kernel=kernel)
+        same_solver(worker.model.shadows["other"].solver, without.solver)
+        await worker.command(Challenge("tiny", {"points_max": 31}, Settings()))
+        await worker.learn(learning(worker.model, examples[30:]))
+        await worker.command(Retire("small"))
+        with pytest.raises(Conflict):
+            await worker.command(Challenge("other", {"C": 3}, Settings()))
+        assert list(worker.model.shadows) in (["other"], ["other", "tiny"])
+
+    with_worker(scenario)

@@ -1,0 +1,121 @@
+"""Another configuration for what was learned."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from changing import EXACT, changed, offered, same_solver, taught
+from working import SIZES, examples_of, learning, with_worker
+
+from hinged.service.commands.change import (
+    Configure,
+    Forget,
+)
+from hinged.service.engine.history import load_model
+from hinged.service.errors import (
+    Invalid,
+)
+from hinged.service.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("configuration", "changes", "exactly"),
+    [
+        ({}, {"C": 1.0}, True),
+        ({}, {"kernel": {"gamma": 0.3}}, True),
+        ({}, {"kernel": {"type": "polynomial", "degree": 2}}, True),
+        ({}, {"solver": "bsca", "budget": 10}, True),
+        ({"class_weight": {"a": 2.0}}, {"class_weight": None, "window": {"examples": 20}}, True),
+        (EXACT, {"C": 0.5, "class_weight": {"a": 2.0}}, False),
+        (EXACT, {"kernel": {"gamma": 0.3}}, False),
+        ({}, {"solver": "exact"}, False),
+    ],
+)
+def test_a_model_with_another_configuration_is_one_that_always_had_it(configuration, changes, exactly):
+    examples = examples_of(13, 300)
+
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples[:40]))
+        accuracy = worker.model.metrics.figures()["accuracy"]
+        await changed(worker, Configure(changes, Settings()))
+        assert worker.model.metrics.figures()["accuracy"] == accuracy
+        await worker.learn(learning(worker.model, examples[40:]))
+        fresh = taught(worker.model, examples)
+        if exactly:
+            same_solver(worker.model.solver, fresh.solver)
+        rows = learning(worker.model, examples).inputs
+        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration=configuration)
+
+
+def test_what_would_make_it_another_model_is_refused():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        state = worker.model.snapshot()
+        for changes in (
+            {"features": {"type": "dense", "dim": 3}},
+            {"classes": ["a", "b"]},
+            {"C": -1},
+            {"solver": "none"},
+            {"nothing": 1},
+            {"window": {"examples": 1, "seconds": 1}},
+            {"solver": "fogd", "window": {"examples": 9}},
+        ):
+            with pytest.raises(Invalid):
+                await worker.command(Configure(changes, Settings()))
+        assert worker.model.snapshot() == state
+
+    with_worker(scenario)
+
+
+def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_old_one_stays():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 60)))
+        answer = await worker.command(Configure({"points_max": 5}, Settings()))
+        ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
+        assert ended["state"] == "failed"
+        assert "5" in ended["error"]
+        assert worker.model.configuration.points_max != 5
+        await worker.learn(learning(worker.model, examples_of(2, 5)))
+
+    with_worker(scenario)
+
+
+@pytest.mark.parametrize("changes", [{}, {"C": 2}])
+def test_a_pool_that_is_made_smaller_lets_the_oldest_go_and_the_model_can_be_read_again(changes):
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 9)))
+        await worker.command(offered(worker, 5))
+        await changed(worker, Configure({**changes, "labels": {"pool_max": 2}}, Settings()))
+        assert [candidate.id for candidate in worker.model.pool] == ["c3", "c4"]
+        await changed(worker, Forget("s1-1"))
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario)
+
+
+@pytest.mark.parametrize("changes", [{"solver": "exact"}, {"kernel": {"type": "linear"}}])
+def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configuration_has_it(changes):
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        early = learning(worker.model, examples_of(2, 5))
+        await changed(worker, Configure(changes, Settings()))
+        await worker.learn(early)
+        fresh = taught(worker.model, examples_of(1, 20) + examples_of(2, 5))
+        rows = learning(worker.model, examples_of(3, 9)).inputs
+        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario)
+
+
+def test_changes_of_asking_for_labels_count_at_once():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 20)))
+        await changed(worker, Configure({"labels": {"budget": 0.01}}, Settings()))
+        wished = worker.wishes([f"i{k}" for k in range(1000)], [True] * 1000)
+        assert 0 < sum(wish.wanted for wish in wished) < 50
+
+    with_worker(scenario)
