@@ -1,11 +1,12 @@
 """Which points are merged, into what, and what becomes of the average that predicts."""
 
+import itertools
 import math
 
 import naive
 import numpy as np
 import pytest
-from budgeted import PLAIN, Budgeted, brute_force, degradation, itertools
+from budgeted import PLAIN, Budgeted, brute_force, degradation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import two_moons
