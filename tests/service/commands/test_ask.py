@@ -187,8 +187,8 @@ class History(RuleBasedStateMachine):
     def learn(self, request):
         plan = make_plan(self.model, [request], lambda ids: {}, 8, self.now_ms)
         self.commit(plan.events)
-        assert not isinstance(plan.fates[0], ServiceError)
-        return plan.fates[0]
+        assert not isinstance(plan.planned[0], ServiceError)
+        return plan.planned[0]
 
     @rule()
     def finish(self):

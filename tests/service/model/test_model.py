@@ -42,7 +42,7 @@ def learn(model, *requests, log=None):
         if log is not None:
             log.append(event)
         model.apply(model.position + 1, decode_event(event.KIND, event.encode()))
-    return plan.fates
+    return plan.planned
 
 
 def stream(n, seed=0, labels=("a", "b", 3, True)):
