@@ -1,6 +1,6 @@
 """Which tests need what: markers, so that `make quick` can leave out what takes minutes."""
 
-STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal", "run_cli"}
+STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
 """A module that imports one of these starts processes."""
 COMPILING = {"test_bits.py", "test_warm.py"}
 

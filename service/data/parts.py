@@ -32,7 +32,6 @@ from hinged.solvers.core.solver import BOUND_MAX, Solver
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEFAULT = "default"
 """The model of the routes that name none."""
-DIM_SPARSE = 2**20
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 AUTO = "auto"

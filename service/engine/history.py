@@ -40,6 +40,7 @@ from hinged.service.model.events import (
     decode_event,
 )
 from hinged.service.model.model import Model, Outcome
+from hinged.service.model.state import was_undone
 from hinged.service.store.base import (
     Damaged,
     Event,
@@ -168,7 +169,7 @@ class History:
     def record_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Record | None:
         """The named values of an example, where what is left of the log has them."""
         for at, record in self.store.read(self.name, 0):
-            if record.kind == Learned.KIND and not any(to < at < back for to, back in undone):
+            if record.kind == Learned.KIND and not was_undone(undone, at):
                 event = decode_event(record.kind, record.payload)
                 if isinstance(event, Learned) and isinstance(event.inputs, Records):
                     for row in np.flatnonzero(event.keys == number):
@@ -189,7 +190,7 @@ class History:
             first = False
             if at >= before:
                 return
-            if any(to < at < back for to, back in undone):
+            if was_undone(undone, at):
                 continue
             if isinstance(record, Lost):
                 raise Damaged(f"event {at} of {self.name} {record.reason}")

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FOLDS = 2  # models that are folded beside those that serve, at once: each takes its memory and a thread
+RETRAININGS = 2  # states made beside those that serve, at once: each takes its memory and a thread
 OWN_MAX = 64  # calls at once that are no model's: creations, imports, exports
 ENDING_S = 5.0  # that a computation which was given up may take to notice, when the server stops
 
@@ -81,7 +81,7 @@ class Registry:
         self._broken: dict[str, str] = {}  # models that could not be loaded, and why
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._beginning = 0  # models that are just being created
-        self._shared = Shared(self._store, FOLDS)
+        self._shared = Shared(self._store, RETRAININGS)
 
     async def start(self) -> None:
         """Compile the kernels and open, then load every model that the store holds, beside each other.

@@ -51,7 +51,7 @@ from hinged.service.model.learner import Epoch, Learner, score_of
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
 from hinged.service.model.pool import Asked, Candidate, Lease
-from hinged.service.model.state import State
+from hinged.service.model.state import State, was_undone
 from hinged.service.model.view import Published
 from hinged.solvers.core.solver import Finish
 
@@ -126,7 +126,7 @@ class Model(State):
             case Swapped() | RolledBack():
                 raise ValueError(f"the event at {position}, {event.KIND!r}, makes another model of {self.name}")
             case ClassAdded():
-                for learner in (self.learner, *self.shadows.values()):
+                for learner in self.learners:
                     learner.add_class(event.label)
             case Learned():
                 outcome = self._learn(event)
@@ -161,7 +161,7 @@ class Model(State):
 
     def counts(self, position: int) -> bool:
         """Whether the event at this position is a part of what the model is, and was not undone."""
-        return not any(to < position < at for to, at in self.undone)
+        return not was_undone(self.undone, position)
 
     def _label(self, event: Offered | Leased | Renewed | Released | Skipped | Voted) -> None:
         match event:
@@ -233,7 +233,7 @@ class Model(State):
             self.answers.forget(event.number)
             self.old_ids.pop(event.number, None)
             self.corrections.pop(event.number, None)
-            for learner in (self.learner, *self.shadows.values()):
+            for learner in self.learners:
                 if learner.exact:
                     learner.forget([event.number])
                 else:
@@ -244,7 +244,7 @@ class Model(State):
         self.corrections[event.number] = event.label
         self.answers.correct(event.number, event.label, bytes.fromhex(event.content))
         folds = False
-        for learner in (self.learner, *self.shadows.values()):
+        for learner in self.learners:
             if learner.exact:
                 learner.relabel(event.number, event.label)
             else:
@@ -342,7 +342,7 @@ class Model(State):
     def _remember(self, forgotten: Sequence[tuple[int, str]]) -> None:
         """Keep the ids of what may still be a point, of the model or of a challenger."""
         self.old_ids.update(forgotten)
-        solvers = [self.solver, *(shadow.solver for shadow in self.shadows.values())]
+        solvers = [learner.solver for learner in self.learners]
         if len(self.old_ids) > 2 * sum(solver.live for solver in solvers) + OLD_IDS_MIN:
             live = set(chain.from_iterable(solver.keys().tolist() for solver in solvers))
             self.old_ids = {number: given for number, given in self.old_ids.items() if number in live}

@@ -7,7 +7,7 @@ with it later checks no bounds.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -84,6 +84,11 @@ class State:
     def metrics(self) -> Prequential:
         """Of the model's predictions."""
         return self.learner.metrics
+
+    @property
+    def learners(self) -> list[Learner]:
+        """The one that predicts, and its challengers."""
+        return [self.learner, *self.shadows.values()]
 
     @property
     def room(self) -> int:
@@ -206,7 +211,7 @@ class State:
             raise ValueError("the model's own learner has stopped")
         if len(self.shadows) > SHADOWS_MAX:
             raise ValueError(f"a model has at most {SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}")
-        for learner in (self.learner, *self.shadows.values()):
+        for learner in self.learners:
             numbers = learner.numbers()
             if numbers.size and not 1 <= numbers.min() <= numbers.max() <= self.learned:
                 raise ValueError(f"a learner holds examples other than the {self.learned} learned")
@@ -247,6 +252,11 @@ class State:
         rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
         if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
             raise wrong
+
+
+def was_undone(undone: Iterable[tuple[int, int]], position: int) -> bool:
+    """Whether an event was undone by one of these rollbacks, each (the position that it goes back to, its own)."""
+    return any(to < position < at for to, at in undone)
 
 
 def _copied(part: Part, fresh: Part) -> Part:

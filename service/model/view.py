@@ -16,14 +16,12 @@ from hinged.service.model.metrics import UNKNOWN
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import View
-from hinged.solvers.core.turns import rest
 from hinged.solvers.scores.selection import distances, is_wanted
 from hinged.solvers.scores.sigmoid import Calibration
 
 Array = np.ndarray[Any, Any]
 
 CALIBRATED_MIN = 20  # predictions whose labels have come before there are probabilities
-ROWS_WORK_MAX, VALUE_WORK = 20_000_000, 8  # multiplications between two rests; what a kernel value is worth of them
 UNCALIBRATED = Calibration(np.zeros((0, 2)))
 
 
@@ -66,20 +64,9 @@ class Published:
             return Decided(np.zeros((m, 0)), np.full(m, UNKNOWN, np.int32), np.full(m, np.nan))
         if self.majority != UNKNOWN:
             return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
-        columns = self._columns(self.rows(inputs))
+        columns = self.view.decision(self.rows(inputs))
         numbers = numbers_of(columns, len(self.labels))
         return Decided(columns, numbers, self.calibration(columns, numbers))
-
-    def _columns(self, rows: Rows) -> Array:
-        """Decision values, with rests between some milliseconds of them; they do not depend on how rows are parted."""
-        most = max(1, ROWS_WORK_MAX * len(rows) // max(1, (rows.values.size + VALUE_WORK * len(rows)) * self.view.size))
-        if len(rows) <= most:
-            return self.view.decision(rows)
-        parts = []
-        for begin in range(0, len(rows), most):
-            rest()
-            parts.append(self.view.decision(rows.take(np.arange(begin, min(begin + most, len(rows))))))
-        return np.concatenate(parts)
 
     def scores(self, decided: Decided) -> list[dict[str, float]]:
         """The score of each class by name, for each row."""

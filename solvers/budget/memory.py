@@ -25,7 +25,6 @@ from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import (
-    POOL_USED,
     USED,
     Points,
     append_point,
@@ -197,9 +196,3 @@ def read_memory(
 def bytes_of(memory: Memory) -> int:
     """Memory of all arrays, bytes."""
     return pts.bytes_of(memory.rows) + int(sum(a.nbytes for a in (memory.key, memory.alpha, memory.class_of)))
-
-
-def has_row_room(memory: Memory, nnz: int) -> bool:
-    """Whether one more row of nnz non-zeros fits."""
-    rows = memory.rows
-    return bool(rows.used[USED] < rows.start.size and rows.used[POOL_USED] + nnz <= rows.indices.size)

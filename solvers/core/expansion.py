@@ -12,7 +12,7 @@ import numpy as np
 from hinged.solvers.core import points as pts
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled
-from hinged.solvers.core.counts import LIVE, NONE
+from hinged.solvers.core.counts import LIVE, NEEDS_COMPACTION, NEEDS_ROOM, NONE
 from hinged.solvers.core.dense import ROWS, decision_value, dense_scores
 from hinged.solvers.core.kernels import (
     BEGIN,
@@ -21,7 +21,7 @@ from hinged.solvers.core.kernels import (
     kernel_row,
 )
 from hinged.solvers.core.points import POOL_USED, USED, Points
-from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.rows import Batch, Rows, rows_from_csr
 from hinged.solvers.core.solver import (
     COUNT_MAX,
     SAMPLE_MAX,
@@ -213,6 +213,13 @@ class Expansion(Solver):
         needed = int(self.points.used[POOL_USED]) + nnz
         pool = max(pool * 2, needed) if needed > pool else pool
         self._move(np.arange(self.slots), cap, pool)
+
+    def _provide(self, reason: int, batch: Batch, row: int) -> None:
+        """What compiled code stopped for (counts.py) before it learned a row of a batch."""
+        if reason == NEEDS_ROOM:
+            self.make_room(int(batch.indptr[row + 1] - batch.indptr[row]))
+        elif reason == NEEDS_COMPACTION:
+            self.compact()
 
     def _move(self, slots: Array, cap: int, pool: int) -> None:
         same = slots.size == self.slots and cap == self.machine.class_of.size

@@ -8,7 +8,7 @@ import numpy as np
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled
-from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NONE, STEPS
+from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NEEDS_REMOVAL, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import USED
@@ -22,6 +22,7 @@ from hinged.solvers.core.rowcache import (
     drop_row,
     new_cache,
 )
+from hinged.solvers.core.rows import Batch
 from hinged.solvers.core.solver import (
     COUNT_MAX,
     MAGNITUDE_MAX,
@@ -223,6 +224,12 @@ class DualExpansion(Expansion):
         self._expel(np.array([least_useful(self.machine, self.slots)]))
         self._resettle(np.full(self.columns, RESETTLE_STEPS))
         self._tidy()
+
+    def _provide(self, reason: int, batch: Batch, row: int) -> None:
+        if reason == NEEDS_REMOVAL:
+            self.remove_least()
+        else:
+            super()._provide(reason, batch, row)
 
     def _take_out(self, slots: Array) -> None:
         held = self._expel(slots)

@@ -55,7 +55,7 @@ from hinged.solvers.core.rowcache import (
     drop_row,
     forget_slot,
 )
-from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.rows import Batch, Rows
 from hinged.solvers.core.solver import (
     COUNT_MAX,
     MAGNITUDE_MAX,
@@ -384,13 +384,14 @@ class GapSVM(DualExpansion):
                 batch, done, at, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
             turns.rest()
-            if reason == NEEDS_ROOM:
-                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
-            elif reason == NEEDS_REMOVAL:
-                self.remove_least()
-            elif reason == NEEDS_CLEANING:
-                self._clean()
+            self._provide(reason, batch, done)
         return scores
+
+    def _provide(self, reason: int, batch: Batch, row: int) -> None:
+        if reason == NEEDS_CLEANING:
+            self._clean()
+        else:
+            super()._provide(reason, batch, row)
 
     def _clean(self) -> None:
         """CLEAN: of the points without a coefficient the idle_max with the least slack stay."""

@@ -358,7 +358,7 @@ class LASVM(DualExpansion):
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
         at = not_begun()
-        done, reason = 0, NEEDS_ROOM
+        done = 0
         batch = rows.labelled(classes, keys, again=again)
         while done < len(rows):
             done, reason = learn_rows(
@@ -366,12 +366,7 @@ class LASVM(DualExpansion):
                 batch, done, at, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
             turns.rest()
-            if reason == NEEDS_ROOM:
-                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
-            elif reason == NEEDS_COMPACTION:
-                self.compact()
-            elif reason == NEEDS_REMOVAL:
-                self.remove_least()
+            self._provide(reason, batch, done)
         return scores
 
     def finish(self) -> Finish:

@@ -33,6 +33,7 @@ from hinged.solvers.dual.margin import (
     tidy,
     worst_violation,
 )
+from hinged.solvers.dual.near import enlarged, nothing_near
 
 Array = np.ndarray[Any, Any]
 
@@ -85,16 +86,20 @@ class OptimalExpansion(DualExpansion):
         self.margins[c] = larger._replace(side=margin.side)
         return self.margins[c]
 
+    def _column(self, c: int) -> tuple[Array, Array, Array, Array]:
+        """alpha, g, lower and upper (n_slots,) of a column."""
+        n, machine = self.slots, self.machine
+        return machine.alpha[c, :n], machine.g[c, :n], machine.lower[c, :n], machine.upper[c, :n]
+
     # -- changing the problem -------------------------------------------------------------------------------------
 
     def _go(self, c: int, lower: Array, upper: Array, dq: Array | None = None) -> None:
         """Bring column c to the optimum of these bounds (n_slots,), and of q that changes by dq."""
         n, machine = self.slots, self.machine
         live = (machine.class_of[:n] != NONE).astype(np.uint8)
-        alpha, g = machine.alpha[c, :n], machine.g[c, :n]
-        now_lower, now_upper = machine.lower[c, :n], machine.upper[c, :n]
+        alpha, g, now_lower, now_upper = self._column(c)
         b = machine.b[c : c + 1]
-        margin, near = self.margins[c], path.nothing_near()
+        margin, near = self.margins[c], nothing_near()
         way = path.new_way(now_lower, now_upper, (lower, upper), dq, live, margin.members.size)
         events, code = int(margin.counts[EVENTS]), path.STUCK if self._loose(c) else path.UNDER_WAY
         while code in (path.UNDER_WAY, path.CROWDED):
@@ -105,7 +110,7 @@ class OptimalExpansion(DualExpansion):
             if code == path.CROWDED:
                 margin = self._enlarged(c)
                 way = way._replace(dalpha=np.zeros(margin.members.size))
-                near = path.enlarged(near, margin.members.size)
+                near = enlarged(near, margin.members.size)
             turns.rest()
         machine.counts[STEPS] += int(margin.counts[EVENTS]) - events
         now_lower[:], now_upper[:] = lower, upper
@@ -116,8 +121,8 @@ class OptimalExpansion(DualExpansion):
 
     def _refine(self, c: int) -> bool:
         """Take away what rounding left of a path, as `tidy` does; whether all numbers are finite."""
-        n, machine, margin = self.slots, self.machine, self.margins[c]
-        alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
+        machine, margin = self.machine, self.margins[c]
+        alpha, g, lower, upper = self._column(c)
         changes, at = np.empty(margin.members.size), np.zeros(3, np.int64)
         while True:
             tidy(
@@ -162,7 +167,7 @@ class OptimalExpansion(DualExpansion):
         next change of the column begins with SMO, too.
         """
         n, machine, margin = self.slots, self.machine, self.margins[c]
-        alpha, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "lower", "upper"))
+        alpha, _, lower, upper = self._column(c)
         np.clip(np.nan_to_num(alpha), lower, upper, out=alpha)
         left = alpha.sum()
         for s in np.flatnonzero(upper > lower):  # sum(alpha) = 0 again
@@ -210,7 +215,7 @@ class OptimalExpansion(DualExpansion):
     def _set_aside(self, c: int) -> None:
         """An empty margin set: b, and the bound that each point stands on, or for a free one would go to."""
         n, machine = self.slots, self.machine
-        alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
+        alpha, g, lower, upper = self._column(c)
         ends = np.array([g[alpha < upper].max(initial=-np.inf), g[alpha > lower].min(initial=np.inf)])
         machine.b[c] = ends[np.isfinite(ends)].mean() if np.isfinite(ends).any() else 0.0
         side = self.margins[c].side
@@ -228,8 +233,7 @@ class OptimalExpansion(DualExpansion):
 
     def _admit_all(self, c: int, slots: Array) -> None:
         """Make the margin set of these slots, with R from nothing."""
-        n, machine = self.slots, self.machine
-        alpha, g, lower, upper = (getattr(machine, name)[c, :n] for name in ("alpha", "g", "lower", "upper"))
+        alpha, g, lower, upper = self._column(c)
         self.margins[c].counts[M] = 0
         for s in slots:
             margin = self._with_room(c)

@@ -33,8 +33,6 @@ import numpy as np
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.counts import (
-    NEEDS_COMPACTION,
-    NEEDS_ROOM,
     NONE,
     STEPS,
 )
@@ -139,7 +137,7 @@ class TrackingSVM(DualExpansion):
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
         drawn = np.array([NONE])
-        done, reason = 0, NEEDS_ROOM
+        done = 0
         batch = rows.labelled(classes, keys, again=again)
         while done < len(rows):
             done, reason = learn_rows(
@@ -147,10 +145,7 @@ class TrackingSVM(DualExpansion):
                 self.seen, self.random, batch, done, drawn, self.value_work, turns.WORK_MAX, scores,
             )  # fmt: skip
             turns.rest()
-            if reason == NEEDS_ROOM:
-                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
-            elif reason == NEEDS_COMPACTION:
-                self.compact()
+            self._provide(reason, batch, done)
         if self.algorithm == "batch":
             self._update_all()
         return scores

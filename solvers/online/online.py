@@ -21,8 +21,6 @@ import numpy as np
 from hinged.solvers.core import turns
 from hinged.solvers.core.coefficients import CoefficientExpansion
 from hinged.solvers.core.counts import (
-    NEEDS_COMPACTION,
-    NEEDS_ROOM,
     NONE,
 )
 from hinged.solvers.core.kernels import (
@@ -83,10 +81,7 @@ class OnlineExpansion(CoefficientExpansion):
         while done < len(rows):
             done, reason = self._learn_rows(batch, done, scores)
             turns.rest()
-            if reason == NEEDS_ROOM:
-                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
-            elif reason == NEEDS_COMPACTION:
-                self.compact()
+            self._provide(reason, batch, done)
         return scores
 
     @abstractmethod

@@ -206,7 +206,7 @@ def _make_good(learner: Learner, model: Model, numbers: set[int]) -> None:
 def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:
     """The configuration of each learner that is to be taught anew."""
     wanted: dict[str | None, Configuration] = {}
-    if any(job.folds and job.kind in ("forget", "correct") for job in jobs):
+    if any(job.folds and job.kind in URGENT for job in jobs):
         wanted = {name: learner.configuration for name, learner in _learners(model) if not learner.exact}
     for job in jobs:  # of several configurations the newest
         if job.configuration is not None:

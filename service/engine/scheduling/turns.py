@@ -99,7 +99,7 @@ class _Call:
         self.resumed_at = time.perf_counter()  # since when it computes, as far as still_s knows
         self.look_at = self.resumed_at + LOOK_S
         self.still_s = 0.0  # for how long it may stand still
-        self.counted = account.weight <= 1.0 and account.usual_s < SHORT_S  # among the short calls that are under way
+        self.counted = self.is_short  # among the short calls that are under way
         self.queued = False
         self.woken = threading.Lock()
         self.woken.acquire()
@@ -198,6 +198,8 @@ class Turns:
         """Take a place, give it up or keep it; returns when it is the call's turn. Abandoned if it is given up."""
         with self._lock:
             self._charge(call)
+            if not call.is_short:
+                self._discount(call)
             goes_on = self._goes_on(call)
             if not goes_on:
                 self._leave(call)
@@ -240,7 +242,6 @@ class Turns:
         now = time.perf_counter()
         call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
         with self._lock:
-            self._discount(call)
             while call.account.given_up is None:
                 left_s = QUIET_S if self._short else self._asked_at + QUIET_S - time.monotonic()
                 if min(left_s, call.still_s) <= 0.0:

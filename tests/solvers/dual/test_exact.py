@@ -14,7 +14,7 @@ from streams import Stream, same, two_moons
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rowcache import cached_row
-from hinged.solvers.dual import margin, path
+from hinged.solvers.dual import margin, near, path
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.dual.optimal import EVENTS_PER_POINT_MAX, MEND_EVERY, MEND_STEPS, MEND_STEPS_PER_POINT
 
@@ -299,7 +299,7 @@ def test_where_most_points_are_too_far_to_be_met_each_path_ends_at_the_optimum(m
     solver, K = stream.solver, np.exp(-0.1 * cdist(X, X, "sqeuclidean"))
     solver.learn_together(stream.rows(X[:held]), classes[:held], np.arange(held))
     r = solver.machine.g[0, :held] - solver.machine.b[0]
-    assert solver.margins[0].counts[margin.M] * held >= path.COPIED_LEAST
+    assert solver.margins[0].counts[margin.M] * held >= near.COPIED_LEAST
     assert 2 * (np.abs(r) <= path.RADIUS).sum() < held
     monkeypatch.setattr(solver, "_mend", lambda c: pytest.fail(f"column {c} did not end at the optimum"))
     for change in [lambda k=k: stream.learn(k, k + 1) for k in range(held, n)] + [
