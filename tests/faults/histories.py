@@ -20,6 +20,7 @@ unequal     states: recovered (newest snapshot and the log behind it), folded fr
 import argparse
 import asyncio
 import faulthandler
+import gc
 import json
 import logging
 import os
@@ -625,6 +626,9 @@ def warm():
     for solver in {*SOLVERS, *FORGETTING}:
         for dtype in (np.float32, np.float64):
             warm_up(solver, dtype)
+    sys.modules.setdefault("sniffio", None)  # which httpx else looks for in every folder, at every request
+    gc.collect()
+    gc.freeze()  # so that no server collects again what it has from here
 
 
 def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
