@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from asking import BASE
 
-from hinged.service.commands.learn import LearnRequest
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.engine.worker import Worker

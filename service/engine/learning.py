@@ -10,13 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hinged.service.commands.learn import (
-    AllNew,
-    LearnRequest,
-    PlannedExample,
-    Votes,
-    make_plan,
-)
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import AllNew, LearnRequest, PlannedExample, Votes
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.engine.journal import Journal

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import default_configuration
 from hinged.service.data.examples import mean_scale
 from hinged.service.data.parts import DEFAULT, MODEL_NAME, Configuration

@@ -18,7 +18,7 @@ from typing import Any
 
 from hinged.service.commands.ask import Command, LabelBudget, Wish
 from hinged.service.commands.change import Correct, Forget
-from hinged.service.commands.learn import LearnRequest
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.classes import Label
 from hinged.service.engine.follow import Feed, Follower
 from hinged.service.engine.history import Obstacle, told

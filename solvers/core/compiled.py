@@ -1,8 +1,9 @@
 """The one place that decides how numba compiles.
 
-Compiled code is cached on disk. numba's cache does not notice an edit in another file than the function's own, so
-the cache's folder carries a hash of every source file of this package: an edit anywhere starts a fresh one.
-Set NUMBA_CACHE_DIR to choose the folder yourself.
+Compiled code is cached on disk, below the user's cache folder or NUMBA_CACHE_DIR. numba's cache does not notice an edit
+in another file than the function's own, and knows a file by its path. Here code lies below a hash of all sources that
+may be compiled: an edit anywhere starts a fresh folder, and every checkout or installation of the same sources shares
+one.
 
 Several processes may fill a folder at once, one entry at a time: numba numbers the variants of a function in an index,
 and two processes that took the same number would leave code for one's types under the other's.
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
 if sys.platform != "win32":
     import fcntl
@@ -33,27 +34,55 @@ if sys.platform != "win32":
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _cache_folder() -> Path:
-    """A folder of the user's cache that belongs to exactly these sources, this Python and this numba."""
+SOLVERS = Path(__file__).parent.parent
+
+
+def _sources() -> str:
+    """A hash of exactly these sources, this Python and this numba; of estimators nothing is compiled."""
     digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
-    solvers = Path(__file__).parent.parent
-    for source in sorted(solvers.rglob("*.py")):
-        digest.update(bytes(source.relative_to(solvers)) + b"\0" + source.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "hinged" / digest.hexdigest()[:16]
+    for source in sorted(SOLVERS.rglob("*.py")):
+        name = source.relative_to(SOLVERS)
+        if name.parts[0] != "estimators":
+            digest.update(bytes(name) + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path:
+    """The user's, or where there is none that can be written, as in a container, the system's for what may go."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hinged"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a home that cannot be written, as in a container
-        return Path(tempfile.gettempdir()) / "hinged" / folder.name
+    except OSError:
+        return Path(tempfile.gettempdir()) / "hinged"
     return folder
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
     cast("Any", numba.config).CACHE_DIR = str(_cache_folder())
 
+STATE = _sources()
+
+
+class _Locator(UserProvidedCacheLocator):
+    """Where the code of a function lies: by what the sources are, not by where."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """The folder of a source file below the cache's."""
+        folder = Path(py_file).parent
+        if not folder.is_relative_to(SOLVERS):  # compiled by a user's own code
+            return cast("str", super().get_suitable_cache_subpath(py_file))
+        return str(Path(STATE, folder.relative_to(SOLVERS)))
+
+
+class _Entries(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012  numba's own form of it
+
 
 class _Cache(FunctionCache):
     """numba's cache of a function, to which one process at a time adds."""
+
+    _impl_class = _Entries
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Add a variant."""

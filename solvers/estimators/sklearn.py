@@ -1,7 +1,7 @@
 """The solvers as scikit-learn estimators: pipelines, grid searches and partial_fit over online kernel machines.
 
     from sklearn.datasets import make_moons
-    from hinged.solvers.estimators.sklearn import LASVMClassifier
+    from hinged.sklearn import LASVMClassifier
 
     X, y = make_moons(2000, noise=0.2, random_state=0)
     model = LASVMClassifier(C=10.0, random_state=0).fit(X, y)  # one epoch and a finishing step
@@ -26,221 +26,15 @@ Needs scikit-learn: pip install hinged[sklearn].
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from hinged.solvers.core.kernels import KERNELS, Kernel, make_kernel
-from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import POINTS_MAX, Solver
+from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
-
-try:
-    from scipy import sparse
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_random_state
-    from sklearn.utils.class_weight import compute_class_weight
-    from sklearn.utils.multiclass import check_classification_targets, unique_labels
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError("hinged.sklearn needs scikit-learn 1.6 or newer: pip install 'hinged[sklearn]'") from error
-
-Array = np.ndarray[Any, Any]
-
-FLOATS = (np.float64, np.float32)
-
-ESTIMATOR_S = frozenset(
-    {
-        "kernel",
-        "gamma",
-        "degree",
-        "coef0",
-        "class_weight",
-        "random_state",
-        "cache_size",
-        "epochs",
-        "shuffle",
-        "finish",
-        "algorithm",
-    }
-)
-"""Parameters that an estimator uses itself; the solver takes all others, by the same names."""
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class SolverClassifier(ClassifierMixin, BaseEstimator):
-    """What all estimators have in common; each names its solver, and its fields are its parameters.
-
-    C: upper bound of a coefficient. kernel: "linear", "poly" (or "polynomial"), "rbf" or "laplacian". gamma: a number,
-    "scale" (1 / (features * variance of X); in partial_fit of the first batch) or "auto" (1 / features). class_weight:
-    factors of C by class, or "balanced" (not in partial_fit). random_state: of the shuffling, and of the solver's own
-    draws.
-
-    Fitted: classes_, n_features_in_, feature_names_in_ (where X has string names), and solver_, the solver itself.
-    """
-
-    solver: ClassVar[str]
-
-    C: float = 1.0
-    kernel: str = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
-    class_weight: dict[Any, float] | str | None = None
-    random_state: Any = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learner")
-
-    # -- learning -------------------------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn X (n, features), dense or sparse, with labels y (n,), from the beginning."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
-        check_classification_targets(y)
-        classes, numbers = np.unique(y, return_inverse=True)
-        random = check_random_state(self.random_state)
-        learner = self._new_learner(X, y, classes, random, X.shape[0])
-        if not self._fit(learner, _rows(learner, X), numbers, random):
-            warnings.warn(
-                f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        self.classes_, self._learner, self._sparse = classes, learner, sparse.issparse(X)
-        return self
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn one batch more, in order. classes: all labels that may ever come; needed in the first call."""
-        first = not self.__sklearn_is_fitted__()
-        if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit")
-        if classes is not None:
-            classes = unique_labels(classes)
-            if not first and not np.array_equal(classes, self.classes_):
-                raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes}")
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight 'balanced' is not supported for partial_fit. Pass the weights of "
-                "compute_class_weight('balanced', classes=classes, y=y) as a dict instead"
-            )
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
-        check_classification_targets(y)
-        classes = classes if first else self.classes_
-        unknown = np.setdiff1d(y, classes)
-        if unknown.size:
-            raise ValueError(f"y must hold labels of classes, {classes}, got {unknown}")
-        learner = self._new_learner(X, y, classes, check_random_state(self.random_state)) if first else self._learner
-        learner.learn(_rows(learner, X), np.searchsorted(classes, y))
-        if first:
-            self.classes_, self._learner, self._sparse = classes, learner, sparse.issparse(X)
-        return self
-
-    def _fit(self, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState) -> bool:
-        """Learn a whole data set, all at once; returns whether it ended at the optimum, where there is one."""
-        del random
-        learner.learn(rows, numbers)
-        return learner.solver.finish().converged
-
-    def _new_learner(
-        self, X: Any, y: Array, classes: Array, random: np.random.RandomState, examples: int | None = None
-    ) -> Learner:
-        learner = Learner(
-            self._solver_name(),
-            self._kernel(X),
-            X.shape[1],
-            seed=int(random.randint(2**31 - 1)),
-            **self._solver_parameters(examples),
-        )
-        for weight in compute_class_weight(self.class_weight, classes=classes, y=y):
-            learner.solver.add_class(float(weight))
-        return learner
-
-    def _solver_name(self) -> str:
-        return self.solver
-
-    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
-        """What the solver takes; examples: how many there are in all, None for a stream."""
-        del examples
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ESTIMATOR_S}
-
-    def _kernel(self, X: Any) -> Kernel:
-        name = "polynomial" if self.kernel == "poly" else self.kernel
-        if name not in KERNELS:
-            raise ValueError(f"kernel must be one of {', '.join(KERNELS)} or poly, got {self.kernel!r}")
-        gamma = self.gamma
-        if isinstance(gamma, str):
-            if gamma not in {"scale", "auto"}:
-                raise ValueError(f"gamma must be a number, 'scale' or 'auto', got {gamma!r}")
-            variance = _variance(X) if gamma == "scale" else 1.0
-            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        return make_kernel(name, gamma, self.degree, self.coef0)
-
-    # -- reading --------------------------------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> Array:
-        """Decision values: (n,) for two classes, positive for classes_[1], else (n, classes)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        scores = self.solver_.decision(_rows(self._learner, X))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> Array:
-        """Labels (n,)."""
-        scores = self.decision_function(X)
-        if len(self.classes_) <= 2:
-            numbers = np.minimum(scores > 0, len(self.classes_) - 1).astype(np.intp)
-        else:
-            numbers = scores.argmax(axis=1)
-        labels: Array = self.classes_[numbers]
-        return labels
-
-    @property
-    def solver_(self) -> Solver:
-        """The solver, with its certificate and its state; solvers/core/solver.py."""
-        check_is_fitted(self)
-        return self._learner.solver
-
-    @property
-    def support_vectors_(self) -> Any:
-        """The points with a coefficient (SV, features), the oldest first; a CSR array where X was sparse."""
-        view, slots = self._support()
-        indptr, indices, values = rows_of(view.points, slots)
-        points = sparse.csr_array((values, indices, indptr), shape=(slots.size, view.dim))
-        return points if self._sparse else points.toarray()
-
-    @property
-    def dual_coef_(self) -> Array:
-        """Signed coefficients (K, SV), positive for points of the positive class."""
-        view, slots = self._support()
-        coefficients: Array = view.alpha[:, slots]
-        return coefficients
-
-    @property
-    def intercept_(self) -> Array:
-        """Bias (K,), 0 for solvers without one."""
-        bias: Array = self._support()[0].b
-        return bias
-
-    @property
-    def n_support_(self) -> Array:
-        """Support vectors of each class (classes,)."""
-        slots = self._support()[1]
-        solver: Any = self.solver_
-        return np.bincount(solver.machine.class_of[slots], minlength=len(self.classes_)).astype(np.int32)
-
-    def _support(self) -> tuple[Any, Array]:
-        view: Any = self.solver_.view()
-        return view, np.flatnonzero((view.alpha != 0).any(axis=0))
+from hinged.solvers.estimators.classifier import Array, SolverClassifier
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -454,20 +248,3 @@ class ExactSVMClassifier(SolverClassifier):
 
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
         return {**super()._solver_parameters(examples), "cache_bytes": int(self.cache_size * 2**20)}
-
-
-def _rows(learner: Learner, X: Any) -> Rows:
-    if not sparse.issparse(X):
-        return learner.dense_rows(X)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return learner.sparse_rows(X.indptr, X.indices, X.data)
-
-
-def _variance(X: Any) -> float:
-    """Of all entries, by the same sums whether X is dense or sparse."""
-    size = X.shape[0] * X.shape[1]
-    values = (X.data if sparse.issparse(X) else X[X != 0]).astype(np.float64)
-    mean = values.sum() / size
-    return float((np.square(values - mean).sum() + (size - values.size) * mean * mean) / size)

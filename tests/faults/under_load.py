@@ -27,7 +27,8 @@ from disturbances import impatient
 from program import run_program
 from states import digest_of
 
-from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.engine.history import load_model

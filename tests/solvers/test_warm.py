@@ -58,16 +58,21 @@ print(sum(nothing.stats.cache_misses.values()))
 """
 
 
-def python(arguments, cache):
-    env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+def python(arguments, cache, root=ROOT):
+    env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(root)}
     return subprocess.Popen(
-        [sys.executable, *map(str, arguments)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, *map(str, arguments)],
+        cwd=root,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
-def warmed_up(cache, others=sys.executable):
+def warmed_up(cache, others=sys.executable, root=ROOT):
     """What a process compiled itself while it warmed up, and what it logged; `others` is what it starts beside it."""
-    said, logged = python(["-c", WARM_UP, others], cache).communicate(timeout=200)
+    said, logged = python(["-c", WARM_UP, others], cache, root).communicate(timeout=200)
     return SimpleNamespace(compiled=json.loads(said), logged=logged)
 
 
@@ -83,7 +88,7 @@ def lacking(first, tmp_path):
     """A cache that lacks one function."""
     cache = tmp_path / "cache"
     shutil.copytree(first.cache, cache)
-    for file in cache.glob("*/tally.write_losses-*"):
+    for file in cache.rglob("tally.write_losses-*"):
         file.unlink()
     return cache
 
@@ -101,6 +106,34 @@ def test_what_the_cache_lacks_is_compiled_by_other_processes(first):
 def test_where_nothing_is_lacking_no_process_is_started(first):
     again = warmed_up(first.cache, MISSING)
     assert (again.compiled, again.logged) == ([], "")
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """The same sources at another place, with times of their own."""
+    root = tmp_path / "elsewhere"
+    for folder in ("solvers", "hinged"):
+        shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def test_the_same_sources_elsewhere_load_what_was_compiled(first, elsewhere):
+    again = warmed_up(first.cache, MISSING, elsewhere)
+    assert (again.compiled, again.logged) == ([], "")
+
+
+def test_an_edit_anywhere_is_compiled_even_in_a_folder_that_the_user_chose(first, elsewhere, tmp_path):
+    cache = tmp_path / "cache"
+    shutil.copytree(first.cache, cache)
+    with (elsewhere / "solvers" / "core" / "lanes.py").open("a") as source:
+        source.write("# edited\n")
+    assert "write_losses" in warmed_up(cache, MISSING, elsewhere).compiled
+
+
+def test_of_estimators_nothing_is_compiled(first, elsewhere):
+    with (elsewhere / "solvers" / "estimators" / "base.py").open("a") as source:
+        source.write("# edited\n")
+    assert warmed_up(first.cache, MISSING, elsewhere).compiled == []
 
 
 @pytest.mark.parametrize(

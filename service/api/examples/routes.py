@@ -25,7 +25,7 @@ from hinged.service.api.wire import (
     read_optional,
     registry_of,
 )
-from hinged.service.commands.learn import LearnRequest
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.commands.predict import Predictions, make_predictions
 from hinged.service.data.batches import read_batch
 from hinged.service.data.classes import Label, check_label

@@ -19,7 +19,8 @@ from hinged.service.commands.ask import (
     Skip,
     hashed,
 )
-from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests

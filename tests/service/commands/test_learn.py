@@ -12,7 +12,8 @@ from working import folder_of, learning, working
 
 from hinged.service.commands import learn as planning
 from hinged.service.commands.ask import Ask, Offer
-from hinged.service.commands.learn import AllNew, make_plan
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import AllNew
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.learning import answer_of

@@ -11,7 +11,7 @@ from states import digest_of
 from working import predictions_of
 
 from hinged.service.commands.ask import Ask, Offer, Renew
-from hinged.service.commands.learn import LearnRequest
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.inputs import x_digests

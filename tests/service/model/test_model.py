@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from states import digest_of
 from working import predictions_of
 
-from hinged.service.commands.learn import LearnRequest, make_plan
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.errors import Conflict, Invalid, ModelFull

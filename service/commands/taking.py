@@ -1,0 +1,241 @@
+"""One learn request against the model and the requests before it: what becomes of each of its examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hinged.service.commands.planned import LearnRequest, NewExample, PlannedExample, Votes
+from hinged.service.data.classes import Label, label_key
+from hinged.service.data.examples import SERVER_ID
+from hinged.service.data.inputs import content_of
+from hinged.service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, ServiceError
+from hinged.service.model.answers import Answer
+from hinged.service.model.events import ModelEvent, Voted
+from hinged.service.model.model import Model
+from hinged.service.model.pending import Prediction
+from hinged.service.model.pool import Candidate
+
+Lookup = Callable[[Sequence[str]], Mapping[str, Answer]]
+"""First answers of those ids that the log holds but the model has forgotten."""
+
+
+@dataclass(slots=True)
+class NewExamples:
+    """What the requests so far add. by_id: content, label and place in `examples` of each id; votes by candidate."""
+
+    examples: list[NewExample] = field(default_factory=list)
+    by_id: dict[str, tuple[bytes, Label, int]] = field(default_factory=dict)
+    classes: dict[str, Label] = field(default_factory=dict)
+    votes: dict[str, list[tuple[str, Label]]] = field(default_factory=dict)
+    events: list[ModelEvent] = field(default_factory=list)
+
+
+def take(
+    model: Model,
+    request: LearnRequest,
+    lookup: Lookup,
+    classes_max: int,
+    at_ms: int,
+    waiting: Mapping[str, Prediction],
+    new: NewExamples,
+) -> list[PlannedExample] | ServiceError:
+    """What becomes of a request's examples, which join the new ones; or the error that refuses it whole."""
+    asked = [given for given in request.ids if given is not None and model.answers.find(given) is None]
+    taking = _Taking(model, request, lookup(asked) if asked else {}, classes_max, at_ms, waiting, new)
+    planned, row = [], 0
+    try:
+        for index, content in enumerate(request.contents):
+            planned.append(taking.plan_of(index, None if content is None else row, content))
+            row += content is not None
+        _check_room(model, len(new.examples))
+    except ServiceError as error:
+        taking.undo()
+        return error
+    return planned
+
+
+class _Taking:
+    """One request against the model and the requests before it, whose additions it can take back."""
+
+    def __init__(
+        self,
+        model: Model,
+        request: LearnRequest,
+        forgotten: Mapping[str, Answer],
+        classes_max: int,
+        at_ms: int,
+        waiting: Mapping[str, Prediction],
+        new: NewExamples,
+    ) -> None:
+        self.model = model
+        self.request = request
+        self.forgotten = forgotten
+        self.classes_max = classes_max
+        self.at_ms = at_ms
+        self.waiting = waiting
+        self.new = new
+        self.begin = len(new.examples)
+        self.events = len(new.events)
+        self.classes: list[str] = []
+        self.voted: list[str] = []
+
+    def undo(self) -> None:
+        """Take back what the request has added."""
+        for example in self.new.examples[self.begin :]:
+            if example.given is not None:
+                del self.new.by_id[example.given]
+        for key in self.classes:
+            del self.new.classes[key]
+        for given in self.voted:
+            self.new.votes[given].pop()
+        del self.new.examples[self.begin :], self.new.events[self.events :]
+
+    def plan_of(self, index: int, row: int | None, content: bytes | None) -> PlannedExample:
+        """What becomes of one example; `row` of the request's x and `content` are None where it brings none."""
+        batch = self.request.inputs
+        given, label, token = self.request.ids[index], self.request.labels[index], self.request.lease(index)
+        if given is None:
+            if token is not None:
+                raise Invalid(f"examples[{index}].id: an example with a lease needs its id", index=index)
+            if batch is None or row is None or content is None:
+                raise Invalid(f"examples[{index}].x: x is missing, and there is no id to know it by", index=index)
+            return self._add(index, NewExample(None, batch, row, label, content, 0))
+        if self.model.tombstones.knows(given):
+            raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
+        repeated = self.new.by_id.get(given)
+        if repeated is not None:
+            if token is None:
+                self._check_same(index, content, label, repeated[0], repeated[1])
+            return PlannedExample(given, repeated[2], None, duplicate=True)
+        answer = self.model.answers.find(given) or self.forgotten.get(given)
+        if answer is not None:
+            if token is None:
+                self._check_same(index, content, label, answer.content, self.model.labels.labels[answer.label])
+            return PlannedExample(given, None, answer, duplicate=True)
+        candidate = self.model.pool.find(given)
+        if token is not None:
+            return self._label_of_lease(index, given, token, candidate, content)
+        prediction = self._prediction(given)
+        known = candidate or prediction
+        if content is None:
+            if known is None:
+                raise NotFound(
+                    f"examples[{index}]: no x is known for the id {given!r}: it is neither in the pool nor pending",
+                    index=index,
+                    id=given,
+                )
+            batch, row, content = known.x, 0, content_of(known.digest, label)
+        elif candidate is not None and content != content_of(candidate.digest, label):
+            raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+        assert batch is not None  # noqa: S101  a content is that of an x
+        _check_free(self.model, given, index)
+        # A prediction of another x under this id is none of this example.
+        meant = prediction is not None and content == content_of(prediction.digest, label)
+        source = candidate.source if candidate else prediction.source if prediction and meant else 0
+        return self._add(index, NewExample(given, batch, row or 0, label, content, source))
+
+    def _prediction(self, given: str) -> Prediction | None:
+        """The prediction that waits for this label once those about to be logged are (Pending.keep)."""
+        kept, coming = self.model.pending.find(given, self.at_ms), self.waiting.get(given)
+        return coming if kept is None or (coming is not None and coming.digest != kept.digest) else kept
+
+    def _label_of_lease(
+        self, index: int, given: str, token: str, candidate: Candidate | None, content: bytes | None
+    ) -> PlannedExample:
+        """The label of an annotator who has, or had, a lease: the first one wins, or the majority of several."""
+        found = self.model.pool.find_lease(token)
+        if found is None or candidate is None or found[0] is not candidate:
+            raise NotFound(
+                f"examples[{index}].lease: there is no such lease on {given!r}; ask for labels again",
+                index=index,
+                id=given,
+            )
+        label, needed, annotator = (
+            self.request.labels[index],
+            self.model.configuration.labels.overlap,
+            found[1].annotator,
+        )
+        if content is not None and content != content_of(candidate.digest, label):
+            raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+        votes = [*candidate.votes, *self.new.votes.get(given, [])]
+        if any(voter == annotator for voter, _ in votes):
+            return PlannedExample(given, None, None, duplicate=True, votes=Votes(len(votes), needed))
+        self._check_class(index, label)
+        if needed > 1:
+            self.new.votes.setdefault(given, []).append((annotator, label))
+            self.voted.append(given)
+            self.new.events.append(Voted(token, label, self.at_ms))
+            votes.append((annotator, label))
+            if len(votes) < needed:
+                return PlannedExample(given, None, None, duplicate=False, votes=Votes(len(votes), needed))
+        tally = _tally([voted for _, voted in votes])
+        if tally:
+            label = tally[0][0]  # the most frequent; of several, the one that came first
+        content = content_of(candidate.digest, label)
+        added = self._add(index, NewExample(given, candidate.x, 0, label, content, found[1].source))
+        return replace(added, votes=Votes(len(votes), needed, tally)) if tally else added
+
+    def _add(self, index: int, example: NewExample) -> PlannedExample:
+        self._check_class(index, example.label)
+        place = len(self.new.examples)
+        key = label_key(example.label)
+        if self.model.labels.number(example.label) is None and key not in self.new.classes:
+            self.new.classes[key] = example.label
+            self.classes.append(key)
+        if example.given is not None:
+            self.new.by_id[example.given] = (example.content, example.label, place)
+        self.new.examples.append(example)
+        return PlannedExample(example.given, place, None, duplicate=False)
+
+    def _check_same(
+        self, index: int, content: bytes | None, label: Label, learned: bytes, learned_label: Label
+    ) -> None:
+        same = label_key(label) == label_key(learned_label) if content is None else content == learned
+        if not same:
+            given = self.request.ids[index]
+            raise Conflict(
+                f"examples[{index}]: the example with id {given!r} was learned with another x or y",
+                index=index,
+                id=given,
+            )
+
+    def _check_class(self, index: int, label: Label) -> None:
+        model, key = self.model, label_key(label)
+        if model.labels.number(label) is not None or key in self.new.classes:
+            return
+        if model.configuration.classes is not None:
+            allowed = ", ".join(label_key(known) for known in model.labels.labels)
+            raise Invalid(f"examples[{index}].y: the classes are declared as {allowed}, got {key}", index=index)
+        if len(model.labels) + len(self.new.classes) >= self.classes_max:
+            raise Invalid(
+                f"examples[{index}].y: a model has at most {self.classes_max} classes, {key} is one more", index=index
+            )
+
+
+def _tally(labels: Sequence[Label]) -> list[tuple[Label, int]]:
+    """How often each label was given, the most frequent first, of those the earliest."""
+    by_key = {label_key(label): label for label in reversed(labels)}
+    return [(by_key[key], count) for key, count in Counter(map(label_key, labels)).most_common()]
+
+
+def _check_free(model: Model, given: str, index: int) -> None:
+    if not given.startswith(SERVER_ID):
+        return
+    if model.answers.number_of(given) is not None:
+        raise Conflict(
+            f"examples[{index}]: the example with id {given!r} was learned too long ago to compare it",
+            index=index,
+            id=given,
+        )
+    raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
+
+
+def _check_room(model: Model, examples: int) -> None:
+    solver = model.solver
+    if examples > model.room:
+        raise ModelFull(
+            f"the model holds {solver.live} points of at most points_max = {solver.points_max}; finish it to drop what "
+            "is no support vector, or use another model"
+        )
