@@ -5,7 +5,7 @@ import json
 import time
 
 import numpy as np
-from working import SIZES, learning
+from working import SIZES, learning, until
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import (
@@ -81,8 +81,7 @@ async def while_folding(worker, command, meanwhile):
     """Two changes, the second while a fold for the first waits for its turn."""
     await worker._jobs._shared.places.acquire()
     first = await ask_for(worker, command)
-    while first.get("folds") and worker._jobs._retraining is None:  # noqa: ASYNC110  it has no event to wait for
-        await asyncio.sleep(0.01)
+    await until(lambda: not first.get("folds") or worker._jobs._retraining is not None)
     second = await ask_for(worker, meanwhile)
     worker._jobs._shared.places.release()
     for answer in (first, second):

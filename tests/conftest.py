@@ -2,6 +2,8 @@
 
 STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
 """A module that imports one of these starts processes."""
+STARTED = {"server", "redis_server", "cluster", "guarded"}
+"""A test that takes one of these fixtures does."""
 COMPILING = {"test_bits.py", "test_warm.py"}
 
 
@@ -9,7 +11,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "faults" in item.path.parts:
             item.add_marker("faults")
-        starting = STARTING & vars(item.module).keys() or {"server", "redis_server"} & set(item.fixturenames)
+        starting = STARTING & vars(item.module).keys() or STARTED & set(item.fixturenames)
         if starting or "redis" in item.name or "upgrades" in item.path.parts:
             item.add_marker("server")
         if item.path.name in COMPILING:

@@ -5,7 +5,9 @@ import itertools
 import json
 
 import httpx
+import pytest
 from running import PATIENCE_S
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 
@@ -32,6 +34,24 @@ class Socket:
         answer = self.hear()
         assert answer["ref"] == ref, answer
         return answer
+
+
+def hear_all(socket):
+    """Every frame until the socket is closed, which raises."""
+    heard = []
+    while True:
+        try:
+            heard.append(socket.hear())
+        except ConnectionClosed as error:
+            error.heard = heard
+            raise
+
+
+def closed(socket):
+    """Code and reason with which the server closes."""
+    with pytest.raises(ConnectionClosed) as caught:
+        hear_all(socket)
+    return caught.value.rcvd.code, caught.value.rcvd.reason
 
 
 @contextlib.contextmanager

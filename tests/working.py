@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from asking import BASE
+from running import PATIENCE_S
 
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
@@ -58,6 +59,13 @@ def with_worker(scenario, **changes):
                 store.close()
 
     return asyncio.run(main())
+
+
+async def until(true):
+    """Wait until something is true."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():  # noqa: ASYNC110  it may be true of a thread, or of a store
+            await asyncio.sleep(0.005)
 
 
 def folder_of(path):

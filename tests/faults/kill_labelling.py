@@ -32,26 +32,17 @@ from datetime import datetime
 from pathlib import Path
 
 import httpx
+from plain_pool import POOL_MAX, PlainPool, most_at_once
 from running import RunningServer
 from states import digest_of
 
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.engine.history import load_model
-from hinged.service.model.events import (
-    Learned,
-    Leased,
-    Offered,
-    Released,
-    Renewed,
-    Skipped,
-    Voted,
-    decode_event,
-)
+from hinged.service.model.events import decode_event
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
 
-POOL_MAX = 60
 WARMUP = 100
 CONFIGURATIONS = {
     "pairs": {
@@ -254,72 +245,6 @@ class Annotator:
         # Once a label has come, from an earlier holder, the lease is gone; the judge knows what was learned.
         if now_ms() < end:
             told.refused.append((question["id"], question["lease"]))
-
-
-class PlainPool:
-    """The pool of a log, read event by event as the documents tell it, with the faults that show on the way."""
-
-    def __init__(self, overlap):
-        self.overlap = overlap
-        self.candidates = {}  # votes {annotator: label} by id, oldest first
-        self.leases = {}  # token: [annotator, id, end, open]
-        self.dropped = set()
-        self.learned = {}
-        self.collisions = self.twice = 0
-        self.labels = []
-
-    def holders(self, given, now):
-        return {a for a, i, end, is_open in self.leases.values() if i == given and is_open and end > now}
-
-    def take(self, event):
-        match event:
-            case Offered():
-                self.candidates |= {given: {} for given in event.ids}
-                new = set(event.ids)
-                for given in list(self.candidates):
-                    if len(self.candidates) <= POOL_MAX:
-                        break
-                    busy = self.candidates[given] or self.holders(given, event.at_ms)
-                    if given not in new and not busy:
-                        del self.candidates[given]
-                        self.dropped.add(given)
-            case Leased():
-                for lease in event.leases:
-                    given = lease["id"]
-                    others = self.holders(given, event.at_ms) - {event.annotator}
-                    busy = others | set(self.candidates[given])
-                    self.collisions += len(busy) >= self.overlap or event.annotator in self.candidates[given]
-                    self.leases[lease["token"]] = [event.annotator, given, lease["expires_ms"], True]
-            case Renewed():
-                self.leases[event.token][2] = event.expires_ms
-            case Released() | Skipped():
-                self.leases[event.token][3] = False
-            case Voted():
-                annotator, given, *_ = self.leases[event.token]
-                self.leases[event.token][3] = False
-                self.twice += annotator in self.candidates[given]
-                self.candidates[given][annotator] = event.label
-            case Learned():
-                for row, given in enumerate(event.ids):
-                    self.learn(given, self.labels[event.classes[row]])
-            case _ if event.KIND == "class_added":
-                self.labels.append(event.label)
-
-    def learn(self, given, label):
-        votes = self.candidates.pop(given, {})
-        if self.overlap > 1 and votes:
-            most = Counter(votes.values()).most_common(1)[0][0]
-            self.twice += len(votes) != self.overlap or label != most
-        self.twice += given in self.learned
-        self.learned[given] = (label, votes)
-
-
-def most_at_once(held):
-    """How many different annotators counted on one candidate at the same time, at most."""
-    found = 0
-    for begin, _, _ in held:
-        found = max(found, len({name for b, end, name in held if b <= begin < end}))
-    return found
 
 
 def check_model(store, name, told):

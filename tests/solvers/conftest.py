@@ -6,3 +6,9 @@ from streams import two_moons
 def moons():
     X, y = two_moons(400)
     return X, (y > 0).astype(int)
+
+
+@pytest.fixture
+def noisy():
+    X, y = two_moons(60, noise=0.5, seed=3)
+    return X, (y > 0).astype(int)

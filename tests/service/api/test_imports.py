@@ -2,117 +2,29 @@
 
 import asyncio
 import json
-import time
 from io import BytesIO
 
-import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from running import RunningServer
+from importing import KINDS, NOW, SIZES, take
 from states import digest_of
 
-from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
-from hinged.service.data.inputs import inputs_state, read_inputs, x_digests
+from hinged.service.data.inputs import inputs_state, read_inputs
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
 from hinged.service.frames import BadFrame, decode, encode
-from hinged.service.model import learner
-from hinged.service.model.events import Created, Predicted
 from hinged.service.model.model import Model
-from hinged.service.model.pending import Prediction
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
 
-NOW = time.time_ns() // 1_000_000
-SIZES = {"cache_bytes": 2**20, "answers_kept": 100}
-RBF, DENSE = {"type": "rbf", "gamma": 1.0}, {"type": "dense", "dim": 3}
-KINDS = {
-    "lasvm": {"solver": "lasvm", "kernel": RBF, "features": DENSE},
-    "bsgd": {
-        "solver": "bsgd",
-        "kernel": {"type": "rbf", "gamma": 1.0},
-        "features": {"type": "dense", "dim": 3},
-        "budget": 6,
-    },
-    "exact": {"solver": "exact", "kernel": {"type": "polynomial"}, "features": DENSE},
-    "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 30}},
-}
-
-
-def taught(kind):
-    """A model with examples, candidates, a lease and a prediction that waits."""
-    configuration = parse_configuration(json.dumps(KINDS[kind]), Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
-    random = np.random.default_rng(0)
-
-    def xs(n):
-        rows = random.standard_normal((n, 3)).round(2).tolist()
-        return [{"a": r[0], "b": r[1], "c": "xyz"[int(abs(r[2])) % 3]} if kind == "named" else r for r in rows]
-
-    def take(event):
-        model.apply(model.position + 1, event)
-
-    inputs, labels = to_inputs(xs(20), configuration), ["n", "p"] * 10
-    request = LearnRequest([f"e{k}" for k in range(20)], labels, inputs, digests(inputs, labels))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-        take(event)
-    inputs = to_inputs(xs(4), configuration)
-    for event in Offer([f"c{k}" for k in range(4)], inputs, x_digests(inputs), [None] * 4).plan(model, NOW).events:
-        take(event)
-    for event in Ask(2, "ann", "active", 60_000, "r", 100).plan(model, NOW).events:
-        take(event)
-    decided, found = model.published().decide(inputs), x_digests(inputs)
-    waiting = [
-        Prediction(f"w{r}", inputs.take(np.array([r])), found[r], decided.columns[r], int(decided.numbers[r]), 0, NOW)
-        for r in range(4)
-    ]
-    take(Predicted(waiting, NOW))
-    return model
-
-
-class States(dict):
-    """The state of a model of each kind."""
-
-    def __repr__(self):  # hypothesis shows what a test was called with, and refuses to show a megabyte
-        return f"states of {', '.join(self)}"
-
-
-@pytest.fixture(scope="module")
-def states():
-    return States((kind, taught(kind).snapshot()) for kind in KINDS)
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory):
-    store = SQLiteStore(tmp_path_factory.mktemp("imports") / "data")
-
-    async def make():
-        return Registry(store, Settings())
-
-    yield asyncio.run(make())
-    store.close()
-
-
-def take(registry, state):
-    """What importing comes to: None if it is refused, else the model, which is asked what clients ask."""
-    try:
-        model = registry._import("m", BytesIO(pack_export("m", 1, state)))
-    except Invalid:
-        return None
-    try:
-        model.describe()
-        assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
-    finally:
-        registry._store.delete("m")
-    return model
+pytestmark = pytest.mark.server  # it starts none, and takes as long as what does
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -274,216 +186,3 @@ def test_rows_of_no_width_are_refused(dim):
     _, arrays = inputs_state(ROWS)
     with pytest.raises(BadFrame):
         read_inputs({"dim": dim}, arrays)
-
-
-# -- what a file must not bring ---------------------------------------------------------------------------------------
-
-
-def put(facts, path, value):
-    *inner, last = path
-    for key in inner:
-        facts = facts[key]
-    facts[last] = value
-
-
-def filled(value):
-    return lambda array: np.full_like(array, value)
-
-
-def times(factor):
-    return lambda array: array * factor
-
-
-def at(place, value):
-    def change(array):
-        changed = array.copy()
-        changed.flat[place] = value
-        return changed
-
-    return change
-
-
-SOLVER = "learner.solver."
-METRICS = "learner.metrics."
-HOLES = [
-    # A detector of the library that River is: its bytes are not read.
-    ("lasvm", {METRICS + "drift.counts": at(2, 2**63 - 1)}, {}),
-    ("lasvm", {METRICS + "drift.buckets": at(0, 2**62)}, {}),
-    ("lasvm", {METRICS + "drift.counts": at(0, 2**40)}, {}),
-    # What stands in the configuration, too.
-    ("exact", {SOLVER + "C": filled(1e308)}, {}),
-    ("exact", {SOLVER + "C": filled(2.0)}, {}),
-    ("exact", {SOLVER + "C": filled(1e14), SOLVER + "lower": times(1e14), SOLVER + "upper": times(1e14)}, {}),
-    ("exact", {SOLVER + "kernel": at(2, 4.0)}, {}),
-    ("exact", {SOLVER + "kernel": at(1, 3.0)}, {}),
-    ("lasvm", {SOLVER + "weights": times(2.0)}, {}),
-    ("lasvm", {}, {("learner", "configuration", "C"): 2.0}),
-    ("lasvm", {}, {("learner", "gamma"): 2.0}),
-    ("named", {}, {("learner", "gamma"): 2.0}),
-    # Counts beyond what a stream comes to, and beyond what they count.
-    *(
-        ("lasvm", {SOLVER + name: filled(value)}, {})
-        for name in ("seen", "learned", "steps")
-        for value in (2**62, 2**63 - 1)
-    ),
-    *(("bsgd", {SOLVER + "counts": at(place, 2**63 - 1)}, {}) for place in range(4)),
-    ("bsgd", {SOLVER + "upkeep_counts": filled(2**63 - 1)}, {}),
-    ("lasvm", {SOLVER + "learned": filled(3)}, {}),
-    ("lasvm", {METRICS + "counts": at(1, 2**63 - 1)}, {}),
-    ("lasvm", {METRICS + "counts": at(1, 21)}, {}),
-    ("lasvm", {METRICS + "all.seen": filled(2**63 - 1)}, {}),
-    ("lasvm", {METRICS + "all.cells": filled(2**62)}, {}),
-    ("lasvm", {METRICS + "all.seen": filled(18)}, {}),
-    ("lasvm", {METRICS + "sigmoid.seen": filled(2**62)}, {}),
-    ("lasvm", {METRICS + "sigmoid.due": filled(2**62)}, {}),
-    ("lasvm", {METRICS + "sigmoid.fit": filled(1e308)}, {}),
-    ("lasvm", {SOLVER + "key": filled(2**62)}, {}),
-    ("lasvm", {SOLVER + "key": lambda array: array + 20}, {}),
-    ("lasvm", {}, {("learned",): 2**53 - 1, ("answers", "newest"): 2**53 - 1}),
-    ("lasvm", {}, {("corrections",): [[21, 0]]}),
-    ("lasvm", {}, {("old_ids",): [[2**52, "old"]]}),
-    ("lasvm", {}, {("pool", "answered"): 21}),
-    ("lasvm", {}, {("learner", "stopped"): "it had no room"}),
-    ("lasvm", {"learner.ages.dropped": filled(7)}, {}),
-    ("lasvm", {"learner.ages.grains": lambda _: np.array([[3, 1, 1]])}, {}),
-    ("lasvm", {"pending.at_ms": filled(2**62)}, {}),
-    ("lasvm", {}, {("answers", "ids", 3): "e0"}),
-    # Coefficients, gradients and what follows from them.
-    ("lasvm", {SOLVER + "alpha": times(3.0)}, {}),
-    ("lasvm", {SOLVER + "upper": filled(1e300)}, {}),
-    ("lasvm", {SOLVER + "lower": times(1e300), SOLVER + "upper": times(1e300), SOLVER + "alpha": times(1e300)}, {}),
-    ("lasvm", {SOLVER + "g": times(2.0)}, {}),
-    ("lasvm", {SOLVER + "g": times(1e200)}, {}),
-    ("lasvm", {SOLVER + "b": filled(1e200)}, {}),
-    ("lasvm", {SOLVER + "best_i": filled(-1), SOLVER + "best_j": filled(-1)}, {}),
-    ("bsgd", {SOLVER + "alpha": filled(1e200)}, {}),
-    ("bsgd", {SOLVER + "smooth": filled(1e200)}, {}),
-    ("bsgd", {SOLVER + "alpha": lambda array: np.where(array, 1e100, 0.0)}, {}),
-    ("bsgd", {SOLVER + "smooth": lambda array: np.where(array, 1e140, 0.0)}, {}),
-    ("bsgd", {SOLVER + "degradation": filled(1e250)}, {}),
-    ("exact", {SOLVER + "R.0": times(2.0)}, {}),
-    ("exact", {SOLVER + "R.0": times(1e300)}, {}),
-]
-
-
-@pytest.mark.parametrize(("kind", "changed", "told"), HOLES, ids=[f"{k}-{[*c, *t]}" for k, c, t in HOLES])
-def test_what_no_stream_leads_to_is_refused(registry, states, kind, changed, told):
-    facts, arrays = decode(states[kind], SNAPSHOT)
-    with np.errstate(all="ignore"):
-        for name, change in changed.items():
-            arrays[name] = change(arrays[name]).astype(arrays[name].dtype)
-    for path, value in told.items():
-        put(facts, path, value)
-    with pytest.raises(Invalid):
-        registry._import("m", BytesIO(pack_export("m", 1, encode(SNAPSHOT, facts, arrays))))
-
-
-def test_more_challengers_than_there_may_be_are_refused_before_one_is_made(registry, states, monkeypatch):
-    facts, arrays = decode(states["lasvm"], SNAPSHOT)
-    facts["shadows"] = {f"s{n}": facts["learner"] for n in range(1000)}
-    made = []
-    monkeypatch.setattr(Model, "begin", made.append)
-    with pytest.raises(Invalid, match="challengers"):
-        registry._import("m", BytesIO(pack_export("m", 1, encode(SNAPSHOT, facts, arrays))))
-    assert not made
-
-
-def test_a_count_as_high_as_a_file_may_have_it_is_counted_on(registry, states):
-    facts, arrays = decode(states["lasvm"], SNAPSHOT)
-    arrays[SOLVER + "steps"][:] = 2**61
-    facts["learned"] = facts["answers"]["newest"] = 2**52
-    model = take(registry, encode(SNAPSHOT, facts, arrays))
-    assert model.learned == 2**52
-    inputs = next(iter(model.pool)).x
-    request = LearnRequest(["new"], ["p"], inputs, digests(inputs, ["p"]))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-        model.apply(model.position + 1, event)
-    assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
-
-
-def test_a_window_far_behind_the_stream_leaves_without_a_list_of_what_was_never_there(registry):
-    facts = json.dumps(KINDS["lasvm"] | {"window": {"seconds": 10}})
-    configuration = parse_configuration(facts, Settings())
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
-    inputs = to_inputs(np.random.default_rng(0).standard_normal((6, 3)).tolist(), configuration)
-    request = LearnRequest([None] * 6, ["n", "p"] * 3, inputs, digests(inputs, ["n", "p"] * 3))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-        model.apply(model.position + 1, event)
-    facts, arrays = decode(model.snapshot(), SNAPSHOT)
-    arrays["learner.ages.grains"][:, 0] = facts["learned"] = facts["answers"]["newest"] = 2**52
-    model = take(registry, encode(SNAPSHOT, facts, arrays))
-    for event in make_plan(model, [request], lambda _: {}, 8, NOW + 60_000).events:
-        model.apply(model.position + 1, event)
-    assert model.learner.ages.dropped == 2**52
-    assert model.solver.keys().min() > 2**52
-
-
-@pytest.mark.parametrize("window", [{"seconds": 10}, {"examples": 12}])
-@pytest.mark.parametrize("solver", ["lasvm", "tracking-2", "bsca", "exact", "bogd"])
-def test_what_leaves_a_window_is_the_same_whether_it_is_listed_or_looked_up(monkeypatch, solver, window):
-    parts = {"solver": solver, "kernel": RBF, "features": DENSE, "window": window}
-    if solver == "bsca":
-        parts |= {"budget": 6, "extra_steps": 2, "reservoir": 5, "remembered": 30}
-    configuration = parse_configuration(json.dumps(parts), Settings())
-    xs = np.random.default_rng(0).standard_normal((80, 3)).tolist()
-    found = []
-    for most in (learner.DROPPED_MAX, 0):
-        monkeypatch.setattr(learner, "DROPPED_MAX", most)
-        model = Model("m", configuration, **SIZES)
-        model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
-        for k in range(0, 80, 8):
-            inputs, labels = to_inputs(xs[k : k + 8], configuration), ["n", "p"] * 4
-            request = LearnRequest([None] * 8, labels, inputs, digests(inputs, labels))
-            for event in make_plan(model, [request], lambda _: {}, 8, NOW + 500 * k).events:
-                model.apply(model.position + 1, event)
-        assert model.learner.ages.dropped > 20
-        found.append(digest_of(model))
-    assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("kernel", [{"type": "linear"}, {"type": "polynomial", "gamma": "auto", "degree": 16}])
-def test_a_model_of_names_is_read_again_at_any_time_of_its_warm_up(kernel):
-    configuration = parse_configuration(
-        json.dumps({"kernel": kernel, "features": {"type": "named", "warmup": 40}}), Settings()
-    )
-    model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
-    for k in range(50):
-        assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
-        inputs = to_inputs([{"a": k % 7, "b": "xyz"[k % 3]}], configuration)
-        request = LearnRequest([None], ["np"[k % 2]], inputs, digests(inputs, ["np"[k % 2]]))
-        for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
-            model.apply(model.position + 1, event)
-
-
-def test_a_damaged_detector_stops_no_server_neither_at_once_nor_at_its_next_start(tmp_path):
-    """Other models go on, and a file of before the detector was this project's own is taken without its bytes."""
-    batch = {"examples": [{"x": [float(k % 7), float(k % 3), 1.0], "y": "np"[k % 2]} for k in range(100)]}
-    with RunningServer(tmp_path / "data") as server, httpx.Client(base_url=server.url, timeout=60) as client:
-        for name in ("whole", "b"):
-            assert client.put(f"/models/{name}", json=KINDS["lasvm"]).status_code == 201
-            assert client.post(f"/models/{name}/learn", json=batch).status_code == 200
-        facts, arrays = decode(unpack_export(client.get("/models/whole/export").content), SNAPSHOT)
-
-        def sent(name, changed):
-            data = pack_export("whole", 1, encode(SNAPSHOT, facts, changed))
-            headers = {"content-type": "application/octet-stream"}
-            return client.post(f"/models/{name}/import", content=data, headers=headers)
-
-        buckets, counts = METRICS + "drift.buckets", METRICS + "drift.counts"
-        for change in ({buckets: np.zeros(3, np.int64)}, {counts: np.array([0, 0, 0, 0])}):
-            refused = sent("a-1", arrays | change)
-            assert refused.status_code == 422, refused.text
-        former = {name: array for name, array in arrays.items() if name != buckets}
-        former |= {
-            METRICS + "drift.adwin": np.zeros(300, np.uint8),  # a clock of 0, by which the library divided
-            METRICS + "drift.version": np.frombuffer(b"0.26.1", np.uint8),
-        }
-        assert sent("a-2", former).status_code == 201
-        assert client.post("/models/a-2/learn", json=batch).status_code == 200
-        server.kill()
-        server.start()
-        assert [model["model"] for model in client.get("/models").json()["models"]] == ["a-2", "b", "whole"]
-        for name in ("a-2", "b", "whole"):
-            assert client.post(f"/models/{name}/learn", json=batch).status_code == 200

@@ -1,50 +1,16 @@
-"""Asking for labels over the real server: pool, questions, leases, several annotators, late labels, ranking."""
+"""Asking for labels over the real server: pool, questions, leases, several annotators."""
 
 import math
 import random
-import time
 
 import pytest
-from asking import BASE, AskedModel, example, refusal
-
-
-def offered(model, xs, **more):
-    """Offer candidates c0, c1, ... at these points."""
-    examples = [{"id": f"c{k}", "x": x, **more} for k, x in enumerate(xs)]
-    return model.ask("POST", f"{model.path}/pool", json={"examples": examples}).json()
-
-
-def asked(model, annotator="ann", n=1, **more):
-    answer = model.ask("POST", f"{model.path}/queries", json={"annotator": annotator, "n": n, **more})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["queries"]
-
-
-def peeked(model, **params):
-    return model.ask("GET", f"{model.path}/queries", params=params).json()
-
-
-def label(model, *examples):
-    return model.ask("POST", f"{model.path}/learn", json={"examples": list(examples)})
-
-
-LINEAR = {"type": "linear"}
-
-
-def taught(ask, **changes):
-    """A model that knows that x[0] > 0 is "right"."""
-    model = ask.new_model(C=100, **changes)
-    model.learn(*(example([s * (1 + k / 10), 0], "right" if s > 0 else "left") for k in range(5) for s in (-1, 1)))
-    return model
+from asking import example, refusal
+from labelling import LINE, asked, label, line_model, offered, peeked, taught, until_over
 
 
 @pytest.fixture
 def model(ask):
-    """Its score is x[0]; it asks nothing at random."""
-    return taught(ask, kernel=LINEAR, labels={"explore": 0})
-
-
-LINE = [[k / 10 - 2, 0.0] for k in range(41)]  # c20 is on the boundary
+    return line_model(ask)
 
 
 def test_the_pool_takes_a_candidate_once_and_no_other_x_under_its_id(model):
@@ -149,7 +115,7 @@ def test_a_lease_ends_by_itself_and_a_heartbeat_keeps_it(model):
     answer = model.ask("POST", f"{model.path}/queries/{kept['lease']}/heartbeat", json={"lease_s": 60})
     assert answer.json()["id"] == kept["id"]
     assert answer.json()["expires_at"] > kept["expires_at"]
-    time.sleep(0.6)
+    until_over(lost)
     assert [entry["id"] for entry in peeked(model)["leased"]] == [kept["id"]]
     refusal(model.ask("POST", f"{model.path}/queries/{lost['lease']}/heartbeat"), 404, "not_found")
     assert lost["id"] in {q["id"] for q in asked(model, "bob", n=4)}
@@ -157,8 +123,8 @@ def test_a_lease_ends_by_itself_and_a_heartbeat_keeps_it(model):
 
 def test_after_leasing_anew_the_first_label_wins_and_the_other_is_a_duplicate(model):
     offered(model, LINE[20:21])
-    (early,) = asked(model, "ann", lease_s=0.2)
-    time.sleep(0.3)
+    (early,) = asked(model, "ann", lease_s=0.1)
+    until_over(early)
     (late,) = asked(model, "bob")
     assert late["id"] == early["id"]
     (first,) = label(model, {"id": "c0", "y": "left", "lease": early["lease"]}).json()["results"]
@@ -224,8 +190,8 @@ def test_all_votes_may_come_in_one_request(ask):
 def test_who_has_labelled_a_candidate_is_not_shown_it_again_under_a_later_lease(ask):
     model = ask.new_model(labels={"overlap": 2})
     offered(model, [[0, 0]])
-    (early,) = asked(model, lease_s=0.2)
-    time.sleep(0.3)
+    (early,) = asked(model, lease_s=0.1)
+    until_over(early)
     (late,) = asked(model)
     assert late["lease"] != early["lease"]
     (result,) = label(model, {"id": "c0", "y": 1, "lease": early["lease"]}).json()["results"]
@@ -287,255 +253,12 @@ def test_before_there_are_two_classes_questions_are_random_without_a_score(ask):
     assert (question["score"], question["reason"]) == (None, "random")
 
 
-# -- late labels ----------------------------------------------------------------------------------------------------
-
-
-def test_a_label_that_comes_later_is_learned_and_the_prediction_made_then_counts(ask):
-    model = taught(ask)
-    predicted = model.ask("POST", f"{model.path}/predict", json={"id": "late", "x": [0.2, 0]}).json()["results"][0]
-    assert predicted["prediction"] == "right"
-    model.learn(*(example([0.2 + k / 100, 0], "left") for k in range(8)))
-    assert model.predict([0.2, 0])[0]["prediction"] == "left"
-    before = model.figures()["metrics"]
-    (result,) = label(model, {"id": "late", "y": "left"}).json()["results"]
-    assert result["prediction"] == "right"
-    assert result["score"] == predicted["scores"]["right"]
-    after = model.figures()["metrics"]
-    assert after["predicted"] == before["predicted"] + 1
-    assert after["accuracy"] < before["accuracy"]  # as it was then: wrong
-    (again,) = label(model, {"id": "late", "y": "left"}).json()["results"]
-    assert again["duplicate"]
-    refusal(label(model, {"id": "late", "y": "right"}), 409, "conflict")
-
-
-def test_a_label_that_comes_by_id_alone_is_that_of_the_newest_x(model):
-    for x in ([1.0, 0.0], [1.5, 0.5]):
-        model.ask("POST", f"{model.path}/predict", json={"id": "moved", "x": x})
-        if x[1] == 0:
-            model.learn(example([2, 0], "right"))  # what waits is logged first
-    label(model, {"id": "moved", "y": "right"})
-    (result,) = model.learn(example([1.5, 0.5], "right", "moved"))
-    assert result["duplicate"]
-
-
-def test_predictions_wait_in_bounded_number_and_for_a_bounded_time(ask):
-    model = ask.new_model(labels={"pending_max": 5, "pending_s": 1.0})
-    body = {"examples": [{"id": f"p{k}", "x": [k, 0]} for k in range(8)]}
-    model.ask("POST", f"{model.path}/predict", json=body)
-    refusal(label(model, {"id": "p2", "y": 1}), 404, "not_found")
-    assert label(model, {"id": "p3", "y": 1}).status_code == 200
-    time.sleep(1.2)
-    model.learn(example([1, 1], 0))
-    refusal(label(model, {"id": "p7", "y": 1}), 404, "not_found")
-    assert model.figures()["pending"] == 0
-
-
-def test_a_model_may_keep_no_predictions_or_keep_them_durably(ask):
-    none = ask.new_model(labels={"pending_max": 0})
-    none.ask("POST", f"{none.path}/predict", json={"id": "p", "x": [1, 0]})
-    refusal(label(none, {"id": "p", "y": 1}), 404, "not_found")
-    durable = ask.new_model(labels={"pending_durable": True})
-    position = durable.figures()["position"]
-    durable.ask("POST", f"{durable.path}/predict", json={"id": "p", "x": [1, 0]})
-    assert durable.figures()["position"] == position + 1
-    assert label(durable, {"id": "p", "y": 1}).status_code == 200
-
-
-def test_labels_are_wanted_inside_the_margin_and_within_the_budget(ask):
-    model = taught(ask, kernel=LINEAR, labels={"budget": 0.2, "explore": 0.1})
-    rng = random.Random(7)
-    xs = [[rng.uniform(-2, 2), rng.uniform(-1, 1)] for _ in range(3000)]
-    results = [r for b in range(0, 3000, 500) for r in model.predict(*xs[b : b + 500])]
-    wishes = [r["label"] for r in results]
-    assert 0.15 < sum(w["wanted"] for w in wishes[1000:]) / 2000 < 0.25
-    assert {w["reason"] for w in wishes} == {None, "active", "explore"}
-    assert all(w["wanted"] == (w["reason"] is not None) for w in wishes)
-    doubtful = [w for r, w in zip(results, wishes, strict=True) if abs(r["scores"]["right"]) < 0.99]
-    sure = [w for r, w in zip(results, wishes, strict=True) if abs(r["scores"]["right"]) > 1.01]
-    assert {w["probability"] for w in sure} == {0.1 * 0.2}
-    assert min(w["probability"] for w in doubtful) > 0.1
-    # What came with an id and was wanted counts by its reason.
-    ids = [{"id": f"w{k}", "x": x} for k, x in enumerate(xs[:200])]
-    wanted = model.ask("POST", f"{model.path}/predict", json={"examples": ids}).json()["results"]
-    chosen = [r for r in wanted if r["label"]["reason"] == "active"]
-    label(model, *({"id": r["id"], "y": "right"} for r in chosen))
-    assert model.figures()["metrics"]["sources"]["queried"]["predicted"] == len(chosen)
-
-
-# -- ranking, explaining, suspecting --------------------------------------------------------------------------------
-
-
-def test_ranking_orders_by_what_is_least_certain_and_changes_nothing(model):
-    before = model.figures()
-    body = {"examples": [{"id": "far", "x": [2, 0]}, {"id": "near", "x": [0.1, 0]}, {"x": [-0.6, 0]}], "n": 2}
-    answer = model.ask("POST", f"{model.path}/rank", json=body).json()
-    assert list(answer) == ["model", "position", "ranking"]
-    assert [entry["id"] for entry in answer["ranking"]] == ["near", None]
-    assert answer["ranking"][0]["score"] < answer["ranking"][1]["score"]
-    labelled = {"examples": [{"id": "a", "x": [2, 0], "y": "left"}, {"id": "b", "x": [2, 0], "y": "right"}]}
-    worst = model.ask("POST", f"{model.path}/rank", json={**labelled, "strategy": "gradient"}).json()["ranking"]
-    assert [entry["id"] for entry in worst] == ["a", "b"]
-    refusal(model.ask("POST", f"{model.path}/rank", json={**body, "strategy": "gradient"}), 422, "invalid")
-    assert model.figures() == before
-
-
-def test_a_prediction_is_explained_by_the_points_that_carry_it(ask):
-    model = taught(ask)
-    model.learn(example([3, 3], "right", "mine"))
-    model.finish()
-    body = {"x": [2.9, 3], "explain": 3}
-    result = model.ask("POST", f"{model.path}/predict", json=body).json()["results"][0]
-    parts = result["support_vectors"]
-    assert parts[0]["id"] == "mine"
-    assert parts[0]["label"] == "right"
-    assert parts[0]["contribution"] > 0
-    assert abs(parts[0]["contribution"]) >= abs(parts[-1]["contribution"])
-    whole = model.ask("POST", f"{model.path}/predict", json={**body, "explain": 1000}).json()["results"][0]
-    bias = whole["scores"]["right"] - sum(p["contribution"] for p in whole["support_vectors"])
-    assert abs(bias) < 2
-    assert len(whole["support_vectors"]) == model.figures()["support_vectors"]
-    kernel = {"type": "rbf", "gamma": 1.0}
-    body_of_fogd = {"solver": "fogd", "kernel": kernel, "features": {"type": "dense", "dim": 2}}
-    model.ask("PUT", f"{model.path}-fogd", json=body_of_fogd)
-    fogd = AskedModel(model.ask, f"{model.name}-fogd")
-    fogd.learn(example([1, 1], "a"), example([0, 1], "b"))
-    refusal(fogd.ask("POST", f"{fogd.path}/predict", json=body), 422, "invalid")
-
-
-def test_a_wrong_label_is_suspected(ask):
-    model = ask.new_model(C=1)
-    rng = random.Random(1)
-    examples = [
-        example([s * 2 + rng.gauss(0, 0.3), rng.gauss(0, 0.3)], "right" if s > 0 else "left")
-        for _ in range(60)
-        for s in (-1, 1)
-    ]
-    model.learn(*examples, example([2, 0], "left", "wrong"))
-    model.finish()
-    found = model.ask("GET", f"{model.path}/suspects", params={"n": 5}).json()["suspects"]
-    assert found[0]["id"] == "wrong"
-    assert (found[0]["label"], found[0]["prediction"], found[0]["reason"]) == ("left", "right", "contradicts")
-    assert found[0]["margin"] < 0
-
-
-def test_what_the_ramp_set_aside_is_suspected_and_counted(ask):
-    model = ask.new_model(solver="lasvm-nc", C=10, ramp_start=5, ramp_s=-0.5)
-    rng = random.Random(2)
-    stream = [(s, [s + rng.gauss(0, 0.3), rng.gauss(0, 0.3)]) for _ in range(200) for s in (-1, 1)]
-    model.learn(*(example(x, s if k % 20 else -s) for k, (s, x) in enumerate(stream)))
-    discards = model.figures()["discards"]
-    assert set(discards) == {"-1", "1"}
-    assert sum(d["wrong"] for d in discards.values()) > 3
-    found = model.ask("GET", f"{model.path}/suspects", params={"n": 50}).json()["suspects"]
-    assert {s["reason"] for s in found} <= {"contradicts", "set aside"}
-    assert any(s["reason"] == "set aside" for s in found)
-
-
-# -- further epochs -------------------------------------------------------------------------------------------------
-
-
-def test_finishing_may_go_over_the_log_again(ask):
-    rng = random.Random(4)
-    examples = [example([x := rng.gauss(0, 1), rng.gauss(0, 1)], int(x > 0) ^ (rng.random() < 0.1)) for _ in range(300)]
-    plain, further = (ask.new_model(solver="bsca", budget=30) for _ in range(2))
-    for model in (plain, further):
-        for begin in range(0, 300, 50):
-            model.learn(*examples[begin : begin + 50])
-    plain.finish()
-    answer = further.ask("POST", f"{further.path}/finish", json={"epochs": 2})
-    assert answer.status_code == 200
-    a, b = plain.figures(), further.figures()
-    assert a["examples"] == b["examples"] == 300
-    assert b["certificate"]["steps"] > a["certificate"]["steps"]
-    assert b["metrics"] == a["metrics"]
-    refusal(further.ask("POST", f"{further.path}/finish", json={"epochs": -1}), 422, "invalid")
-
-
 def test_scores_that_tell_nothing_apart_are_still_numbers(model):
     offered(model, [[math.pi * k, 0.0] for k in range(10)])
     assert all(math.isfinite(q["score"]) for q in asked(model, n=10))
 
 
 # -- what once stopped a model, or was wrong ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("solver", ["smo", "full", "lasvm", "exact", "tracking-cached", "ogd"])
-def test_a_further_epoch_over_what_is_held_needs_no_room(ask, solver):
-    body = {key: value for key, value in BASE.items() if key != "C"} | {"solver": solver, "points_max": 30}
-    assert ask("PUT", f"/models/epoch-{solver}", json=body).status_code == 201
-    model = AskedModel(ask, f"epoch-{solver}")
-    rng = random.Random(1)
-    model.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], k % 2) for k in range(20)))
-    answer = ask("POST", f"{model.path}/finish", json={"epochs": 2})
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["points"] <= 30
-
-
-def named_model(ask, name, **changes):
-    body = {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 20}, "C": 1}
-    answer = ask("PUT", f"/models/{name}", json=body | changes)
-    assert answer.status_code == 201, answer.text
-    return AskedModel(ask, name)
-
-
-def test_a_warm_up_in_a_small_model_is_refused_when_it_is_full_and_goes_on(ask):
-    model = named_model(ask, "small", points_max=20)
-    records = [example({"a": k / 10, "b": str(k % 3)}, k % 2) for k in range(40)]
-    model.learn(*records[:10])
-    refusal(model.try_learn(*records[10:30]), 507, "model_full")
-    model.learn(*records[10:20])
-    assert model.figures()["examples"] == 20
-    assert model.predict({"a": 1.0})[0]["prediction"] in (0, 1)
-
-
-def test_a_named_record_never_has_too_large_a_kernel_value(ask):
-    body = {"features": {"type": "named", "warmup": 2}, "kernel": {"type": "polynomial", "gamma": 1e13, "degree": 3}}
-    assert "gamma at most" in refusal(ask("PUT", "/models/steep", json=body), 422, "invalid")["message"]
-    model = named_model(
-        ask, "wide", kernel={"type": "polynomial", "gamma": "auto", "degree": 16}, labels={"explore": 0}
-    )
-    model.learn(*(example({"a": "v"} if k == 3 else {}, k % 2) for k in range(20)))
-    wild = {f"n{k}": 1e100 for k in range(900)}
-    model.learn(example(wild, 1))
-    assert model.ask("POST", f"{model.path}/pool", json={"examples": [{"id": "w", "x": wild}]}).status_code == 200
-    assert asked(model)[0]["x"] == wild
-    assert math.isfinite(model.predict(wild)[0]["scores"]["1"])
-
-
-def test_without_a_warm_up_named_examples_are_learned_from_the_first(ask):
-    kernel = {"type": "rbf", "gamma": 1.0}
-    model = named_model(ask, "cold", features={"type": "named", "warmup": 0}, kernel=kernel, classes=["p", "q"])
-    results = model.learn(*(example({"a": float(k % 2)}, "pq"[k % 2]) for k in range(50)))
-    assert results[0]["prediction"] is None
-    assert model.figures()["points"] > 1
-    assert [r["prediction"] for r in model.predict({"a": 0.0}, {"a": 1.0})] == ["p", "q"]
-
-
-def test_the_newest_x_of_an_id_is_the_one_that_its_label_is_for(ask):
-    model = taught(ask)
-    for x in ([1, 1], [2, 2]):
-        model.ask("POST", f"{model.path}/predict", json={"id": "k", "x": x})
-        time.sleep(1.3)  # the first one is written meanwhile
-    label(model, {"id": "k", "y": "right"})
-    assert label(model, {"id": "k", "x": [2, 2], "y": "right"}).json()["results"][0]["score"] is not None
-    refusal(label(model, {"id": "k", "x": [1, 1], "y": "right"}), 409, "conflict")
-
-
-def test_a_prediction_is_too_old_also_where_nothing_else_happens(ask):
-    model = ask.new_model(labels={"pending_s": 0.3})
-    model.ask("POST", f"{model.path}/predict", json={"id": "k", "x": [1, 1]})
-    time.sleep(1.5)
-    refusal(label(model, {"id": "k", "y": 1}), 404, "not_found")
-
-
-def test_a_refused_prediction_does_not_wait_for_its_label(ask):
-    body = {"solver": "fogd", "kernel": {"type": "rbf", "gamma": 1.0}, "features": {"type": "dense", "dim": 2}}
-    ask("PUT", "/models/unexplained", json=body)
-    model = AskedModel(ask, "unexplained")
-    model.learn(example([0, 1], "a"), example([1, 0], "b"))
-    answer = ask("POST", f"{model.path}/predict", json={"id": "k", "x": [1, 1], "explain": 2})
-    refusal(answer, 422, "invalid")
-    refusal(label(model, {"id": "k", "y": "a"}), 404, "not_found")
 
 
 def test_an_open_lease_is_known_however_many_others_came_and_went(ask):
@@ -553,15 +276,6 @@ def test_a_heartbeat_without_a_body_lasts_as_long_as_the_lease_was_given_for(mod
     (question,) = asked(model, lease_s=3600)
     answer = model.ask("POST", f"{model.path}/queries/{question['lease']}/heartbeat").json()
     assert answer["expires_at"] >= question["expires_at"]
-
-
-def test_many_named_examples_are_explained_at_once(ask):
-    model = named_model(ask, "explained")
-    model.learn(*(example({"a": k / 10, "b": str(k % 3)}, k % 2) for k in range(40)))
-    body = {"examples": [{"x": {"a": k / 7}} for k in range(500)], "explain": 2}
-    results = model.ask("POST", f"{model.path}/predict", json=body).json()["results"]
-    assert len(results) == 500
-    assert all(len(r["support_vectors"]) == 2 for r in results)
 
 
 def test_who_asks_must_say_his_name(model):

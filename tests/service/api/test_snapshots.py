@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from redis_server import RedisServer
 from running import RunningServer
 from states import digest_of
-from working import SIZES, examples_of, learning, with_worker, working
+from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
 from hinged.service.data.examples import to_rows
@@ -183,13 +183,15 @@ def test_a_change_is_in_a_snapshot_after_so_many_seconds_and_without_one_nothing
     async def scenario(worker, store):
         puts, put = [], store.put_snapshot
         store.put_snapshot = lambda *arguments: puts.append(arguments[1]) or put(*arguments)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(3 * snapshot_s)
         assert not puts
         await do(worker, "learn", 1, 3)
-        await asyncio.sleep(0.8)
+        await until(lambda: store.snapshots("m"))
+        await asyncio.sleep(3 * snapshot_s)
         assert puts == store.snapshots("m") == [worker.model.position]
 
-    with_worker(scenario, snapshot_s=0.2)
+    snapshot_s = 0.1
+    with_worker(scenario, snapshot_s=snapshot_s)
 
 
 def test_a_snapshot_that_was_asked_for_is_durable_when_the_answer_comes():

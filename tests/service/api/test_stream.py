@@ -5,14 +5,11 @@ import threading
 import time
 
 import pytest
-from asking import BASE, Asking, example
+from asking import Asking, example
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import PATIENCE_S, RunningServer, eventually
-from streaming import granted, opened, refused
-from websockets.exceptions import ConnectionClosed, InvalidStatus
-
-from hinged.service.edge.keys import create_key, revoke_key
+from streaming import closed, granted, opened, refused
 
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 
@@ -26,24 +23,6 @@ def model(ask):
 def socket(ask, model):
     with opened(ask.url, f"{model.path}/stream") as socket:
         yield socket
-
-
-def hear_all(socket):
-    """Every frame until the socket is closed, which raises."""
-    heard = []
-    while True:
-        try:
-            heard.append(socket.hear())
-        except ConnectionClosed as error:
-            error.heard = heard
-            raise
-
-
-def closed(socket):
-    """Code and reason with which the server closes."""
-    with pytest.raises(ConnectionClosed) as caught:
-        hear_all(socket)
-    return caught.value.rcvd.code, caught.value.rcvd.reason
 
 
 # -- frames
@@ -266,189 +245,8 @@ def test_a_subscriber_that_falls_behind_is_told_so_and_keeps_its_socket(tmp_path
             assert socket.hear()["event"]["position"] == last + 1
 
 
-# -- its end
-
-
-def test_a_model_that_is_deleted_closes_its_sockets_after_what_was_acknowledged(ask):
-    model = ask.new_model()
-    with opened(ask.url, f"{model.path}/stream") as socket:
-        granted(socket.ask("learn", **A))
-        ask("DELETE", model.path)
-        assert closed(socket) == (4404, f"model {model.name} was deleted")
-
-
-def test_a_server_that_stops_answers_what_it_read_and_says_so(tmp_path):
-    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
-        model = ask.new_model()
-        with opened(server.url, f"{model.path}/stream") as socket:
-            stop = threading.Event()
-            sent = 0
-
-            def say():
-                nonlocal sent
-                while not stop.is_set():
-                    try:
-                        socket.say("learn", **example([sent % 5, 1], "ab"[sent % 2], f"e{sent}"))
-                    except ConnectionClosed:
-                        return
-                    sent += 1
-
-            sender = threading.Thread(target=say)
-            sender.start()
-            acknowledged = [granted(socket.hear())["results"][0]["id"] for _ in range(50)]
-            server.process.terminate()
-            with pytest.raises(ConnectionClosed) as caught:
-                hear_all(socket)
-            acknowledged += [granted(frame)["results"][0]["id"] for frame in caught.value.heard]
-            stop.set()
-            sender.join()
-            assert (caught.value.rcvd.code, caught.value.rcvd.reason) == (1012, "the server stops")
-        assert server.process.wait(PATIENCE_S) is not None
-        server.start()
-        assert acknowledged == [f"e{k}" for k in range(len(acknowledged))]
-        assert model.figures()["examples"] >= len(acknowledged)
-        again = model.learn(*[example([k % 5, 1], "ab"[k % 2], f"e{k}") for k in range(len(acknowledged))])
-        assert all(result["duplicate"] for result in again)
-
-
-def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
-    with RunningServer(tmp_path / "data", stream_idle_s=0.5) as server, Asking(server.url) as ask:
-        model = ask.new_model()
-        with (
-            opened(server.url, f"{model.path}/stream") as idle,
-            opened(server.url, f"{model.path}/stream") as subscribed,
-        ):
-            subscribed.ask("subscribe")
-            assert closed(idle) == (4408, "no frame for 0.5 s")
-            with opened(server.url, f"{model.path}/stream") as later:  # so long the other is silent by then
-                assert closed(later)[0] == 4408
-            granted(subscribed.ask("predict", x=[0, 1]))
-
-
-def test_a_client_whose_system_is_gone_is_noticed_and_one_whose_frames_wait_is_not_taken_for_it(tmp_path):
-    limits = {"heartbeat_s": 0.3, "frames_in_flight_max": 1}
-    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
-        model = ask.new_model(solver="lasvm")
-        model.learn(*[example([k % 100, k // 100], "ab"[(k * 7) % 3 % 2]) for k in range(3000)])
-        with opened(server.url, f"{model.path}/stream") as socket:
-            finishing = threading.Thread(target=model.finish)
-            finishing.start()
-            for k in range(20):
-                socket.say("learn", **example([k, 0.5], "a", f"late{k}"))
-            assert [granted(socket.hear())["results"][0]["id"] for _ in range(20)] == [f"late{k}" for k in range(20)]
-            finishing.join()
-
-
-def test_so_many_streams_may_be_open(tmp_path):
-    with RunningServer(tmp_path / "data", streams_max=2) as server, Asking(server.url) as ask:
-        path = f"{ask.new_model().path}/stream"
-        with opened(server.url, path), opened(server.url, path) as second:
-            with pytest.raises(InvalidStatus) as caught, opened(server.url, path):
-                pass
-            assert caught.value.response.status_code == 429
-            granted(second.ask("predict", x=[0, 1]))
-
-        def one_more():  # once the server has seen that the others are gone
-            try:
-                with opened(server.url, path) as third:
-                    return granted(third.ask("predict", x=[0, 1]))
-            except InvalidStatus:
-                return None
-
-        eventually(one_more)
-
-
-# -- who may
-
-
-def test_a_socket_of_an_unknown_model_is_refused_in_the_shape_of_all_errors(ask):
-    with pytest.raises(InvalidStatus) as caught, opened(ask.url, "/models/absent/stream"):
-        pass
-    assert caught.value.response.status_code == 404
-    assert json.loads(caught.value.response.body)["error"]["code"] == "not_found"
-
-
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1"])
-def test_a_foreign_page_may_not_open_a_socket(ask, model, origin):
-    with pytest.raises(InvalidStatus) as caught, opened(ask.url, f"{model.path}/stream", origin=origin):
-        pass
-    assert caught.value.response.status_code == 403
-
-
-def test_a_page_of_this_server_may_open_one(ask, model):
-    with opened(ask.url, f"{model.path}/stream", origin=ask.url) as socket:
-        granted(socket.ask("predict", x=[0, 1]))
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("guarded")
-    path = folder / "keys.json"
-    keys = {role: create_key(path, role, role) for role in ("reader", "annotator", "writer", "admin")}
-    with RunningServer(folder / "data", keys_file=path) as server, Asking(server.url) as ask:
-        header = {"authorization": f"Bearer {keys['admin']}"}
-        assert ask("PUT", "/models/m", json=BASE, headers=header).status_code == 201
-        yield server, ask, path, keys
-
-
-def bearer(key):
-    return {"additional_headers": {"authorization": f"Bearer {key}"}}
-
-
-FRAMES = {
-    "predict": ("reader", {"x": [0, 1]}),
-    "subscribe": ("reader", {}),
-    "query": ("annotator", {"annotator": "ann"}),
-    "pool": ("writer", {"examples": [{"id": "c", "x": [0, 1]}]}),
-    "learn": ("writer", A),
-}
-
-
-@pytest.mark.parametrize("role", ["reader", "annotator", "writer", "admin"])
-def test_a_frame_needs_the_role_of_its_route(guarded, role):
-    server, _, _, keys = guarded
-    roles = list(keys)
-    with opened(server.url, "/models/m/stream", **bearer(keys[role])) as socket:
-        for op, (least, body) in FRAMES.items():
-            answer = socket.ask(op, **body)
-            while "event" in answer:
-                answer = socket.hear()
-            if roles.index(role) < roles.index(least):
-                assert f"yours is {role}" in refused(answer, "forbidden")["message"]
-            else:
-                granted(answer)
-            if op == "subscribe":
-                break
-        for op in ("query", "pool", "learn"):
-            least, body = FRAMES[op]
-            if roles.index(role) < roles.index(least):
-                refused(socket.ask(op, **body), "forbidden")
-
-
-def test_a_browser_opens_a_socket_with_a_ticket_once_and_the_ticket_is_not_logged(guarded):
-    server, ask, _, keys = guarded
-    ticket = ask("POST", "/tickets", headers={"authorization": f"Bearer {keys['reader']}"}).json()["ticket"]
-    with opened(server.url, "/models/m/stream", f"?ticket={ticket}", origin=server.url) as socket:
-        granted(socket.ask("predict", x=[0, 1]))
-        refused(socket.ask("learn", **A), "forbidden")
-    for query in (f"?ticket={ticket}", "", f"?key={keys['admin']}"):
-        with pytest.raises(InvalidStatus) as caught, opened(server.url, "/models/m/stream", query):
-            pass
-        assert caught.value.response.status_code == 401
-    assert ticket not in server.log.read_text()
-    assert keys["admin"] not in server.log.read_text()
-
-
-def test_a_key_that_is_revoked_closes_its_sockets(guarded):
-    server, _, path, _ = guarded
-    with opened(server.url, "/models/m/stream", **bearer(create_key(path, "leaving", "writer"))) as socket:
-        granted(socket.ask("predict", x=[0, 1]))
-        revoke_key(path, "leaving")
-        refused(socket.ask("learn", **A), "unauthenticated")
-        assert closed(socket)[0] == 4401
-
-
 # -- whatever comes
+
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),

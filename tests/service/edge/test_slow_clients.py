@@ -73,7 +73,7 @@ def test_a_second_head_on_a_connection_has_the_same_time(line):
     got = b""
     while not got.endswith(b'{"status":"ok"}'):
         got += line.recv(65536)
-    time.sleep(REQUEST_S / 2)  # of which nothing is taken off
+    time.sleep(REQUEST_S / 4)  # of which nothing is taken off
     start = time.monotonic()
     line.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
     refused(everything(line), 408, "request_timeout")
@@ -99,7 +99,7 @@ def test_a_long_body_has_more_time_for_what_has_come(line, hasty):
     body = json.dumps({"examples": [example([0.0, 1.0], True, "a")]}).encode() + b" " * 400_000
     head = HEAD.replace("slow", "patient") + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     line.sendall(head.encode() + body[:-1])
-    time.sleep(3 * REQUEST_S)
+    time.sleep(1.5 * REQUEST_S)
     line.sendall(body[-1:])
     assert everything(line).startswith(b"HTTP/1.1 200")
 

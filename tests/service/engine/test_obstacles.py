@@ -12,7 +12,7 @@ import pytest
 from asking import BASE
 from running import ROOT, RunningServer
 from states import digest_of
-from working import SIZES, examples_of, learning, with_worker, working
+from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Configure
@@ -59,8 +59,7 @@ def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set
         bad = learning(worker.model, [("ok", [1.0, 1.0], "a"), ("bad", [BAD, 1.0], "b")])
         with pytest.raises(Unavailable):
             await worker.learn(bad)
-        while worker.obstacle is None:  # noqa: ASYNC110  it reads its log
-            await asyncio.sleep(0.01)
+        await until(lambda: worker.obstacle is not None)  # it reads its log
         at = worker.obstacle.position
         assert digest_of(worker.model) == before
         assert worker.published.position == at - 1
@@ -96,8 +95,7 @@ def test_a_model_whose_code_failed_once_reads_its_state_again_and_goes_on(monkey
         bad = [("bad", [BAD, 1.0], "b")]
         with pytest.raises(Unavailable):
             await worker.learn(learning(worker.model, bad))
-        while worker.failed:  # noqa: ASYNC110  it reads its log
-            await asyncio.sleep(0.01)
+        await until(lambda: not worker.failed)  # it reads its log
         answer = await worker.learn(learning(worker.model, bad))
         assert [r.duplicate for r in answer.results] == [True]  # it was in the log
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()

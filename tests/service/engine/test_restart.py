@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from running import RunningServer, ended, wait_for_children
+from running import RunningServer, ended, eventually, wait_for_children
 
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
@@ -167,7 +167,7 @@ def test_a_server_that_ends_while_it_compiles_leaves_no_process_behind(tmp_path,
     starting.env["NUMBA_CACHE_DIR"] = str(tmp_path / "compiled")
     starting.start(wait=False)
     compiling = wait_for_children(starting.process.pid, 2)
-    time.sleep(1)  # until they do compile
+    eventually(lambda: any((tmp_path / "compiled").rglob("*.nbi")))  # they do compile
     assert not any(map(ended, compiling))
     assert httpx.get(f"{starting.url}/readyz").status_code == 503
     starting.process.send_signal(how)

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from running import PATIENCE_S
 from states import digest_of
-from working import predictions_of
+from working import predictions_of, until
 
 from hinged.service.commands.ask import Ask, Offer, Renew
 from hinged.service.commands.planned import LearnRequest
@@ -17,13 +19,7 @@ from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import load_model
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import (
-    Conflict,
-    InternalError,
-    QueueFull,
-    StoreUnavailable,
-    Unavailable,
-)
+from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from hinged.service.model.events import ClassAdded, Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
@@ -47,7 +43,7 @@ class FailingStore(SQLiteStore):
     def append(self, model, after, events):
         self.appends += 1
         if self.held is not None:
-            self.held.wait(10)
+            self.held.wait(PATIENCE_S)
         failure = self.failures.pop(0) if self.failures else None
         if failure == "before":
             raise StoreUnavailable("the disk did not take it")
@@ -81,6 +77,8 @@ def run(store, scenario, **settings):
                 return await scenario(worker)
             finally:
                 store.failures.clear()
+                if store.held is not None:
+                    store.held.set()
                 await worker.stop()
 
     return asyncio.run(main())
@@ -156,7 +154,7 @@ def test_requests_that_wait_share_one_append(store):
         await worker.learn(request(A, B))
         store.held, store.appends = threading.Event(), 0
         waiting = [asyncio.create_task(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
-        await asyncio.sleep(0.2)
+        await until(lambda: store.appends)
         store.held.set()
         answers = await asyncio.gather(*waiting)
         assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
@@ -169,9 +167,9 @@ def test_a_full_queue_refuses_and_takes_again_once_it_has_drained(store):
     async def scenario(worker):
         store.held = threading.Event()
         first = asyncio.create_task(worker.learn(request(A, B)))
-        await asyncio.sleep(0.1)
+        await until(lambda: store.appends)
         second = asyncio.create_task(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
-        await asyncio.sleep(0.1)
+        await until(lambda: worker.waiting_examples)
         with pytest.raises(QueueFull, match="2 examples of at most 3 wait") as refused:
             await worker.learn(request(("e", [2.0, 2.0], "p"), ("f", [3.0, 3.0], "n")))
         assert int(refused.value.headers["Retry-After"]) >= 1
@@ -187,9 +185,9 @@ def test_stopping_drains_refuses_new_work_and_keeps_a_snapshot(store):
     async def scenario(worker):
         store.held = threading.Event()
         waiting = asyncio.create_task(worker.learn(request(A, B)))
-        await asyncio.sleep(0.05)
+        await until(lambda: store.appends)
         stopping = asyncio.create_task(worker.stop())
-        await asyncio.sleep(0.05)
+        await until(lambda: worker.stopped)
         with pytest.raises(Unavailable, match="stopping"):
             await worker.learn(request(("c", [2.0, 2.0], "p")))
         store.held.set()
@@ -295,18 +293,23 @@ def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(store):
     put = store.put_snapshot
 
     def slow_put(*arguments):
-        held.wait(10)
+        held.wait(PATIENCE_S)
         put(*arguments)
 
     store.put_snapshot = slow_put
 
     async def scenario(worker):
         await worker.learn(request(A, B))
+        leaving, release = asyncio.Event(), worker._jobs.release
+        worker._jobs.release = lambda: leaving.set() or release()
         stopping = asyncio.create_task(worker.stop(keep_snapshot=False))
-        await asyncio.sleep(0.1)
-        assert not stopping.done()
+        await leaving.wait()  # nothing but the snapshot keeps it now
+        for _ in range(20):
+            await asyncio.sleep(0)
+        went = stopping.done()
         held.set()
         await stopping
+        assert not went
         assert store.snapshots("m") == [worker.model.position]
 
     run(store, scenario, snapshot_examples=2)
@@ -371,15 +374,16 @@ def test_while_the_store_is_down_what_waits_is_tried_now_and_then(store):
     async def scenario(worker):
         await worker.learn(request(A, B))
         store.failures = ["before"] * 1000
-        before = store.appends
+        before, began = store.appends, time.monotonic()
         await worker.keep([waiting_prediction(worker.model, "k")])
-        await asyncio.sleep(1.0)
-        assert 2 <= store.appends - before <= 7
+        await until(lambda: store.appends - before >= 4)
+        assert time.monotonic() - began > 3.5 * flush_s
+        assert len(worker.model.pending) == 0
         store.failures = []
-        await asyncio.sleep(0.5)
-        assert len(worker.model.pending) == 1
+        await until(lambda: len(worker.model.pending) == 1)
 
-    run(store, scenario, pending_flush_s=0.2)
+    flush_s = 0.1
+    run(store, scenario, pending_flush_s=flush_s)
 
 
 def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(store):
@@ -402,7 +406,7 @@ def test_questions_and_leases_are_reason_enough_for_a_snapshot(store):
         answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
         for _ in range(20):
             await worker.command(Renew(answer["queries"][0]["lease"]))
-        await asyncio.sleep(0.2)
+        await asyncio.wrap_future(worker._journal.snapshots.newest)
         assert store.snapshots("m")
 
     run(store, scenario, snapshot_examples=10)

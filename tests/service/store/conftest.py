@@ -14,6 +14,7 @@ import pytest
 from proxy import Proxy
 from redis_server import PASSWORD, RedisCluster, RedisServer
 from running import PATIENCE_S
+from storing import CREATED
 
 from hinged.service.store.base import Event
 from hinged.service.store.redis import RedisStore
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from hinged.service.store.base import Store
 
 ROOT = Path(__file__).parents[3]
-CREATED = Event("created", b"{}")
 
 
 @dataclass
@@ -145,6 +145,12 @@ def reopen(backend):
 @pytest.fixture
 def store(reopen):
     return reopen()
+
+
+@pytest.fixture
+def model(store):
+    store.create("m", CREATED)
+    return "m"
 
 
 @pytest.fixture

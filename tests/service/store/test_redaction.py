@@ -8,6 +8,7 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
+from storing import CREATED, EMPTY, log, now_and_reopened
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import (
@@ -16,24 +17,6 @@ from hinged.service.store.base import (
     Event,
     PositionTaken,
 )
-
-CREATED = Event("created", b"{}")
-EMPTY = Event("redacted", b"")
-
-
-@pytest.fixture
-def model(store):
-    store.create("m", CREATED)
-    return "m"
-
-
-def log(store, model, after=0):
-    return [(position, event.kind, event.payload) for position, event in store.read(model, after)]
-
-
-def now_and_reopened(store, reopen):
-    yield store
-    yield reopen()
 
 
 def word(rng):

@@ -1,32 +1,21 @@
+"""The store on SQLite: its folder, its commits, and what crashes, a full disk and damage do to it."""
+
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext, suppress
-from pathlib import Path
+from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from running import eventually
-from scene import failing_library
+from storing import CREATED
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import (
-    SNAPSHOT_CHUNK_BYTES,
-    Damaged,
-    Event,
-    OutcomeUnknown,
-    PositionTaken,
-)
+from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, OutcomeUnknown, PositionTaken
 from hinged.service.store.sqlite import SQLiteStore
-
-CREATED = Event("created", b"{}")
 
 
 @pytest.fixture
@@ -252,114 +241,6 @@ def test_what_a_crash_leaves_of_a_deletion_is_removed_at_the_next_start(folder):
         assert sql(folder, f"SELECT * FROM {table}") == []  # noqa: S608 (names from above)
 
 
-@pytest.mark.parametrize("forget", [lambda store: store.delete("m"), lambda store: store.trim("m", 2)])
-def test_forgotten_bytes_are_in_no_file_of_the_folder(folder, forget):
-    with closing(SQLiteStore(folder)) as store:
-        store.create("m", CREATED)
-        store.append("m", 1, [Event("learned", b"secret" * 5000, ("secret-id",))])
-        store.append("m", 2, [Event("learned", b"", ("open-id",))])
-        store.put_snapshot("m", 1, b"secret" * 5000)
-        forget(store)
-        # By another process: to open and close the file in this one would drop SQLite's locks.
-        assert subprocess.run(["grep", "-rl", "secret", folder], check=False, stdout=subprocess.PIPE).stdout == b""
-
-
-FULL_DISK_AT_A_PURGE = """
-import resource, signal
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-store.create("m", Event("created", b"{}"))
-events = [Event("learned", (b"secret%d" % n) * 500, (f"secret{n}",)) for n in range(1000)]
-store.append("m", 1, events)
-store.redact("m", 1001, {2: Event("less", b"")}, ["secret0"])
-resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
-(told, *_) = store.purge()
-assert told.startswith("The database was not written anew: "), told
-assert [event for _, event in store.read("m", 2)] == [Event("learned", event.payload) for event in events[1:]]
-assert store.find("m", ["secret0", "secret1"]) == {"secret1": 3}
-resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-assert store.purge() == []
-assert store.append("m", 1001, [Event("less", b"")]) == 1002
-print("good", flush=True)
-signal.raise_signal(signal.SIGKILL)
-"""
-
-
-def test_a_purge_on_a_full_disk_says_so_and_loses_nothing(folder, backend):
-    with backend.program(FULL_DISK_AT_A_PURGE) as program:
-        assert program.stdout.read() == "good\n"
-    assert backend.holding(["secret0", "secret1"]) == {"secret1"}
-    with closing(SQLiteStore(folder)) as store:
-        assert store.end("m") == 1002
-
-
-def test_a_purge_under_a_reader_says_so_and_the_next_completes_it(folder, backend):
-    with closing(SQLiteStore(folder)) as store:
-        store.create("m", CREATED)
-        store.append("m", 1, [Event("learned", b"secret", ("secret-id",))])
-        store.redact("m", 2, {2: CREATED}, ["secret-id"])
-        store._writer._connection.execute("PRAGMA busy_timeout=50")
-        with store._readers.lend() as reader:
-            reader.execute("BEGIN")
-            reader.execute("SELECT * FROM models").fetchall()
-            assert store.purge() == ["The write-ahead log was not emptied: somebody reads the database."]
-            reader.execute("COMMIT")
-        assert backend.holding(["secret"]) == {"secret"}
-        assert store.purge() == []
-        assert backend.holding(["secret"]) == set()
-
-
-def test_the_copy_of_a_purge_is_made_in_the_folder_and_has_no_name(folder):
-    with closing(SQLiteStore(folder)) as store:
-        store.create("m", CREATED)
-        store.append("m", 1, [Event("learned", bytes(2**20))] * 20)
-        purge = threading.Thread(target=store.purge)
-        opened = set()
-        purge.start()
-        while purge.is_alive():
-            for link in Path("/proc/self/fd").iterdir():
-                with suppress(OSError):
-                    opened.add(str(link.readlink()))
-    (copy,) = {name for name in opened if "etilqs" in name}
-    assert copy.startswith(str(folder))
-    assert copy.endswith(" (deleted)")
-
-
-FAILING_FSYNC = """
-import os, sys
-from pathlib import Path
-from hinged.service.errors import StoreUnavailable
-
-fault = Path(os.environ["FAULTS"]) / "fsync"
-store.create("m", Event("created", b"{}"))
-store.append("m", 1, [Event("learned", b"secret%d" % n, (f"secret{n}",)) for n in range(5)])
-fault.touch()
-try:
-    store.redact("m", 6, {2: Event("less", b"")}, ["secret0"])
-    sys.exit("a redaction was acknowledged")
-except StoreUnavailable:
-    pass
-told = store.purge()
-assert told, told
-fault.unlink()
-assert store.end("m") == 6
-old = [event.payload for _, event in store.read("m", 1)][0]
-assert (old, store.find("m", ["secret0"])) in ((b"secret0", {"secret0": 2}), (b"", {})), old
-store.redact("m", 6, {2: Event("less", b"")}, ["secret0"])
-assert store.purge() == []
-print([event.payload for _, event in store.read("m", 1)], flush=True)
-"""
-
-
-def test_a_redaction_that_could_not_be_fsynced_is_not_acknowledged_and_the_next_completes_it(backend, tmp_path):
-    faults = tmp_path / "faults"
-    faults.mkdir()
-    with backend.program(FAILING_FSYNC, LD_PRELOAD=str(failing_library(tmp_path)), FAULTS=str(faults)) as program:
-        assert program.stdout.read() == "[b'', b'secret1', b'secret2', b'secret3', b'secret4']\n"
-    assert backend.holding([f"secret{n}" for n in range(5)]) == {f"secret{n}" for n in range(1, 5)}
-
-
 def test_an_index_or_page_that_is_damaged_is_an_error_and_no_answer(folder):
     with closing(SQLiteStore(folder)) as store:
         store.create("m", CREATED)
@@ -395,120 +276,3 @@ def test_refused_reads_leave_no_connection_behind(folder):
             with pytest.raises(KeyError):
                 store.end("m")
         assert len(store._readers._idle) == 1
-
-
-# -- the file is taken away while it is open
-
-
-def remove_database(folder):
-    (folder / "hinged.db").unlink()
-
-
-def remove_log(folder):
-    (folder / "hinged.db-wal").unlink()
-
-
-def remove_all(folder):
-    shutil.rmtree(folder)
-
-
-def put_a_copy(folder):
-    shutil.copy(folder / "hinged.db", folder / "copy")
-    (folder / "copy").rename(folder / "hinged.db")
-
-
-def put_another_log(folder):
-    (folder / "new").write_bytes(b"")
-    (folder / "new").rename(folder / "hinged.db-wal")
-
-
-def move_folder(folder):
-    folder.rename(folder.with_name("moved"))
-
-
-def move_folder_and_begin_anew(folder):
-    move_folder(folder)
-    SQLiteStore(folder).close()
-
-
-AWAY = [remove_database, remove_log, remove_all, put_a_copy, put_another_log, move_folder, move_folder_and_begin_anew]
-
-
-@pytest.mark.parametrize("away", AWAY)
-def test_nothing_is_acknowledged_once_the_file_was_taken_away(folder, away):
-    with closing(SQLiteStore(folder)) as store:
-        store.create("m", CREATED)
-        store.append("m", 1, [Event("learned", b"a", ("a",))])
-        away(folder)
-        for _ in range(2):
-            for change in (
-                lambda: store.append("m", 2, [Event("learned", b"b")]),
-                lambda: store.create("other", CREATED),
-                lambda: store.put_snapshot("m", 2, b"state"),
-                lambda: store.trim("m", 1),
-                lambda: store.redact("m", 2, {2: Event("learned", b"c")}, ["a"]),
-                lambda: store.delete("m"),
-                lambda: store.end("m"),
-                lambda: store.find("m", ["a"]),
-                lambda: list(store.read("m", 0)),
-            ):
-                with pytest.raises(StoreUnavailable, match="removed, moved or replaced while the server ran"):
-                    change()
-        assert all("removed, moved or replaced" in told for told in store.purge())
-        assert store.purge()
-
-
-@pytest.mark.parametrize("away", AWAY)
-def test_what_was_being_written_when_the_file_was_taken_away_is_not_acknowledged(folder, away):
-    with closing(SQLiteStore(folder)) as store:
-        store.create("m", CREATED)
-        with pytest.raises(OutcomeUnknown, match="removed, moved or replaced while the server ran"):
-            store._writer.do(lambda _: away(folder))
-        with pytest.raises(StoreUnavailable):
-            store.end("m")
-
-
-def test_a_file_that_is_taken_away_is_an_error_in_the_log_once(folder, caplog):
-    with closing(SQLiteStore(folder)) as store:
-        store.create("m", CREATED)
-        for _ in range(2):
-            move_folder(folder)
-            for _ in range(3):
-                with pytest.raises(StoreUnavailable):
-                    store.append("m", 1, [Event("learned", b"a")])
-            folder.with_name("moved").rename(folder)
-            assert store.end("m") == 1
-        assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
-        assert str(folder / "hinged.db") in caplog.text
-
-
-@settings(max_examples=30, deadline=None)
-@given(history=st.lists(st.sampled_from(["append", "append", "read", "snapshot", "fail", "away", "back"]), max_size=25))
-def test_what_is_acknowledged_is_in_the_folder_however_often_it_moves_away_and_comes_back(history):
-    with tempfile.TemporaryDirectory() as parent:
-        folder, moved = Path(parent) / "data", Path(parent) / "moved"
-        with closing(SQLiteStore(folder)) as store:
-            store.create("m", CREATED)
-            end = 1
-            for step in history:
-                there = folder.exists()
-                match step:
-                    case "away" if there:
-                        folder.rename(moved)
-                    case "back" if not there:
-                        moved.rename(folder)
-                    case "append" | "snapshot" | "read" | "fail":
-                        with nullcontext() if there and step != "fail" else pytest.raises(StoreUnavailable):
-                            if step == "append":
-                                end = store.append("m", end, [Event("learned", b"x" * 5000)])
-                            elif step == "snapshot":
-                                store.put_snapshot("m", end, b"state" * 1000)
-                            elif step == "read":
-                                assert len(list(store.read("m", 0))) == end
-                            else:
-                                store._writer.do(lambda connection: connection.execute("SELECT * FROM nothing"))
-            if not folder.exists():
-                moved.rename(folder)
-        with closing(SQLiteStore(folder)) as store:
-            assert store.end("m") == end
-            assert len(list(store.read("m", 0))) == end

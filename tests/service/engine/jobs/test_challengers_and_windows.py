@@ -1,7 +1,5 @@
 """Learners that learn beside a model, and models that forget what is old."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from changing import changed, same_solver, taught, while_folding
@@ -88,7 +86,8 @@ def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size):
 def test_what_is_older_than_so_many_seconds_leaves():
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples_of(1, 9)))
-        await asyncio.sleep(0.6)
+        later = worker._journal.now_ms() + 600
+        worker._journal.now_ms = lambda: later
         await worker.learn(learning(worker.model, examples_of(2, 9)))
         assert worker.model.solver.keys().min() > 9
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()

@@ -1,41 +1,51 @@
 """Purges serve all who asked before they began, and leave the store time for changes."""
 
 import asyncio
+import threading
 import time
 
 import pytest
+from running import PATIENCE_S
+from working import until
 
 from hinged.service.engine.jobs.purging import REST, Purging
 from hinged.service.errors import StoreUnavailable
 
 
 class Slow:
-    """A store whose purges take a while: when each began and ended."""
+    """A store whose purges take a while, and wait while they are held: how many began, when each began and ended."""
 
     def __init__(self, seconds=0.05):
         self.seconds = seconds
+        self.begun = 0
         self.times = []
         self.failures = []
+        self.held = threading.Event()
+        self.held.set()
 
     def purge(self):
-        begin = time.monotonic()
+        self.begun += 1
+        told, begin = [f"purge {self.begun}"], time.monotonic()
+        self.held.wait(PATIENCE_S)
         time.sleep(self.seconds)
         self.times.append((begin, time.monotonic()))
         if self.failures:
             raise self.failures.pop()
-        return [f"purge {len(self.times)}"]
+        return told
 
 
 def test_one_purge_serves_all_who_asked_before_it_began():
     async def go():
         store = Slow()
+        store.held.clear()
         purging = Purging(store)
         first = asyncio.create_task(purging.purge(asyncio.to_thread))
-        await asyncio.sleep(store.seconds / 2)  # it is under way: it may have passed what these want gone
+        await until(lambda: store.begun)  # it is under way: it may have passed what these want gone
         others = [asyncio.create_task(purging.purge(asyncio.to_thread)) for _ in range(5)]
-        await asyncio.sleep(store.seconds)  # the store rests
-        others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))
+        await asyncio.sleep(0)
+        store.held.set()
         assert await first == ["purge 1"]
+        others.append(asyncio.create_task(purging.purge(asyncio.to_thread)))  # the store rests
         assert await asyncio.gather(*others) == [["purge 2"]] * 6
         assert len(store.times) == 2
 
@@ -63,7 +73,7 @@ def test_where_a_purge_does_not_come_to_its_end_the_others_have_one_of_their_own
             store.failures.append(StoreUnavailable("away"))
         first, *others = [asyncio.create_task(purging.purge(asyncio.to_thread)) for _ in range(4)]
         if way == "is given up":
-            await asyncio.sleep(store.seconds / 2)
+            await until(lambda: store.begun)
             first.cancel()
         with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
             await first

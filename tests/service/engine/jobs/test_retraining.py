@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 from changing import EXACT, changed, predicted, same_solver, taught, while_folding
-from working import SIZES, examples_of, learning, with_worker
+from working import SIZES, examples_of, learning, until, with_worker
 
 from hinged.service.commands.change import (
     Configure,
@@ -64,8 +64,7 @@ def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(mon
         for one in examples_of(1, 40):
             await worker.learn(learning(worker.model, [one]))
         change = await worker.command(Configure({"C": 2}, Settings()))
-        while worker._jobs._retraining is None:  # noqa: ASYNC110  it has no event to wait for
-            await asyncio.sleep(0.01)
+        await until(lambda: worker._jobs._retraining is not None)
         forgotten = await worker.change(Forget("s1-1"))
         ended = asyncio.create_task(worker.ended(forgotten["at"]))
         for one in examples_of(2, 100_000):

@@ -1,0 +1,231 @@
+"""What the clients of a random history do, and what they note of it."""
+
+import asyncio
+import json
+import logging
+import os
+import traceback
+
+SOLVERS = ("lasvm", "exact", "lasvm-g", "bsca", "perceptron", "smo", "lasvm-nc", "tracking-1")
+FORGETTING = ("lasvm", "exact", "lasvm-g", "bsca", "smo", "perceptron")
+
+
+class Noted:
+    """What was sent and answered, a line each, in a file that outlives a process that is killed."""
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def __call__(self, kind, **facts):
+        os.write(self._file, json.dumps({"kind": kind, **facts}).encode() + b"\n")
+
+
+class Complaints(logging.Handler):
+    """Errors that the server's log tells."""
+
+    def __init__(self, note):
+        super().__init__(logging.ERROR)
+        self._note = note
+
+    def emit(self, record):
+        trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+        self._note("error", message=record.getMessage(), trace=trace[-3000:])
+
+
+class Client:
+    """One who does what comes to his mind."""
+
+    def __init__(self, http, note, rng, name, features):
+        self.http, self.note, self.rng, self.features = http, note, rng, features
+        self.name, self.serial = name, 0
+        self.known, self.offered, self.leases = [], [], []
+
+    async def ask(self, method, path, body=None, **options):
+        sent = {"json": body} if body is not None else {}
+        answer = await self.http.request(method, path, **sent, **options)
+        if answer.status_code == 500 or "unforeseen" in answer.text:
+            self.note("error", message=f"{method} {path} {json.dumps(body)[:300]}: {answer.text[:300]}", trace="")
+        return answer
+
+    def x(self):
+        numbers = [self.rng.choice([0, 0.1, 1, -0.3, 2.7, self.rng.gauss(0, 1)]) for _ in range(3)]
+        match self.features:
+            case "dense":
+                return numbers
+            case "sparse":
+                return {"indices": sorted(self.rng.sample(range(20), 3)), "values": numbers}
+            case _:
+                words = {"w": self.rng.choice(["a", "b", "c", None]), "t": self.rng.random() < 0.5}
+                return {**dict(zip("pqr", numbers, strict=True)), **words, "wild": self.rng.choice([0, 1, 1e30, -1e99])}
+
+    def label(self):
+        return self.rng.choice(["n", "n", "n", "p", "p", "p", 1, True, "third"])
+
+    def given(self):
+        self.serial += 1
+        return f"{self.name}-{self.serial}"
+
+    async def learn(self, model):
+        examples = []
+        for _ in range(self.rng.choice([1, 1, 1, 2, 5, 9])):
+            example = {"x": self.x(), "y": self.label()}
+            if self.rng.random() < 0.85:
+                example["id"] = self.given()
+            examples.append(example)
+        if self.rng.random() < 0.1 and self.known:
+            examples[0] = self.rng.choice(self.known)
+        await self._learn(model, examples)
+
+    async def _learn(self, model, examples):
+        self.note("sent", model=model, examples=examples)
+        answer = await self.ask("POST", f"/models/{model}/learn", {"examples": examples})
+        if answer.status_code == 200:
+            ids = [result["id"] for result in answer.json()["results"] if "collected" not in result]
+            self.note("learned", model=model, ids=ids)
+            self.known += [example for example in examples if example.get("id")]
+
+    async def predict(self, model):
+        body = {"examples": [{"id": self.given(), "x": self.x()} for _ in range(self.rng.choice([1, 3]))]}
+        if self.rng.random() < 0.2:
+            body["explain"] = 2
+        answer = await self.ask("POST", f"/models/{model}/predict", body)
+        if answer.status_code == 200 and self.rng.random() < 0.7:
+            late = [{"id": e["id"], "y": self.label()} for e in body["examples"]]
+            self.note("waits", model=model, examples=body["examples"])
+            await self._learn(model, late)
+
+    async def offer(self, model):
+        examples = [{"id": self.given(), "x": self.x()} for _ in range(self.rng.choice([1, 4]))]
+        self.note("waits", model=model, examples=examples)
+        await self.ask("POST", f"/models/{model}/pool", {"examples": examples})
+        self.offered += [e["id"] for e in examples]
+
+    async def question(self, model):
+        who = self.rng.choice(["ann", "bob", "eve"])
+        strategy = self.rng.choice(["active", "random", "autoactive"])
+        body = {"n": 2, "annotator": who, "strategy": strategy, "lease_s": self.rng.choice([0.01, 60])}
+        answer = await self.ask("POST", f"/models/{model}/queries", body)
+        if answer.status_code != 200:
+            return
+        for query in answer.json()["queries"]:
+            lease = query["lease"]
+            fate = self.rng.choice(["answer", "answer", "skip", "release", "heartbeat", "nothing"])
+            if fate == "answer":
+                await self._learn(model, [{"id": query["id"], "y": self.label(), "lease": lease}])
+            elif fate != "nothing":
+                await self.ask("POST", f"/models/{model}/queries/{lease}/{fate}")
+
+    async def configure(self, model):
+        if self.rng.random() < 0.4:  # there and back
+            there, back = self.rng.sample(CHANGES[:6], 2)
+            for changes in (there, back):
+                answer = await self.ask("PATCH", f"/models/{model}", changes)
+                if answer.status_code == 202 and self.rng.random() < 0.7:
+                    await self.wait(answer.json()["job"])
+            return
+        await self.ask("PATCH", f"/models/{model}", self.rng.choice(CHANGES))
+
+    async def wait(self, job):
+        for _ in range(200):
+            answer = await self.ask("GET", job)
+            if answer.status_code != 200 or answer.json()["state"] != "running":
+                return
+            await asyncio.sleep(0.005)
+
+    async def challenge(self, model):
+        shadow = self.rng.choice(["s1", "s2"])
+        fate = self.rng.choice(["PUT", "PUT", "promote", "DELETE"])
+        if fate == "PUT":
+            answer = await self.ask("PUT", f"/models/{model}/shadows/{shadow}", self.rng.choice(CHANGES))
+            if answer.status_code == 202 and self.rng.random() < 0.5:
+                await self.wait(answer.json()["job"])
+                await self.ask("POST", f"/models/{model}/shadows/{shadow}/promote")
+        elif fate == "promote":
+            await self.ask("POST", f"/models/{model}/shadows/{shadow}/promote")
+        else:
+            await self.ask("DELETE", f"/models/{model}/shadows/{shadow}")
+
+    async def roll_back(self, model):
+        answer = await self.ask("GET", f"/models/{model}")
+        if answer.status_code == 200:
+            to = self.rng.randint(1, answer.json()["position"])
+            await self.ask("POST", f"/models/{model}/rollback", {"position": to})
+
+    async def finish(self, model):
+        await self.ask("POST", f"/models/{model}/finish", {"epochs": self.rng.choice([0, 1, 2])})
+
+    async def forget(self, model):
+        if self.known or self.offered:
+            given = self.rng.choice([example["id"] for example in self.known] + self.offered)
+            self.note("forget", model=model, id=given)
+            await self.ask("DELETE", f"/models/{model}/examples/{given}")
+
+    async def correct(self, model):
+        if self.known:
+            given = self.rng.choice(self.known)["id"]
+            await self.ask("PUT", f"/models/{model}/examples/{given}", {"y": self.label()})
+
+    async def keep(self, model):
+        await self.ask("POST", f"/models/{model}/snapshot")
+
+    async def copy(self, model):
+        options = {"params": {"as_of": self.rng.randint(1, 30)}} if self.rng.random() < 0.4 else {}
+        answer = await self.ask("GET", f"/models/{model}/export", **options)
+        if answer.status_code == 200:
+            copy = self.rng.choice(["m2", "m3"])
+            if self.rng.random() < 0.3:
+                self.note("deleted", model=copy)
+                await self.ask("DELETE", f"/models/{copy}")
+            headers = {"content-type": "application/octet-stream"}
+            answer = await self.http.post(f"/models/{copy}/import", content=answer.content, headers=headers)
+            if answer.status_code not in (201, 409, 503):
+                self.note("error", message=f"import of an export: {answer.text[:500]}", trace="")
+
+    async def look(self, model):
+        paths = ("", "/suspects", "/certificate", "/loo", "/queries", "/shadows")
+        await self.ask("GET", f"/models/{model}{self.rng.choice(paths)}")
+
+    async def live(self, steps):
+        kinds, weights = zip(*WHAT, strict=True)
+        for _ in range(steps):
+            model = self.rng.choice(["m", "m", "m", "m2", "m3"])
+            await getattr(self, self.rng.choices(kinds, weights)[0])(model)
+
+
+WHAT = (
+    ("learn", 40), ("predict", 12), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4), ("roll_back", 3),
+    ("finish", 3), ("forget", 4), ("correct", 3), ("keep", 2), ("copy", 2), ("look", 5),
+)  # fmt: skip
+CHANGES = (
+    {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},
+    {"kernel": {"type": "polynomial", "gamma": 0.5, "degree": 3, "coef0": 1.0}}, {"kernel": {"type": "linear"}},
+    {"kernel": {"type": "laplacian", "gamma": 0.2}}, {"kernel": {"gamma": 0.3}}, {"C": 10}, {"C": 0.5},
+    {"class_weight": {"p": 3}}, {"class_weight": None}, {"seed": 7}, {"solver": "lasvm"}, {"solver": "exact"},
+    {"solver": "bsca", "budget": 5}, {"solver": "lasvm-g"}, {"solver": "smo"}, {"solver": "perceptron"},
+    {"window": {"examples": 20}}, {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15},
+    {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
+    {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 1, "pool_max": 50}},
+    {"labels": {"pending_durable": True}}, {"labels": {"pending_max": 4}}, {"labels": {"pending_s": 0.2}},
+)  # fmt: skip
+
+
+def configuration_of(rng):
+    """A model to begin with."""
+    form = rng.choice(["dense", "dense", "sparse", "named"])
+    features = {
+        "dense": {"type": "dense", "dim": 3},
+        "sparse": {"type": "sparse", "dim": 20},
+        "named": {"type": "named", "warmup": rng.choice([0, 10, 40]), "columns_max": rng.choice([4, 50])},
+    }[form]
+    kernel = rng.choice(
+        [
+            {"type": "rbf", "gamma": 0.5},
+            {"type": "linear"},
+            {"type": "polynomial", "gamma": 0.5, "degree": 2, "coef0": 1.0},
+        ]
+    )
+    solver = rng.choice(SOLVERS)
+    more = {"budget": 6} if solver == "bsca" else {}
+    if rng.random() < 0.2 and solver in FORGETTING:
+        more["window"] = rng.choice([{"examples": 40}, {"seconds": 0.5}])
+    return form, {"solver": solver, "kernel": kernel, "features": features, **more}

@@ -1,0 +1,81 @@
+"""What the exact solver says of examples as if it had not learned them: one by one, in folds, over a grid."""
+
+import numpy as np
+import pytest
+from exact_streams import Doing, check_decisions, exact_stream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import Stream, two_moons
+
+from hinged.solvers.core.kernels import make_kernel
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    n=st.integers(2, 14),
+    classes=st.integers(2, 4),
+    kernel=st.sampled_from(["linear", "polynomial", "rbf", "laplacian"]),
+    C=st.sampled_from([0.1, 1.0, 30.0]),
+    copies=st.booleans(),
+)
+def test_leaving_one_out_is_an_optimum_of_the_others(seed, n, classes, kernel, C, copies):
+    doing = Doing(seed, n, classes, kernel, C, copies)
+    for _ in range(n):
+        doing.do("learn")
+    keys, scores = doing.solver.leave_one_out()
+    assert sorted(keys.tolist()) == list(range(n))
+    for k, score in zip(keys, scores, strict=True):
+        others = np.delete(np.arange(n), k)
+        check_decisions(doing.solver, score[None], doing.gram(), doing.stream.classes, others, np.array([k]))
+
+
+def test_leaving_one_out_is_training_without_it(noisy):
+    X, classes = noisy
+    stream = exact_stream(X, classes, C=2.0).learn()
+    before = stream.solver.state()
+    keys, scores = stream.solver.leave_one_out()
+    after = stream.solver.state()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    assert keys.tolist() == list(range(60))
+    for k in keys:
+        others = np.delete(np.arange(60), k)
+        trained = exact_stream(X, classes, C=2.0)
+        trained.solver.learn_together(trained.rows(X[others]), classes[others], others)
+        assert scores[k] == pytest.approx(trained.decision(X[k : k + 1])[0], abs=1e-6)
+    wrong = (scores[:, 0] > 0) != (classes == 1)
+    assert stream.solver.leave_one_out_error() == wrong.mean()
+
+
+def test_folds_are_decided_by_the_machine_without_them(noisy):
+    X, classes = noisy
+    stream = exact_stream(X, classes, C=2.0).learn()
+    folds = np.array_split(np.random.default_rng(0).permutation(60), 5)
+    for fold, scores in zip(folds, stream.solver.k_fold(folds), strict=True):
+        others = np.setdiff1d(np.arange(60), fold)
+        trained = exact_stream(X, classes, C=2.0)
+        trained.solver.learn_together(trained.rows(X[others]), classes[others], others)
+        assert np.allclose(scores, trained.decision(X[fold]), atol=1e-6)
+
+
+@pytest.mark.parametrize(("parameter", "grid"), [("C", [0.1, 1.0, 10.0]), ("gamma", [0.2, 0.5, 2.0])])
+def test_tuning_walks_a_grid_and_comes_back(noisy, parameter, grid):
+    X, classes = noisy
+    stream = exact_stream(X, classes, C=2.0).learn()
+    before = stream.solver.state()
+    errors = stream.solver.tune(grid, parameter)
+    after = stream.solver.state()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    for value, error in zip(grid, errors, strict=True):
+        gamma, C = (value, 2.0) if parameter == "gamma" else (0.5, value)
+        other = Stream(X, classes, make_kernel("rbf", gamma), name="exact", C=C, dtype=np.float64).learn()
+        assert other.solver.leave_one_out_error() == error
+
+
+def test_rows_cached_before_a_walk_over_kernels_are_not_taken_for_its_own_behind_it():
+    X, classes = two_moons(40, seed=3)
+    classes = (classes > 0).astype(int)
+    walked, plain = (exact_stream(X, classes, C=2.0).learn(0, 30) for _ in range(2))
+    walked.solver.tune([0.1, 2.0], "gamma")
+    states = [stream.learn(30, 40).solver.state() for stream in (walked, plain)]
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0] if name != "steps")
