@@ -218,8 +218,11 @@ class OptimalExpansion(DualExpansion):
         alpha, g, lower, upper = self._column(c)
         ends = np.array([g[alpha < upper].max(initial=-np.inf), g[alpha > lower].min(initial=np.inf)])
         machine.b[c] = ends[np.isfinite(ends)].mean() if np.isfinite(ends).any() else 0.0
-        side = self.margins[c].side
-        side[:n] = np.where((alpha > lower) | ((lower == upper) & (g > machine.b[c])), HIGH, LOW)
+        live, side = (
+            machine.class_of[:n] != NONE,
+            self.margins[c].side,
+        )
+        side[:n] = np.where(live & ((alpha > lower) | ((lower == upper) & (g > machine.b[c]))), HIGH, LOW)
         self.margins[c].counts[M] = 0
 
     def _build(self, c: int) -> bool:

@@ -1,0 +1,74 @@
+"""A state taken anywhere in a random history of learning, dropping and finishing goes on to the bit."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from streams import Stream, same, settled
+
+from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.core.kernels import make_kernel
+
+KERNELS = {"linear": {}, "rbf": {"gamma": 0.5}, "polynomial": {"gamma": 0.5, "degree": 2, "coef0": 1.0}}
+RADIAL = {"bsca", "bsgd", "fogd"}  # as their small parameters are
+DATA = ("spread", "copies", "flat", "far")
+
+
+def examples(data, n, random):
+    """Rows (n, 3): in general position, many alike, on a line, or so large that rounding outweighs a margin."""
+    X = random.integers(-1, 2, (n, 3)).astype(float) if data == "copies" else random.standard_normal((n, 3))
+    if data == "flat":
+        X[:, 1:] = X[:, :1]
+    return settled(X * (1e4 if data == "far" else 1.0))
+
+
+def change(streams, random, places, n):
+    """The same change of all of them."""
+    done = places["learned"]
+    match random.choice(["learn", "learn", "learn", "drop", "drop", "finish", "compact"]):
+        case "learn" if done < n:
+            places["learned"] = end = min(n, done + int(random.integers(1, 12)))
+            for stream in streams:
+                stream.learn(done, end)
+        case "drop" if done:
+            gone = random.choice(done, int(random.integers(1, min(done, 8) + 1)), replace=False)
+            for stream in streams:
+                stream.solver.drop(gone)
+        case "finish":
+            for stream in streams:
+                stream.solver.finish()
+        case "compact":
+            for stream in streams:
+                stream.solver.compact()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    kernel=st.sampled_from(sorted(KERNELS)),
+    classes=st.integers(2, 4),
+    data=st.sampled_from(DATA),
+    C=st.sampled_from([0.1, 1.0, 100.0]),
+)
+@example(seed=50, kernel="linear", classes=2, data="far", C=1.0)  # a path that rounding leads astray, beside holes
+def test_wherever_a_state_is_taken_it_goes_on_to_the_bit(name, seed, kernel, classes, data, C):
+    if name in RADIAL:
+        kernel = "rbf"
+    random, n = np.random.default_rng(seed), 60
+    X, labels = examples(data, n, random), random.integers(0, classes, n)
+    parameters = {"C": C, **SOLVERS[name].trial, "dtype": SOLVERS[name].fixed.get("dtype", np.float32)}
+
+    def stream():
+        return Stream(X, labels, make_kernel(kernel, **KERNELS[kernel]), 4, name, classes, **parameters)
+
+    streams, places = [stream()], {"learned": 0}
+    for _ in range(14):
+        change(streams, random, places, n)
+        state = streams[0].solver.state()
+        for other in streams[1:]:
+            same(other.solver.state(), state)
+        if random.random() < 0.3:
+            streams = [streams[0], stream()]
+            streams[1].solver.load(state)
+            streams[1].scores = list(streams[0].scores)
