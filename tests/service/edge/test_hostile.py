@@ -182,9 +182,7 @@ def test_whatever_chunks_come_there_is_one_answer_in_the_one_shape(guarded, body
         if status >= 400:
             assert status in (400, 404, 422)
             message_of(headers, got, {400: "bad_request", 404: "not_found", 422: "invalid"}[status])
-        if not re.search(
-            rb"0\r\n(x: y\r\n)*\r\n", sent
-        ):  # ended in order, what follows is answered, too
+        if not re.search(rb"0\r\n(x: y\r\n)*\r\n", sent):  # ended in order, what follows is answered, too
             assert line.ended()
 
 
