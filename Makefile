@@ -53,7 +53,7 @@ check: init
 test: init redis
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Without servers, fault programs and Redis: a minute, once the solvers are compiled.
+# Without servers, fault programs and Redis: under two minutes, once the solvers are compiled.
 quick: init
 	$(BIN)/python -m pytest -m "not server and not faults and not compiles" $(PYTEST_ARGS)
 
