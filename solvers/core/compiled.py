@@ -47,11 +47,14 @@ def _sources() -> str:
     return digest.hexdigest()[:16]
 
 
+STATE = _sources()
+
+
 def _cache_folder() -> Path:
-    """The user's, or where there is none that can be written, as in a container, the system's for what may go."""
+    """The user's, or the system's for what may go where that cannot be written, as in a container."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hinged"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / STATE).mkdir(parents=True, exist_ok=True)
     except OSError:
         return Path(tempfile.gettempdir()) / "hinged"
     return folder
@@ -59,8 +62,6 @@ def _cache_folder() -> Path:
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
     cast("Any", numba.config).CACHE_DIR = str(_cache_folder())
-
-STATE = _sources()
 
 
 class _Locator(UserProvidedCacheLocator):
@@ -76,7 +77,8 @@ class _Locator(UserProvidedCacheLocator):
 
 
 class _Entries(CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # noqa: RUF012  numba's own form of it
+    # Where that folder cannot be written, numba looks for another as it always does.
+    _locator_classes = [_Locator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, SLF001  its own form of it
 
 
 class _Cache(FunctionCache):

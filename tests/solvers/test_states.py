@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from streams import Stream, same, settled
+from streams import same, settled, stream_of
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
@@ -58,10 +58,10 @@ def test_wherever_a_state_is_taken_it_goes_on_to_the_bit(name, seed, kernel, cla
         kernel = "rbf"
     random, n = np.random.default_rng(seed), 60
     X, labels = examples(name, data, n, random), random.integers(0, classes, n)
-    parameters = {"C": C, **SOLVERS[name].trial, "dtype": SOLVERS[name].fixed.get("dtype", np.float32)}
 
     def stream():
-        return Stream(X, labels, make_kernel(kernel, **KERNELS[kernel]), 4, name, classes, **parameters)
+        made = make_kernel(kernel, **KERNELS[kernel])
+        return stream_of(name, X, labels, kernel=made, batch=4, announced=classes, C=C)
 
     streams, places = [stream()], {"learned": 0}
     for _ in range(14):
@@ -72,4 +72,3 @@ def test_wherever_a_state_is_taken_it_goes_on_to_the_bit(name, seed, kernel, cla
         if random.random() < 0.3:
             streams = [streams[0], stream()]
             streams[1].solver.load(state)
-            streams[1].scores = list(streams[0].scores)

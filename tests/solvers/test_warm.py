@@ -15,6 +15,7 @@ import pytest
 from running import ended
 
 from hinged.solvers import warm
+from hinged.solvers.core import compiled
 
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
@@ -58,8 +59,8 @@ print(sum(nothing.stats.cache_misses.values()))
 """
 
 
-def python(arguments, cache, root=ROOT):
-    env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(root)}
+def python(arguments, cache, root=ROOT, **environment):
+    env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(root)} | environment
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         cwd=root,
@@ -134,6 +135,32 @@ def test_of_estimators_nothing_is_compiled(first, elsewhere):
     with (elsewhere / "solvers" / "estimators" / "base.py").open("a") as source:
         source.write("# edited\n")
     assert warmed_up(first.cache, MISSING, elsewhere).compiled == []
+
+
+NOTHING_IN_PLACE = """
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.lanes import dot
+import numpy as np
+assert dot(np.ones(3), np.ones(3, np.float32)) == 3.0
+print(dot._cache.cache_path)
+"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_where_the_folder_cannot_be_written_another_is_taken(elsewhere, tmp_path, chosen):
+    taken, place = tmp_path / "taken", tmp_path / "place"
+    place.mkdir()
+    if chosen:
+        taken.write_text("a file where the folder would be")
+    else:
+        (taken / "hinged").mkdir(parents=True)
+        state = compiled.STATE
+        (taken / "hinged" / state).write_text("a file where the folder would be")
+    environment = {"XDG_CACHE_HOME": str(taken), "TMPDIR": str(place)}
+    process = python(["-c", NOTHING_IN_PLACE], taken if chosen else "", elsewhere, **environment)
+    said, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    assert Path(said.strip()).is_relative_to(elsewhere if chosen else place)
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,13 @@ class Backend:
 
 
 @pytest.fixture
-def on_sqlite(tmp_path):
-    folder = tmp_path / "data"
+def folder(tmp_path):
+    """Of the store on SQLite."""
+    return tmp_path / "data"
 
+
+@pytest.fixture
+def on_sqlite(folder):
     def spoil(old, new):
         file = folder / "hinged.db"
         content = file.read_bytes()

@@ -16,11 +16,6 @@ from hinged.service.store.sqlite import SQLiteStore
 
 
 @pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "data"
-
-
-@pytest.fixture
 def backend(on_sqlite):
     return on_sqlite
 

@@ -17,11 +17,6 @@ from hinged.service.store.base import Event, OutcomeUnknown
 from hinged.service.store.sqlite import SQLiteStore
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "data"
-
-
 def remove_database(folder):
     (folder / "hinged.db").unlink()
 

@@ -23,14 +23,20 @@ from hinged.service.model.events import Learned
 from hinged.service.settings import Settings
 
 
-def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
+def slow_down(monkeypatch, seconds, C=None):
+    """Each event that a retraining teaches takes so long; with C, only where it teaches a learner of this C."""
     teach = Retraining._teach
 
     def slowly(self, at, event):
-        time.sleep(0.005)
+        if C is None or any(learner.configuration.C == C for learner in self.learners.values()):
+            time.sleep(seconds)
         teach(self, at, event)
 
     monkeypatch.setattr(Retraining, "_teach", slowly)
+
+
+def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
+    slow_down(monkeypatch, 0.005)
 
     async def scenario(worker, _):
         for one in examples_of(1, 60):
@@ -51,14 +57,7 @@ def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
 
 
 def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(monkeypatch):
-    teach = Retraining._teach
-
-    def slowly(self, at, event):
-        if any(learner.configuration.C == 2 for learner in self.learners.values()):
-            time.sleep(1)
-        teach(self, at, event)
-
-    monkeypatch.setattr(Retraining, "_teach", slowly)
+    slow_down(monkeypatch, 1, C=2)
 
     async def scenario(worker, _):
         for one in examples_of(1, 40):

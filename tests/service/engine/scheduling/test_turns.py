@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -290,7 +291,9 @@ def test_a_long_call_stands_still_while_a_short_one_is_under_way_but_not_all_the
     assert shared._short == 0
 
 
-def test_a_long_call_goes_on_as_soon_as_no_short_one_is_under_way(monkeypatch):
+@pytest.fixture
+def still(monkeypatch):
+    """A long call that stands still for a short one: the turns, the long one's account and call, and what ends it."""
     monkeypatch.setattr(turns, "SHORT_S", 0.02)
     monkeypatch.setattr(turns, "ASIDE", 1e9)
     monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
@@ -301,24 +304,21 @@ def test_a_long_call_goes_on_as_soon_as_no_short_one_is_under_way(monkeypatch):
     until(lambda: shared._short == 1)
     long = Call(shared, account)
     until(lambda: shared._quiet._waiters)
-    assert long.steps == 0
-    over.set()
-    short.join(SECONDS)
-    assert long.wait().end() == "done"
+
+    def end():
+        over.set()
+        short.join(SECONDS)
+
+    return SimpleNamespace(shared=shared, account=account, long=long, end=end)
 
 
-def test_a_call_that_stands_still_can_be_given_up(monkeypatch):
-    monkeypatch.setattr(turns, "SHORT_S", 0.02)
-    monkeypatch.setattr(turns, "ASIDE", 1e9)
-    monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
-    shared, account, over = Turns(2), Account(), threading.Event()
-    account.usual_s = 1.0
-    short = threading.Thread(target=shared.run, args=(Account(), lambda: over.wait(SECONDS)))
-    short.start()
-    until(lambda: shared._short == 1)
-    long = Call(shared, account)
-    until(lambda: shared._quiet._waiters)
-    shared.give_up(account, "deleted")
-    over.set()
-    short.join(SECONDS)
-    assert isinstance(long.wait().outcome, Abandoned)
+def test_a_long_call_goes_on_as_soon_as_no_short_one_is_under_way(still):
+    assert still.long.steps == 0
+    still.end()
+    assert still.long.wait().end() == "done"
+
+
+def test_a_call_that_stands_still_can_be_given_up(still):
+    still.shared.give_up(still.account, "deleted")
+    still.end()
+    assert isinstance(still.long.wait().outcome, Abandoned)
