@@ -66,8 +66,9 @@ class Told:
 
     offered: acknowledged. held: by candidate who held it from when to when, milliseconds since 1970: less rather than
     more. leases: annotator, candidate and last known end by token. left: tokens given back, skipped or answered,
-    acknowledged or not. answers: annotator, candidate, label, duplicate. refused: candidates whose lease was refused
-    before its end. labelled, lost_predictions: predictions whose label was taken, or not.
+    acknowledged or not. answers: annotator, candidate, label, duplicate. refused: candidate, token and time where a
+    lease was refused before the end that its question said. labelled, lost_predictions: predictions whose label was
+    taken, or not.
     """
 
     offered: set = field(default_factory=set)
@@ -244,7 +245,7 @@ class Annotator:
     def note_refusal(told, question, end):
         # Once a label has come, from an earlier holder, the lease is gone; the judge knows what was learned.
         if now_ms() < end:
-            told.refused.append((question["id"], question["lease"]))
+            told.refused.append((question["id"], question["lease"], now_ms()))
 
 
 def check_model(store, name, told):
@@ -294,10 +295,11 @@ def check_model(store, name, told):
             token not in leases or leases[token].closed or leases[token].expires_ms < int(end)
             for token, (_, _, end) in open_ones.items()
         )
-        # A lease that came twice may have been given back once; what nobody works on any more a full pool drops.
+        # A question that came twice may have been given back once, or kept alive for less than it was lent for: what
+        # nobody works on any more by the log a full pool drops.
         + sum(
-            given not in plain.learned and (given not in plain.dropped or plain.leases[token][3])
-            for given, token in told.refused
+            given not in plain.learned and (given not in plain.dropped or plain.held_at(token, at))
+            for given, token, at in told.refused
         ),
         "lost predictions": len(told.lost_predictions) if configuration.labels.pending_durable else 0,
         "predictions not durable": 0 if configuration.labels.pending_durable else len(told.lost_predictions),

@@ -20,7 +20,11 @@ class PlainPool:
         self.labels = []
 
     def holders(self, given, now):
-        return {a for a, i, end, is_open in self.leases.values() if i == given and is_open and end > now}
+        return {a for token, (a, i, *_) in self.leases.items() if i == given and self.held_at(token, now)}
+
+    def held_at(self, token, now):
+        *_, end, is_open = self.leases[token]
+        return is_open and end > now
 
     def take(self, event):
         match event:
