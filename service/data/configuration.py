@@ -48,8 +48,11 @@ class LASVMConfiguration(BoxConfiguration):
 
     solver: Literal["lasvm"] = "lasvm"
     tol: Tolerance = Field(1e-3, description="tau: violations below it are none")
-    delta_max: float | None = Field(None, gt=0, description="repeat REPROCESS until delta is below it")
+    delta_max: float | None = Field(2.0, gt=0, description="repeat REPROCESS until delta is below it; null: do it once")
     second_order: bool = Field(default=False, description="choose REPROCESS's partner by the gain that it promises")
+    idle_max: int = Field(
+        2000, ge=0, lt=2**31, description="points up to which those without a coefficient are kept; 0: as in the paper"
+    )
 
 
 class FullConfiguration(BoxConfiguration):
@@ -228,7 +231,12 @@ CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
 
 
 def read_configuration(facts: dict[str, Any]) -> Configuration:
-    """The configuration that a log or a snapshot holds. ValueError if it is none."""
+    """The configuration that a log or a snapshot holds. ValueError if it is none.
+
+    One that was written before LASVM could keep points without a coefficient keeps none.
+    """
+    if facts.get("solver") == "lasvm":
+        facts = {"idle_max": 0, **facts}
     return CONFIGURATIONS.validate_python(facts)
 
 

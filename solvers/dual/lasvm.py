@@ -11,6 +11,10 @@ Where this differs from the paper's listing:
   one point under both labels would never be learned.
 - While all examples have been of one class there is no pair to search, so nothing would ever be removed: then S is a
   uniform sample of at most seed_max of them (reservoir sampling), and the decision is that class.
+- A point without a coefficient stays while there is room for it (idle_max), and REPROCESS is repeated until delta <=
+  delta_max: with a large C one REPROCESS an example leaves a machine far from its optimum, and what was removed there
+  is missed for ever. Where there is no room the idle points farthest beyond the extremes leave. The paper's form:
+  delta_max None, idle_max 0.
 - Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the
   steps (smo.py).
 """
@@ -57,10 +61,10 @@ from hinged.solvers.dual.dual import COLUMN, REPEATED, SLOT, DualExpansion, not_
 from hinged.solvers.dual.machine import (
     HINGE,
     IDLE,
+    beyond_extremes,
     enter,
     find_key,
     leave,
-    may_leave,
     note_change,
     scan_column,
     set_bias,
@@ -70,18 +74,23 @@ Array = np.ndarray[Any, Any]
 
 HOLES_MIN = 256
 REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
+IDLE_EACH = 4  # idle points for which there is room, a support vector
+IDLE_PART = 8  # of idle_max, the part for which there is room whatever the support vectors take
+MANY = 16  # points without room, above which they leave by the mean, and not one by one
 
 
 class Parameters(NamedTuple):
     """tau of the paper; delta_max, infinite for a single REPROCESS an example; seed_max.
 
-    full_at: points at which the least useful one makes way.
+    idle_max: points in all up to which idle ones are kept. full_at: points at which the least useful one makes way.
     """
 
     tol: float
     delta_max: float
     seed_max: int
     second_order: bool
+    idle_max: int
+    points_max: int
     full_at: int
 
 
@@ -161,21 +170,76 @@ def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, 
 
 
 @compiled
-def remove_blatant(points, cache, machine, newest, seed_max):
-    """REPROCESS, step 4: drop idle points that can be in no violating pair; take `newest` back without a trace.
+def idle_room(machine, idle_max, points_max):
+    """How many idle points there is room for.
 
-    Points level with an extreme go only where more than seed_max points are held.
+    IDLE_EACH of them a support vector, but no more than idle_max points in all; an IDLE_PART of idle_max whatever the
+    support vectors take, but no more than a quarter of what these leave of points_max.
     """
-    n = points.used[USED]
+    held = machine.counts[LIVE] - machine.counts[IDLE]
+    return min(max(idle_max // IDLE_PART, min(IDLE_EACH * held, idle_max - held)), (points_max - held) // 4)
+
+
+@compiled
+def mean_beyond(machine):
+    """How far idle points lie beyond the extremes in the mean. There must be some."""
+    total = 0.0
+    for p in range(machine.counts[IDLE]):
+        total += max(0.0, beyond_extremes(machine, machine.idle[p]))
+    return total / machine.counts[IDLE]
+
+
+@compiled
+def remove_beyond(cache, machine, newest, bound, seed_max):
+    """Drop idle points farther than `bound` beyond the extremes; the row of `newest` stays.
+
+    Points just as far go only where more than seed_max points are held: with two labels of one point at the box all
+    others are level with it, and if those left, none would ever meet another to pair with.
+    """
     p = 0
     while p < machine.counts[IDLE]:
         s = machine.idle[p]
-        if may_leave(machine, s, machine.counts[LIVE] > seed_max):
+        far = beyond_extremes(machine, s)
+        if far > bound or (far == bound and machine.counts[LIVE] > seed_max):
             leave(machine, s)  # moves another point to place p
             if s != newest:
                 drop_row(cache, s)
         else:
             p += 1
+
+
+@compiled
+def remove_farthest(cache, machine, newest, seed_max):
+    """Drop the idle point farthest beyond the extremes, as remove_beyond does; whether there was one."""
+    most, farthest = -np.inf, NONE
+    for p in range(machine.counts[IDLE]):
+        far = beyond_extremes(machine, machine.idle[p])
+        if far > most:
+            most, farthest = far, machine.idle[p]
+    if most > 0.0 or (most == 0.0 and machine.counts[LIVE] > seed_max):
+        leave(machine, farthest)
+        if farthest != newest:
+            drop_row(cache, farthest)
+        return True
+    return False
+
+
+@compiled
+def remove_blatant(points, cache, machine, newest, parameters):
+    """REPROCESS, step 4: drop points that can be in no violating pair; take `newest` back without a trace.
+
+    Where idle points are kept, only until the others find room, the farthest first.
+    """
+    n = points.used[USED]
+    if parameters.idle_max == 0:
+        remove_beyond(cache, machine, newest, 0.0, parameters.seed_max)
+    else:
+        room, former = idle_room(machine, parameters.idle_max, parameters.points_max), -1
+        while machine.counts[IDLE] > room + MANY and machine.counts[IDLE] != former:
+            former = machine.counts[IDLE]
+            remove_beyond(cache, machine, newest, mean_beyond(machine), parameters.seed_max)
+        while machine.counts[IDLE] > room and remove_farthest(cache, machine, newest, parameters.seed_max):
+            pass
     if newest != NONE and machine.class_of[newest] == NONE:
         pop_point(points)
         forget_slot(cache, newest)
@@ -306,7 +370,7 @@ def learn_rows(
             if at[COLUMN] < columns and (work_of(points, cache, machine, values_before, steps, value_work) > work_max):
                 return r, NEEDS_REST
         if at[COLUMN] != NONE:
-            remove_blatant(points, cache, machine, at[SLOT], parameters.seed_max)
+            remove_blatant(points, cache, machine, at[SLOT], parameters)
             at[COLUMN] = NONE
         if held:
             continue
@@ -320,9 +384,10 @@ class LASVM(DualExpansion):
     """LASVM over one or several columns. Other parameters: dual.py.
 
     tol: the paper's tau, > 0. delta_max: repeat REPROCESS at each example until delta <= delta_max (section 3.5; None
-    for one REPROCESS an example). seed_max: examples kept while only one class has been seen, and
-    above which points level with an extreme leave. second_order:
-    choose the partner in REPROCESS by the gain that it promises.
+    for one REPROCESS an example). seed_max: examples kept while only one class has been seen, and above which points
+    level with an extreme leave. second_order: choose the partner in REPROCESS by the gain that it promises. idle_max:
+    points up to which those without a coefficient are kept; beyond, an eighth of it is. The paper's LASVM has
+    delta_max None and idle_max 0.
     """
 
     def __init__(
@@ -331,9 +396,10 @@ class LASVM(DualExpansion):
         dim: int,
         *,
         tol: float = 1e-3,
-        delta_max: float | None = None,
+        delta_max: float | None = 2.0,
         seed_max: int = 1000,
         second_order: bool = False,
+        idle_max: int = 2000,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -343,11 +409,15 @@ class LASVM(DualExpansion):
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
         if not seed_max > 0:
             raise ValueError(f"seed_max must be > 0, got {seed_max}")
+        if not idle_max >= 0:
+            raise ValueError(f"idle_max must be >= 0, got {idle_max}")
         self.parameters = Parameters(
             float(tol),
             np.inf if delta_max is None else float(delta_max),
             int(seed_max),
             bool(second_order),
+            int(idle_max),
+            int(self.points_max),
             self.full_at,
         )
 
@@ -374,6 +444,6 @@ class LASVM(DualExpansion):
         if (self.seen > 0).sum() < 2:  # one class is no problem to solve, and its sample must stay
             return Finish(0, converged=True)
         finish = self._optimise(self.parameters.tol)
-        remove_blatant(self.points, self.cache, self.machine, NONE, self.parameters.seed_max)
+        remove_blatant(self.points, self.cache, self.machine, NONE, self.parameters)
         self.compact()
         return finish

@@ -204,23 +204,21 @@ def set_bias(machine, c):
 
 
 @compiled
-def may_leave(machine, s, level_too):
-    """Whether idle slot s is a blatant non-support vector in every column (REPROCESS step 4).
+def beyond_extremes(machine, s):
+    """How far idle slot s lies beyond the extremes, in the column where it does least; -inf where none can tell.
 
-    Beyond an extreme, or with `level_too` as far as it. With two labels of one point at the box all other points are
-    level with it, and if those left, none would ever meet another to pair with.
-    A column with one side empty says nothing about its points; where all are such, nothing may leave.
+    Positive for a point that is in no violating pair with any other, 0 for one level with an extreme. A column with
+    one side empty says nothing about its points.
     """
-    judged = False
+    least, judged = np.inf, False
     for c in range(machine.alpha.shape[0]):
         i, j = machine.best_i[c], machine.best_j[c]
         if i == NONE or j == NONE:
             continue
         judged = True
-        beyond = machine.g[c, j] - machine.g[c, s] if machine.sign[c, s] > 0 else machine.g[c, s] - machine.g[c, i]
-        if beyond < 0.0 or (beyond == 0.0 and not level_too):
-            return False
-    return judged
+        far = machine.g[c, j] - machine.g[c, s] if machine.sign[c, s] > 0 else machine.g[c, s] - machine.g[c, i]
+        least = min(least, far)
+    return least if judged else -np.inf
 
 
 @compiled

@@ -106,14 +106,16 @@ class OnlineClassifier(EpochClassifier, DualClassifier):
 class LASVMClassifier(OnlineClassifier):
     """LASVM, with a bias (Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005). Further parameters: OnlineClassifier.
 
-    delta_max: repeat REPROCESS at each example until no pair violates by more. second_order: choose the partner in
-    REPROCESS by the gain that it promises. seed_max: examples kept while only one class has come.
+    delta_max: repeat REPROCESS at each example until no pair violates by more; None: do it once. second_order: choose
+    the partner in REPROCESS by the gain that it promises. idle_max: points up to which those without a coefficient are
+    kept. seed_max: examples kept while only one class has come. The paper's LASVM: delta_max=None, idle_max=0.
     """
 
     solver = "lasvm"
 
-    delta_max: float | None = None
+    delta_max: float | None = 2.0
     second_order: bool = False
+    idle_max: int = 2000
     seed_max: int = 1000
 
 

@@ -59,8 +59,9 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         "seed": 0,
         "C": 1.0,
         "tol": 0.001,
-        "delta_max": None,
+        "delta_max": 2.0,
         "second_order": False,
+        "idle_max": 2000,
     }
 
 

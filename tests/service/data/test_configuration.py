@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.configuration import parse_configuration, read_configuration
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
@@ -29,3 +29,11 @@ def test_a_class_weight_that_makes_an_impossible_bound_is_refused(C, weight, cla
 def test_labels_that_python_takes_for_equal_make_other_configurations():
     assert not parse(classes=[True, False]).same_as(parse(classes=[1, 0]))
     assert parse(classes=[1, 0]).same_as(parse(classes=[1, 0]))
+
+
+def test_what_was_written_before_lasvm_kept_idle_points_keeps_none():
+    written = parse(delta_max=None).model_dump(mode="json")
+    assert read_configuration(written).idle_max == 2000
+    del written["idle_max"]
+    assert read_configuration(written).idle_max == 0
+    assert parse().idle_max == 2000

@@ -12,7 +12,10 @@ from streams import Stream, two_moons
 from hinged.solvers.core.counts import LEARNED, NONE
 from hinged.solvers.core.kernels import KERNELS, make_kernel, point_row
 from hinged.solvers.core.solver import PointsFull
-from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.dual.lasvm import IDLE_EACH, IDLE_PART, LASVM, remove_blatant
+from hinged.solvers.dual.machine import IDLE, beyond_extremes
+
+PAPER = {"delta_max": None, "idle_max": 0}
 
 
 def column(stream):
@@ -33,7 +36,8 @@ def close(a, b):
 def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
     X, y = two_moons(150, noise=0.4, seed=3)
     y[0] = -y[1]  # two classes from the second example on
-    stream = Stream(X, (y > 0).astype(int), batch=1, C=C, delta_max=delta_max, dtype=np.float64).learn(0, 1)
+    parameters = {"delta_max": delta_max, "idle_max": 0}
+    stream = Stream(X, (y > 0).astype(int), batch=1, C=C, **parameters, dtype=np.float64).learn(0, 1)
     oracle = naive.NaiveLASVM(naive.gram("rbf", X), y, C, 1e-3, np.inf if delta_max is None else delta_max)
     for k in range(1, len(X)):
         alpha, g, b = column(stream)
@@ -46,6 +50,72 @@ def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
         for s in right[0][0]:
             beyond = oracle.blatant(*right[0], s)
             assert beyond > -naive.NEAR if s not in after else beyond < naive.NEAR
+
+
+def test_while_there_is_room_every_point_stays_and_finishing_is_the_batch_optimum():
+    X, y = two_moons(300, noise=0.5, seed=4)
+    y = np.random.default_rng(0).choice(
+        [-1, 1], 300
+    )  # nothing to understand: with a large C most coefficients are free
+    stream = Stream(X, (y > 0).astype(int), batch=7, C=1000.0, tol=1e-5, dtype=np.float64)
+    finished, former = Stream(X, (y > 0).astype(int), batch=7, C=1000.0, tol=1e-5, dtype=np.float64), 0.0
+    for begin in range(0, 300, 10):
+        stream.learn(begin, begin + 10)
+        finished.learn(begin, begin + 10)
+        before = finished.solver.certificate()["dual"]
+        finished.solver.finish()
+        after = finished.solver.certificate()["dual"]
+        assert former <= before * (1 + 1e-9) <= after * (1 + 2e-9)
+        former = after
+    stream.solver.finish()
+    svc = SVC(C=1000.0, gamma=1.0, tol=1e-6).fit(X, y)
+    signed = svc.dual_coef_[0]
+    f_on = svc.decision_function(svc.support_vectors_) - svc.intercept_[0]
+    optimum = signed @ y[svc.support_] - 0.5 * signed @ f_on
+    for one in (stream, finished):
+        assert one.solver.live == 300
+        assert one.solver.certificate()["dual"] == pytest.approx(optimum, rel=1e-5)
+
+
+def test_idle_points_leave_once_they_take_too_much_room():
+    X, y = two_moons(3000, noise=0.2, seed=6)
+    stream = Stream(X, (y > 0).astype(int), batch=16, C=1.0, idle_max=400)
+    former, left = set(), 0
+    for begin in range(0, 2992, 16):
+        stream.learn(begin, begin + 16)
+        held = stream.solver.live - stream.solver.machine.counts[IDLE]
+        assert stream.solver.live - held <= max(400 // IDLE_PART, min(IDLE_EACH * held, 400 - held))
+        left += len(former - set(stream.solver.keys()))
+        former = set(stream.solver.keys())
+    assert left > 500
+
+
+def test_of_idle_points_the_farthest_leave():
+    X, y = two_moons(600, noise=0.2, seed=6)
+    solver = Stream(X, (y > 0).astype(int), C=1.0).learn().solver
+    before = distances(solver)
+    for leaving in (30, 5):  # by their mean, and one by one
+        solver.parameters = solver.parameters._replace(idle_max=solver.live - leaving)
+        remove_blatant(solver.points, solver.cache, solver.machine, NONE, solver.parameters)
+        after = distances(solver)
+        assert len(before) - len(after) >= leaving
+        assert max(after.values()) < min(far for key, far in before.items() if key not in after)
+        before = after
+
+
+def distances(solver):
+    """How far beyond the extremes each idle point lies, by its key."""
+    idle = solver.machine.idle[: solver.machine.counts[IDLE]]
+    return {int(solver.machine.key[s]): beyond_extremes(solver.machine, s) for s in idle}
+
+
+@pytest.mark.parametrize("when_full", ["refuse", "remove"])
+def test_idle_points_take_no_room_that_support_vectors_need(when_full):
+    X, y = two_moons(3000, noise=0.1, seed=7)
+    needed = Stream(X, (y > 0).astype(int), batch=10, C=10.0, **PAPER).learn().solver.live
+    tight = Stream(X, (y > 0).astype(int), batch=10, C=10.0, points_max=3 * needed, when_full=when_full).learn()
+    assert tight.solver.live <= 3 * needed
+    assert ((tight.decision(X)[:, 0] > 0) == (y > 0)).mean() > 0.98
 
 
 @settings(max_examples=30, deadline=None)
@@ -183,7 +253,7 @@ def test_the_size_of_the_cache_leaves_no_trace(moons):
 def test_rows_in_the_cache_stay_true_when_points_move_together_and_arrays_grow(cache_bytes):
     # The labels are flipped half way: many points leave, so that there are compactions, and more than 512 stay.
     X, y = two_moons(1500, noise=0.5)
-    stream = Stream(X, ((y > 0) ^ (np.arange(1500) > 700)).astype(int), C=1.0, cache_bytes=cache_bytes)
+    stream = Stream(X, ((y > 0) ^ (np.arange(1500) > 700)).astype(int), C=1.0, cache_bytes=cache_bytes, **PAPER)
     caps, fewer = set(), 0
     for begin in range(0, 1500, 64):
         before = stream.solver.slots
@@ -260,6 +330,7 @@ def test_a_full_expansion_refuses_before_anything_changes(moons):
         ({"tol": 0.0}, "tol must be > 0"),
         ({"delta_max": 1e-4}, "delta_max must be > tol"),
         ({"seed_max": 0}, "seed_max must be > 0"),
+        ({"idle_max": -1}, "idle_max must be >= 0"),
         ({"points_max": 1}, "points_max must be > 1"),
         ({"dtype": np.int32}, "dtype must be float32 or float64"),
     ],
