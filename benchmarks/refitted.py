@@ -31,8 +31,11 @@ SOLVERS = {
     "lasvm-nc": {},
     "lasvm-i": {},
     "tracking-1": {},
+    "tracking-1, as in the paper": {"draws": 1, "delta_max": None},
     "tracking-2": {},
+    "tracking-2, as in the paper": {"draws": 1, "delta_max": None},
     "tracking-cached": {},
+    "tracking-cached, as in the paper": {"draws": 1, "delta_max": None},
     "bsca": {},
     "bsgd": {},
 }

@@ -26,11 +26,13 @@ LIBSVM is scikit-learn's SVC; its kernel values cannot be counted, those of the 
 """
 
 import time
+from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
 from datasets import arguments, load
 from problems import (
+    PRINTED,
     beside,
     compile_all,
     finish,
@@ -69,7 +71,7 @@ MEANINGFUL = 0.05  # a difference of mean errors, in %: section 4.4
 def of(folder, name):
     """The problem of a line of figure 7."""
     file, noise, gamma, C = SETS[name][:4]
-    return problem(folder, file, gamma, C, noise)
+    return replace(problem(folder, file, gamma, C, noise), forms=PRINTED)
 
 
 def epochs(shuffled, count, **parameters):
@@ -183,7 +185,7 @@ def figure_4(options):
     rows, test = (rows_from_dense(part / np.float32(127.5), kernel, 784) for part in (X, X_test))
     order = np.random.default_rng(0).permutation(len(rows))
     rows, classes = rows.take(order), y[order].astype(np.int64)
-    solver = make_solver("lasvm", kernel, 784, C=MNIST[1], cache_bytes=2**30)
+    solver = make_solver("lasvm", kernel, 784, C=MNIST[1], cache_bytes=2**30, **PRINTED["lasvm"])
     for _ in range(10):
         solver.add_class()
     seconds, lines = 0.0, []
@@ -193,7 +195,7 @@ def figure_4(options):
             end = min(begin + 256, len(rows))
             solver.learn(rows.part(begin, end), classes[begin:end], np.arange(begin, end), again=epoch > 1)
         seconds += time.process_time() - start
-        finished = make_solver("lasvm", kernel, 784, C=MNIST[1], cache_bytes=2**30)
+        finished = make_solver("lasvm", kernel, 784, C=MNIST[1], cache_bytes=2**30, **PRINTED["lasvm"])
         finished.load(solver.state())
         finishing = finish(finished)
         error = 100 * (finished.decision(test).argmax(axis=1) != y_test).mean()

@@ -55,7 +55,8 @@ class Data:
 
     def solver(self, kind=TrackingSVM, **parameters):
         """A solver of this data set's problem that knows both classes."""
-        solver = kind(KERNEL, self.rows.dim, C=self.C, cache_bytes=CACHE_BYTES, **parameters)
+        printed = {"draws": 1, "delta_max": None}
+        solver = kind(KERNEL, self.rows.dim, C=self.C, cache_bytes=CACHE_BYTES, **printed, **parameters)
         solver.add_class()
         solver.add_class()
         return solver

@@ -86,6 +86,10 @@ class TrackingConfiguration(BoxConfiguration):
     solver: Literal["tracking-1", "tracking-2", "tracking-cached", "tracking-batch"]
     tol: Tolerance = Field(1e-3, description="of the finishing step")
     K: int = Field(10, ge=1, le=10_000, description="updates an example; in tracking-batch, rounds at most")
+    draws: int = Field(100, ge=1, le=10_000, description="points drawn for an update; the one that gains most is moved")
+    delta_max: float | None = Field(
+        1.0, gt=0, description="updates before those that are averaged, until none drawn violates by more; null: none"
+    )
 
 
 class ExactConfiguration(BoxConfiguration):
@@ -208,6 +212,16 @@ KINDS: tuple[type[Configuration], ...] = (
     FOGDConfiguration,
     NOGDConfiguration,
 )
+_TRACKING = {"draws": 1, "delta_max": None}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "lasvm": {"idle_max": 0},
+    "tracking-1": _TRACKING,
+    "tracking-2": _TRACKING,
+    "tracking-cached": _TRACKING,
+    "tracking-batch": _TRACKING,
+}
+"""Parameters that came later, by solver, with the values that are as if there were none."""
+
 _KIND_OF = {name: kind for kind in KINDS for name in kind.model_fields["solver"].annotation.__args__}  # type: ignore[union-attr]
 SOLVER_NAMES = tuple(_KIND_OF)
 
@@ -233,11 +247,9 @@ CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
 def read_configuration(facts: dict[str, Any]) -> Configuration:
     """The configuration that a log or a snapshot holds. ValueError if it is none.
 
-    One that was written before LASVM could keep points without a coefficient keeps none.
+    Parameters that a solver did not have when it was written have the values that are as if there were none.
     """
-    if facts.get("solver") == "lasvm":
-        facts = {"idle_max": 0, **facts}
-    return CONFIGURATIONS.validate_python(facts)
+    return CONFIGURATIONS.validate_python({**WITHOUT.get(facts.get("solver", ""), {}), **facts})
 
 
 def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:

@@ -40,12 +40,14 @@ Array = np.ndarray[Any, Any]
 
 ALGORITHMS = (1, 2, "cached", "batch")
 K_MAX = 10_000
+BEFORE = 1_000  # updates, at most, before those that are averaged
 
 
 class Parameters(NamedTuple):
     """updates: K, 0 in the batch counterpart; process: update the new example first; expansion_only: hold no others.
 
-    tol: of finishing. points_max: points above which the least useful one makes way.
+    tol: of finishing. points_max: points above which the least useful one makes way. draws: points drawn for an
+    update. delta_max: violation down to which updates are made before those that are averaged, infinite for none.
     """
 
     tol: float
@@ -53,6 +55,8 @@ class Parameters(NamedTuple):
     process: bool
     expansion_only: bool
     points_max: int
+    draws: int
+    delta_max: float
 
 
 @compiled
@@ -109,6 +113,45 @@ def draw(points, machine, random):
     while machine.class_of[s] == NONE:
         s = random_below(random, n)
     return s
+
+
+@compiled
+def gain(points, machine, expansion_only, s):
+    """What an update of slot s adds to W, summed over the columns."""
+    total = 0.0
+    for c in range(machine.alpha.shape[0]):
+        alpha, g, curvature = machine.alpha[c, s], machine.g[c, s], np.float64(points.selves[s])
+        if not (expansion_only and alpha == 0.0):
+            step = optimum(g, alpha, machine.lower[c, s], machine.upper[c, s], curvature) - alpha
+            total += step * (g - 0.5 * curvature * step)
+    return total
+
+
+@compiled
+def draw_best(points, machine, random, parameters):
+    """Of so many points drawn the one whose update gains most. There must be a point."""
+    best = draw(points, machine, random)
+    if parameters.draws > 1:
+        most = gain(points, machine, parameters.expansion_only, best)
+        for _ in range(parameters.draws - 1):
+            s = draw(points, machine, random)
+            promised = gain(points, machine, parameters.expansion_only, s)
+            if promised > most:
+                best, most = s, promised
+    return best
+
+
+@compiled
+def violates(machine, parameters, s):
+    """Whether slot s violates by more than delta_max in a column where it may be updated."""
+    for c in range(machine.alpha.shape[0]):
+        g = machine.g[c, s]
+        if not (parameters.expansion_only and machine.alpha[c, s] == 0.0) and (
+            (machine.up[c, s] != 0 and g > parameters.delta_max)
+            or (machine.down[c, s] != 0 and -g > parameters.delta_max)
+        ):
+            return True
+    return False
 
 
 @compiled
@@ -193,14 +236,14 @@ def learn_rows(
     smooth (columns, cap); classes (m,) int64, keys (m,) int64; `again` says that rows may be held already (a further
     epoch). bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, columns)
     receives the decision values, by the averaged output, from right before each row is learned. drawn (1,): updates
-    made of row `begin` already, NONE where it is not begun; as are those of the row where it stops. value_work,
-    work_max: as there.
+    made of row `begin` already, those that are averaged counted from BEFORE on, NONE where it is not begun; as are
+    those of the row where it stops. value_work, work_max: as there.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
     f = np.zeros(columns)
     stance = np.full(columns, HINGE, np.int8)
-    touched = np.empty(smooth.shape[1] + updates + 1, np.int64)
+    touched = np.empty(smooth.shape[1] + BEFORE + updates + 1, np.int64)
     averaged = averaged_slots(machine, smooth, points.used[USED], touched)
     values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
     for r in range(begin, classes.shape[0]):
@@ -254,8 +297,19 @@ def learn_rows(
                 pop_point(points)
                 forget_slot(cache, k)
             drawn[0] = 0
-        while drawn[0] < (updates if machine.counts[LIVE] > 0 else 0):
-            s, u = draw(points, machine, random), drawn[0]
+        if parameters.delta_max == np.inf:
+            drawn[0] = max(drawn[0], BEFORE)
+        while drawn[0] < BEFORE and machine.counts[LIVE] > 0:
+            s = draw_best(points, machine, random, parameters)
+            drawn[0] = drawn[0] + 1 if violates(machine, parameters, s) else BEFORE
+            if drawn[0] < BEFORE and update(kernel, points, cache, machine, smooth, expansion_only, s, 1.0):
+                touched[averaged] = s
+                averaged += 1
+                if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                    return r, NEEDS_REST
+        drawn[0] = max(drawn[0], BEFORE)
+        while drawn[0] < BEFORE + (updates if machine.counts[LIVE] > 0 else 0):
+            s, u = draw_best(points, machine, random, parameters), drawn[0] - BEFORE
             drawn[0] += 1
             # Of the K iterates of this time step those from u on, K - u of them, hold the step of update u.
             if update(kernel, points, cache, machine, smooth, expansion_only, s, (updates - u) / updates):

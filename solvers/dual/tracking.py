@@ -21,6 +21,9 @@ Where this differs from the paper's listing:
 - The cached variant draws from the points that it holds, so that all K draws serve. As printed it draws from all
   examples seen, and passes over those that it does not hold.
 - A draw serves all columns, so that a kernel row is computed once.
+- Of several points drawn the one whose update gains most is updated, and updates go on before those that are averaged
+  until none of the points drawn violates much (at most BEFORE of them): K uniform ones an example leave a machine with
+  a large C far from its optimum. The paper's form: draws 1, delta_max None.
 - The batch counterpart, which makes many more updates at a time than K, predicts by its last iterate.
 - At points_max the least useful point leaves, and the updates of the time steps to come make good for it.
 """
@@ -71,7 +74,9 @@ class TrackingSVM(DualExpansion):
     algorithm: 1 or 2 of the paper, "cached" (section 5.2), or "batch", the batch counterpart (section 6): it enters a
     micro-batch at once, then makes rounds of as many random updates as it holds points, and predicts by its last
     iterate. K: updates at each time step; of "batch", rounds at most at each micro-batch. tol: largest violation that
-    `finish` leaves, and at which "batch" ends its rounds; > 0.
+    `finish` leaves, and at which "batch" ends its rounds; > 0. draws: points drawn for each update. delta_max: updates
+    go on before those that are averaged, until none of the points drawn violates by more; None for none. The paper has
+    draws 1 and delta_max None; "batch" has them always.
     """
 
     biased = False
@@ -85,6 +90,8 @@ class TrackingSVM(DualExpansion):
         *,
         algorithm: int | str = 2,
         K: int = 10,
+        draws: int = 100,
+        delta_max: float | None = 1.0,
         tol: float = 1e-3,
         **shared: Any,
     ) -> None:
@@ -94,6 +101,10 @@ class TrackingSVM(DualExpansion):
             raise ValueError(f"K must be from 1 to {K_MAX}, got {K}")
         if not 0 < tol < 1e3:
             raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
+        if not 1 <= draws <= K_MAX:
+            raise ValueError(f"draws must be from 1 to {K_MAX}, got {draws}")
+        if delta_max is not None and not delta_max > tol:
+            raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
         super().__init__(kernel, dim, **shared)
         self.algorithm = algorithm
         self.K = int(K)
@@ -103,6 +114,8 @@ class TrackingSVM(DualExpansion):
             process=algorithm in (2, "cached"),
             expansion_only=algorithm == "cached",
             points_max=int(self.points_max),
+            draws=int(draws),
+            delta_max=np.inf if delta_max is None or algorithm == "batch" else float(delta_max),
         )
 
     # -- arrays ---------------------------------------------------------------------------------------------------

@@ -163,13 +163,17 @@ class TrackingSVMClassifier(OnlineClassifier):
     """Averaged tracking SVMs (Usunier, Bordes and Bottou, AISTATS 2010). Further parameters: OnlineClassifier.
 
     algorithm: 1 or 2 of the paper, "cached" (section 5.2) or "batch" (section 6). K: updates at each example; of
-    "batch", rounds at most at each batch. With `finish` the optimum predicts, else the average.
+    "batch", rounds at most at each batch. draws: points drawn for an update, of which the one that gains most is
+    updated. delta_max: updates before those that are averaged, until none drawn violates by more. With `finish` the
+    optimum predicts, else the average. The paper's algorithms: draws=1, delta_max=None.
     """
 
     ALGORITHMS: ClassVar[tuple[int | str, ...]] = (1, 2, "cached", "batch")
 
     algorithm: int | str = 2
     K: int = 10
+    draws: int = 100
+    delta_max: float | None = 1.0
 
     def _solver_name(self) -> str:
         if self.algorithm not in self.ALGORITHMS:

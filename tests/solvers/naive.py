@@ -21,20 +21,48 @@ class NaiveTracking:
     """One column of averaged tracking as the paper lists it; no K_ii is 0.
 
     slots: the example that stands in each slot, None where it has gone. draw: (slots in use) -> a slot.
-    alpha, average: dictionaries over the examples held.
+    alpha, average: dictionaries over the examples held. draws, delta_max, before: what the paper has not (tracking.py).
     """
 
-    def __init__(self, K, y, C, updates, algorithm, draw):
+    def __init__(self, K, y, C, updates, algorithm, draw, draws=1, delta_max=None, before=1000):
         self.K, self.y, self.C, self.updates, self.algorithm, self.draw = K, y, C, updates, algorithm, draw
+        self.draws, self.delta_max, self.before = draws, delta_max, before
         self.slots, self.alpha, self.average = [], {}, {}
 
     def decision(self, alpha, k):
         return sum(alpha[s] * self.K[s, k] for s in alpha)
 
+    def gradient(self, i):
+        return self.y[i] - self.decision(self.alpha, i)
+
+    def box(self, i):
+        return min(0.0, self.C * self.y[i]), max(0.0, self.C * self.y[i])
+
+    def target(self, i):
+        lower, upper = self.box(i)
+        return min(max(self.alpha[i] + self.gradient(i) / self.K[i, i], lower), upper)
+
     def update(self, i):
-        g = self.y[i] - self.decision(self.alpha, i)
-        lower, upper = min(0.0, self.C * self.y[i]), max(0.0, self.C * self.y[i])
-        self.alpha[i] = min(max(self.alpha[i] + g / self.K[i, i], lower), upper)
+        self.alpha[i] = self.target(i)
+
+    def stays(self, i):
+        return self.algorithm == "cached" and self.alpha[i] == 0.0
+
+    def gain(self, i):
+        step = 0.0 if self.stays(i) else self.target(i) - self.alpha[i]
+        return step * (self.gradient(i) - step * self.K[i, i] / 2)
+
+    def drawn(self):
+        found = []
+        while len(found) < self.draws:
+            i = self.slots[self.draw(len(self.slots))]
+            found += [i] if i is not None else []
+        return max(found, key=self.gain)  # the first of equals
+
+    def violates(self, i):
+        g, (lower, upper) = self.gradient(i), self.box(i)
+        rises, falls = self.alpha[i] < upper and g > self.delta_max, self.alpha[i] > lower and -g > self.delta_max
+        return not self.stays(i) and (rises or falls)
 
     def drop(self, i):
         del self.alpha[i]
@@ -53,12 +81,15 @@ class NaiveTracking:
         if cached and self.alpha[k] == 0.0:
             self.drop(k)
             self.slots.pop()
+        for _ in range(self.before if self.alpha and self.delta_max is not None else 0):
+            i = self.drawn()
+            if not self.violates(i):
+                break
+            self.update(i)
         iterates = []
         for _ in range(self.updates if self.alpha else 0):
-            i = None
-            while i is None:
-                i = self.slots[self.draw(len(self.slots))]
-            if not (cached and self.alpha[i] == 0.0):
+            i = self.drawn()
+            if not self.stays(i):
                 self.update(i)
             iterates.append(dict(self.alpha))
         self.average = {i: sum(a[i] for a in iterates) / self.updates for i in self.alpha}

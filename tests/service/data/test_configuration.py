@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hinged.service.data.configuration import parse_configuration, read_configuration
+from hinged.service.data.configuration import WITHOUT, parse_configuration, read_configuration
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
@@ -31,9 +31,10 @@ def test_labels_that_python_takes_for_equal_make_other_configurations():
     assert parse(classes=[1, 0]).same_as(parse(classes=[1, 0]))
 
 
-def test_what_was_written_before_lasvm_kept_idle_points_keeps_none():
-    written = parse(delta_max=None).model_dump(mode="json")
-    assert read_configuration(written).idle_max == 2000
-    del written["idle_max"]
-    assert read_configuration(written).idle_max == 0
-    assert parse().idle_max == 2000
+@pytest.mark.parametrize("solver", WITHOUT)
+def test_what_was_written_before_a_solver_had_a_parameter_is_read_as_without_it(solver):
+    written = parse(solver=solver).model_dump(mode="json")
+    assert read_configuration(written).same_as(parse(solver=solver))
+    read = read_configuration({name: value for name, value in written.items() if name not in WITHOUT[solver]})
+    assert {name: getattr(read, name) for name in WITHOUT[solver]} == WITHOUT[solver]
+    assert not read.same_as(parse(solver=solver))

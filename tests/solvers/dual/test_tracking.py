@@ -14,6 +14,7 @@ from hinged.solvers.dual.time_steps import ALGORITHMS, optimum
 from hinged.solvers.dual.tracking import TrackingSVM
 
 ONLINE = (1, 2, "cached")
+PAPER = {"draws": 1, "delta_max": None}
 RBF = make_kernel("rbf", 1.0)
 LINEAR = make_kernel("linear")
 
@@ -77,11 +78,12 @@ def check_invariants(solver, X):
 
 @pytest.mark.parametrize("algorithm", ONLINE)
 @pytest.mark.parametrize(("kernel", "C", "K"), [("rbf", 0.5, 1), ("linear", 1.0, 10), ("rbf", 20.0, 5)])
-def test_each_time_step_is_that_of_a_plain_loop(algorithm, kernel, C, K):
+@pytest.mark.parametrize("more", [PAPER, {"draws": 4, "delta_max": 0.5}], ids=["paper", "more"])
+def test_each_time_step_is_that_of_a_plain_loop(algorithm, kernel, C, K, more):
     X, y = two_moons(120, noise=0.4, seed=3)
-    solver = new_solver(kernel=make_kernel(kernel), C=C, K=K, algorithm=algorithm, seed=11)
+    solver = new_solver(kernel=make_kernel(kernel), C=C, K=K, algorithm=algorithm, seed=11, **more)
     state = np.array([11], np.uint64)
-    oracle = naive.NaiveTracking(naive.gram(kernel, X), y, C, K, algorithm, lambda n: random_below(state, n))
+    oracle = naive.NaiveTracking(naive.gram(kernel, X), y, C, K, algorithm, lambda n: random_below(state, n), **more)
     for k in range(len(X)):
         score = learn(solver, X, (y > 0).astype(int), k, k + 1)
         assert score[0, 0] == pytest.approx(oracle.learn(k), abs=1e-9)
