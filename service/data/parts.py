@@ -33,6 +33,8 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEFAULT = "default"
 """The model of the routes that name none."""
 
+LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
+
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 AUTO = "auto"
 
@@ -138,6 +140,27 @@ class Window(Part):
         return self
 
 
+class HalfLife(Part):
+    """After so many examples, or so many seconds, what an example has taught counts half; after five it is dropped."""
+
+    examples: int | None = Field(None, ge=10, lt=2**50, description="examples after which one counts half")
+    seconds: float | None = Field(None, gt=0, le=2e8, description="seconds after which an example counts half")
+
+    @model_validator(mode="after")
+    def _either(self) -> HalfLife:
+        if (self.examples is None) == (self.seconds is None):
+            raise PydanticCustomError("half_life", "Input should have either examples or seconds")
+        return self
+
+    @property
+    def window(self) -> Window:
+        """How old an example may be before it is dropped."""
+        if self.examples is not None:
+            return Window(examples=LIVES * self.examples)
+        assert self.seconds is not None  # noqa: S101
+        return Window(seconds=LIVES * self.seconds)
+
+
 FeaturesPart = Annotated[Features | NamedFeatures, Field(discriminator="type")]
 KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
 
@@ -162,6 +185,7 @@ class Configuration(Part):
         "refuse", description='at points_max: "refuse" to learn, or "remove" the least useful point'
     )
     window: Window | None = Field(None, description="how old an example may be; null: any")
+    half_life: HalfLife | None = Field(None, description="after how long an example counts half; null: it never does")
     labels: Labelling = Labelling()
     seed: int = Field(0, ge=0, lt=2**63)
 
@@ -202,7 +226,7 @@ class Configuration(Part):
 
     def build_solver(self, cache_bytes: int, gamma: float = 1.0) -> Solver:
         """An untaught solver; `gamma` is what "auto" came to. ValueError where its parameters do not go together."""
-        return make_solver(
+        solver = make_solver(
             self.solver,
             self.kernel.build(gamma),
             self.features.dim,
@@ -213,6 +237,8 @@ class Configuration(Part):
             dtype=self.dtype,
             **self.parameters,
         )
+        solver.fading = self.half_life is not None
+        return solver
 
 
 Configuration.SHARED = frozenset(Configuration.model_fields)

@@ -84,7 +84,7 @@ class Learner:
         self.solver = configuration.build_solver(cache_bytes)
         self.labels = Labels()
         self.metrics = Prequential()
-        self.ages = Ages(configuration.window)
+        self.ages = Ages(configuration.window, configuration.half_life)
         self.stopped: str | None = None  # why a challenger learns no more
         for label in configuration.classes or ():
             self.add_class(label)
@@ -111,7 +111,8 @@ class Learner:
     # -- learning -------------------------------------------------------------------------------------------------
 
     def learn(self, event: Learned) -> Iterator[Part]:
-        """Learn a batch, one part of it after another. What is older than the window leaves in between."""
+        """Learn a batch, one part of it after another. What is older than the window leaves in between, or fades."""
+        self._fade(self.ages.fading_until(event.at_ms))
         self._drop(self.ages.older_than(event.at_ms))
         begin, m = 0, len(event.keys)
         while begin < m:
@@ -119,7 +120,9 @@ class Learner:
             part = event.part(begin, end)
             yield from self._learn_part(part)
             self.learned += end - begin
-            self._drop(self.ages.add(int(part.keys[-1]), event.at_ms))
+            last = int(part.keys[-1])
+            self._fade(self.ages.fading_after(last))
+            self._drop(self.ages.add(last, event.at_ms))
             begin = end
 
     def _learn_part(self, event: Learned) -> Iterator[Part]:
@@ -186,10 +189,12 @@ class Learner:
             for event in epoch():
                 inputs, keys = event.inputs, event.keys
                 rows = self._encoded(inputs.records) if isinstance(inputs, Records) else self.rows(inputs)
-                # What was dropped before comes back as long as there is room, unless it was too old.
+                # What was dropped before comes back as long as there is room, unless it was too old, or would come back
+                # with the weight that it had before it faded.
                 assert isinstance(rows, Rows)  # noqa: S101
-                held = np.isin(keys, self.solver.keys())
-                fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
+                held, room = np.isin(keys, self.solver.keys()), self.solver.room
+                comes = np.cumsum(~held) <= (room if self.configuration.half_life is None else 0)
+                fits = np.flatnonzero((held | comes) & (keys > self.ages.dropped))
                 self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
         return self.solver.finish()
 
@@ -209,6 +214,11 @@ class Learner:
     def _drop(self, left: Left) -> None:
         if left and not (self.vocabulary is not None and self.vocabulary.warming):
             self._drop_from(left)
+
+    def _fade(self, factor: float) -> None:
+        warming = self.vocabulary is not None and self.vocabulary.warming
+        if factor < 1.0 and not warming:
+            self.solver.fade(factor)
 
     def _drop_from(self, left: Left) -> None:
         """Drop the examples of these numbers; where they are many, only those of which anything is known."""

@@ -1,4 +1,4 @@
-"""The window of a model: which examples have become too old, as the stream goes on."""
+"""The window of a model: which examples have become too old, as the stream goes on, and how the others fade."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hinged.service.data.parts import Window
+from hinged.service.data.parts import HalfLife, Window
+from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.solver import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
@@ -15,16 +16,27 @@ Left: TypeAlias = range
 """Numbers of examples that leave."""
 
 NONE: Left = range(0)
+FADES = 64  # steps in which a half-life of examples goes by
 STEPS = 100  # a window of examples moves on by at most this part of it at once
 GRAINS = 1_000  # moments that a window of seconds tells apart
+LN_2 = 0.6931471805599453
+HALF_LIVES_MAX = 64.0  # at once; nothing is left then, and no number too small
 MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
 
 class Ages:
-    """Numbers of examples that leave the window, each once, the same however the stream is cut into batches."""
+    """Numbers of examples that leave the window, each once, the same however the stream is cut into batches.
 
-    def __init__(self, window: Window | None) -> None:
+    With a half-life examples leave after so many of them, and until then what is older counts less and less.
+    """
+
+    def __init__(self, window: Window | None, half_life: HalfLife | None = None) -> None:
+        if half_life is not None:
+            window = half_life.window
+        self._half_life = half_life.examples if half_life is not None else None
+        self._half_life_ms = 1000 * half_life.seconds if half_life is not None and half_life.seconds else None
+        self._step = max(1, (self._half_life or 0) // FADES)  # examples after which the others fade
         self._examples = window.examples if window is not None else None
         self._ms = round(1000 * window.seconds) if window is not None and window.seconds is not None else None
         self._stride = max(1, (self._examples or 0) // STEPS)
@@ -35,8 +47,21 @@ class Ages:
         """Where the part of a batch that begins there ends, for the window to move on."""
         if self._examples is None:
             return int(keys.size)
-        border = (int(keys[begin]) // self._stride + 1) * self._stride
+        strides = [self._stride] if self._half_life is None else [self._stride, self._step]
+        border = min((int(keys[begin]) // stride + 1) * stride for stride in strides)
         return begin + int(np.searchsorted(keys[begin:], border))
+
+    def fading_until(self, now_ms: int) -> float:
+        """By how much all has faded since the last example was learned, with a half-life in seconds; else 1."""
+        if self._half_life_ms is None or not self._grains or now_ms <= self._grains[-1][2]:
+            return 1.0
+        return _part_left((now_ms - self._grains[-1][2]) / self._half_life_ms)
+
+    def fading_after(self, last: int) -> float:
+        """By how much all fades when example number `last` has been learned, with a half-life in examples; else 1."""
+        if self._half_life is None or (last + 1) % self._step:
+            return 1.0
+        return _part_left(self._step / self._half_life)
 
     def add(self, last: int, at_ms: int) -> Left:
         """Examples up to number `last` have been learned: those that are too many now."""
@@ -90,3 +115,8 @@ class Ages:
     def newest_ms(self) -> int:
         """Time of an example that has been learned, the latest that is known here."""
         return max((row[2] for row in self._grains), default=0)
+
+
+def _part_left(half_lives: float) -> float:
+    """What is left after so many half-lives, the same bits on every processor."""
+    return float(exp(-LN_2 * min(half_lives, HALF_LIVES_MAX)))  # type: ignore[no-untyped-call]

@@ -92,11 +92,13 @@ class Solver(ABC):
     rows, where the solver caches them. seed: of its random choices. dtype: float32, or float64 for exact kernel values.
 
     forgets: whether `drop` takes out what an example has taught. Where most examples become no point of their own, but
-    move what others stand for, it takes out no more than points.
+    move what others stand for, it takes out no more than points. fades: whether `fade` is there.
+    fading: whether a state may be one that has faded.
     seen (classes,): examples learned of each class, without those dropped; 0 where a drop left no point of the class.
     """
 
     forgets: ClassVar[bool] = True
+    fades: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -127,6 +129,7 @@ class Solver(ABC):
         self.when_full = when_full
         self.cache_bytes = cache_bytes
         self.dtype = dtype
+        self.fading = False
         self.random = np.array([seed], np.uint64)
         self.seen = np.zeros(0, np.int64)
         self.weights = np.zeros(0)
@@ -230,6 +233,13 @@ class Solver(ABC):
         of what was dropped; slots that it stood in may, until the next `compact`.
         """
 
+    def fade(self, factor: float) -> None:
+        """Let all that has been learned count `factor` times as much from now on, 0 < factor <= 1, where it `fades`.
+
+        Each example's bound C shrinks, and with it what the example has come to; new ones have the whole of it.
+        """
+        check_fade(factor, fades=self.fades)
+
     def compact(self) -> None:  # noqa: B027  nothing to do without points
         """Give up the memory of points that have gone."""
 
@@ -309,6 +319,14 @@ class Solver(ABC):
         if not ((bounds > 0) & (bounds < BOUND_MAX)).all():
             raise ValueError(f"C times weights must be > 0 and < {BOUND_MAX:g}, got {self.C} * {weights}")
         return seen, weights
+
+
+def check_fade(factor: float, *, fades: bool) -> None:
+    """Refuse to fade by no factor, or a solver that cannot."""
+    if not fades:
+        raise ValueError("this solver cannot let what it has learned fade")
+    if not 0.0 < factor <= 1.0:
+        raise ValueError(f"factor must be > 0 and <= 1, got {factor}")
 
 
 def check_learned(seen: Array, learned: int) -> None:

@@ -32,6 +32,7 @@ from hinged.solvers.core.solver import (
     State,
     StateReader,
     certificate_of,
+    check_fade,
     check_learned,
     check_range,
 )
@@ -298,6 +299,26 @@ class DualExpansion(Expansion):
     def _settled(self) -> None:
         """Called when all coefficients may have changed."""
 
+    def fade(self, factor: float) -> None:
+        """Let all that is held count less (Solver.fade): coefficients and boxes shrink, and gradients follow.
+
+        g = y - K alpha becomes y - factor (y - g), which asks for no kernel value.
+        """
+        check_fade(factor, fades=self.fades)
+        n, machine = self.slots, self.machine
+        for name in ("alpha", "lower", "upper"):
+            getattr(machine, name)[:, :n] *= factor
+        machine.g[:, :n] *= factor
+        machine.g[:, :n] += (1.0 - factor) * machine.sign[:, :n]
+        live = machine.class_of[:n] != NONE
+        machine.up[:, :n] = live & (machine.alpha[:, :n] < machine.upper[:, :n])
+        machine.down[:, :n] = live & (machine.alpha[:, :n] > machine.lower[:, :n])
+        self._faded(factor)
+
+    def _faded(self, factor: float) -> None:  # noqa: ARG002  a solver with more coefficients has more to fade
+        """Called when all coefficients have shrunk: what follows from them."""
+        self._settle(0)
+
     # -- reading --------------------------------------------------------------------------------------------------
 
     def _delta(self) -> Array:
@@ -384,6 +405,11 @@ class DualExpansion(Expansion):
         """Refuse boxes other than those of y and the class, coefficients outside, and extremes that cannot move."""
         width = np.where(machine.class_of[:n] == NONE, 0.0, np.append(bounds, 0.0)[machine.class_of[:n]])
         lower, upper = machine.lower[:, :n], machine.upper[:, :n]
+        if self.fading:  # by how much it has is nowhere said
+            own_width = np.maximum(upper, -lower).max(axis=0, initial=0.0)
+            if (own_width > width).any():
+                raise ValueError("lower and upper must lie within the bounds of the points' classes")
+            width = own_width
         own = (lower == np.where(machine.sign[:, :n] < 0, -width, 0.0)) & (
             upper == np.where(machine.sign[:, :n] > 0, width, 0.0)
         )

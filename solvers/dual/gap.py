@@ -306,6 +306,7 @@ class GapSVM(DualExpansion):
     """
 
     biased = False
+    fades = True
 
     def __init__(
         self,

@@ -421,6 +421,8 @@ class LASVM(DualExpansion):
             self.full_at,
         )
 
+    fades = True
+
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)

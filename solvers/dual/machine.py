@@ -294,6 +294,8 @@ def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> 
         getattr(new, name)[:] = getattr(machine, name)
     new.counts[:] = machine.counts
     live = machine.class_of[:n] != NONE
+    width = np.maximum(machine.upper[:, :n], -machine.lower[:, :n]).max(axis=0, initial=0.0)  # it may have faded
+    width = np.where(width > 0.0, width, bounds[machine.class_of[:n]])
     for c in range(classes):
         if old == 1 and c == 0:
             new.alpha[0], new.g[0] = 0.0 - machine.alpha[0], 0.0 - machine.g[0]
@@ -308,7 +310,7 @@ def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> 
         else:
             new.g[c, :n] = np.where(live, -1.0, 0.0)
             new.sign[c, :n] = np.where(live, -1, 0)
-            new.lower[c, :n] = np.where(live, -bounds[machine.class_of[:n]], 0.0)
+            new.lower[c, :n] = np.where(live, -width, 0.0)
             new.down[c, :n] = live
         scan_column(new, c, n)
         if c >= max(old, 2):

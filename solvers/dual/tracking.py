@@ -80,6 +80,7 @@ class TrackingSVM(DualExpansion):
     """
 
     biased = False
+    fades = True
     keeps_extremes = False
     smooth: Array
 
@@ -198,6 +199,11 @@ class TrackingSVM(DualExpansion):
             drop_idle(self.cache, self.machine)
             self.compact()
         return finish
+
+    def _faded(self, factor: float) -> None:
+        average = self.smooth * factor
+        super()._faded(factor)
+        self.smooth[:] = np.clip(average, self.machine.lower, self.machine.upper)
 
     def _settled(self) -> None:
         self._forget_extremes(self.machine)

@@ -7,6 +7,7 @@ import os
 import traceback
 
 SOLVERS = ("lasvm", "exact", "lasvm-g", "bsca", "perceptron", "smo", "lasvm-nc", "tracking-1")
+FADING = ("lasvm", "lasvm-g", "lasvm-nc", "tracking-1")
 FORGETTING = ("lasvm", "exact", "lasvm-g", "bsca", "smo", "perceptron")
 
 
@@ -203,6 +204,7 @@ CHANGES = (
     {"class_weight": {"p": 3}}, {"class_weight": None}, {"seed": 7}, {"solver": "lasvm"}, {"solver": "exact"},
     {"solver": "bsca", "budget": 5}, {"solver": "lasvm-g"}, {"solver": "smo"}, {"solver": "perceptron"},
     {"window": {"examples": 20}}, {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15},
+    {"half_life": {"examples": 10}}, {"half_life": {"seconds": 0.1}}, {"half_life": None}, {"solver": "tracking-2"},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 1, "pool_max": 50}},
     {"labels": {"pending_durable": True}}, {"labels": {"pending_max": 4}}, {"labels": {"pending_s": 0.2}},
@@ -228,4 +230,6 @@ def configuration_of(rng):
     more = {"budget": 6} if solver == "bsca" else {}
     if rng.random() < 0.2 and solver in FORGETTING:
         more["window"] = rng.choice([{"examples": 40}, {"seconds": 0.5}])
+    elif rng.random() < 0.3 and solver in FADING:
+        more["half_life"] = rng.choice([{"examples": 10}, {"examples": 200}, {"seconds": 0.3}])
     return form, {"solver": solver, "kernel": kernel, "features": features, **more}

@@ -26,7 +26,8 @@ def examples(name, data, n, random):
 def change(streams, random, places, n):
     """The same change of all of them."""
     done = places["learned"]
-    match random.choice(["learn", "learn", "learn", "drop", "drop", "finish", "compact"]):
+    fading = ["fade"] if streams[0].solver.fades else []
+    match random.choice(["learn", "learn", "learn", "drop", "drop", "finish", "compact", *fading]):
         case "learn" if done < n:
             places["learned"] = end = min(n, done + int(random.integers(1, 12)))
             for stream in streams:
@@ -38,6 +39,10 @@ def change(streams, random, places, n):
         case "finish":
             for stream in streams:
                 stream.solver.finish()
+        case "fade":
+            factor = float(random.choice([1.0, 0.99, 0.5, 1e-12]))
+            for stream in streams:
+                stream.solver.fade(factor)
         case "compact":
             for stream in streams:
                 stream.solver.compact()
@@ -61,7 +66,9 @@ def test_wherever_a_state_is_taken_it_goes_on_to_the_bit(name, seed, kernel, cla
 
     def stream():
         made = make_kernel(kernel, **KERNELS[kernel])
-        return stream_of(name, X, labels, kernel=made, batch=4, announced=classes, C=C)
+        made = stream_of(name, X, labels, kernel=made, batch=4, announced=classes, C=C)
+        made.solver.fading = True
+        return made
 
     streams, places = [stream()], {"learned": 0}
     for _ in range(14):

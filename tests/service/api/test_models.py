@@ -47,6 +47,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         "points_max": 100_000,
         "when_full": "refuse",
         "window": None,
+        "half_life": None,
         "labels": {
             "pool_max": 10_000,
             "overlap": 1,

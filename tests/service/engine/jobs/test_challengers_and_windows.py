@@ -14,6 +14,7 @@ from hinged.service.commands.change import (
     Promote,
     Retire,
 )
+from hinged.service.data.parts import LIVES
 from hinged.service.engine.history import load_model
 from hinged.service.errors import (
     Conflict,
@@ -58,10 +59,32 @@ def test_a_model_with_a_window_recovers_from_a_change_that_another_lags_behind(s
     assert windowed > plain + 0.1
 
 
+@pytest.mark.parametrize("solver", ["lasvm", "lasvm-nc", "tracking-1"])
+def test_a_model_with_a_half_life_recovers_too(solver):
+    stream = flipped(1350, 1000)
+
+    async def scenario(worker, _):
+        for k in range(0, 1150, 20):
+            await worker.learn(learning(worker.model, stream[k : k + 20]))
+        late = stream[1150:]
+        said = predictions_of(worker.model.published(), learning(worker.model, late).inputs)
+        assert worker.model.solver.keys().min() > worker.model.learned - 5 * 60 - 5
+        return np.mean([label == y for (label, _), (_, _, y) in zip(said, late, strict=True)])
+
+    base = {"solver": solver, "C": 1, "kernel": {"type": "rbf", "gamma": 0.5}, "half_life": {"examples": 60}}
+    assert with_worker(scenario, configuration=base) > 0.9
+
+
 @settings(max_examples=10, deadline=None)
-@given(st.lists(st.integers(1, 90), min_size=1, max_size=12), st.integers(1, 400))
-def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size):
-    stream = flipped(300, 150)
+@given(
+    st.lists(st.integers(1, 90), min_size=1, max_size=12),
+    st.integers(1, 400),
+    st.sampled_from(["window", "half_life"]),
+    st.sampled_from(["lasvm", "lasvm-g", "tracking-2"]),
+)
+def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, part, solver):
+    stream, size = flipped(300, 150), size if part == "window" else 10 + size // 5
+    oldest = size if part == "window" else LIVES * size
 
     async def scenario(worker, _, cuts):
         begin = 0
@@ -71,14 +94,14 @@ def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size):
                 await worker.learn(learning(worker.model, part))
             begin += cut
         keys = worker.model.solver.keys()
-        assert keys.min() > worker.model.learned - size - max(1, size // 100)
+        assert keys.min() > worker.model.learned - oldest - max(1, oldest // 100)
         return digest_of(worker.model)
 
     def run(cuts):
         async def one(worker, store):
             return await scenario(worker, store, cuts)
 
-        return with_worker(one, configuration={"window": {"examples": size}})
+        return with_worker(one, configuration={"solver": solver, part: {"examples": size}})
 
     assert run(cuts) == run([1] * 50)
 
@@ -93,6 +116,33 @@ def test_what_is_older_than_so_many_seconds_leaves():
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
     with_worker(scenario, configuration={"window": {"seconds": 0.5}})
+
+
+def test_with_a_half_life_in_seconds_what_was_learned_fades_and_then_leaves():
+    async def scenario(worker, store):
+        for k in range(8):
+            await worker.learn(learning(worker.model, examples_of(k, 9)))
+            later = worker._journal.now_ms() + 1000
+            worker._journal.now_ms = lambda later=later: later
+            assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        machine, n = worker.model.solver.machine, worker.model.solver.slots
+        live = machine.class_of[:n] >= 0
+        seconds = 7 - (machine.key[:n][live] - 1) // 9
+        assert 4 <= seconds.max() <= 5
+        box = np.maximum(machine.upper, -machine.lower)[0, :n][live]
+        np.testing.assert_allclose(box, worker.model.solver.C * 0.5**seconds, rtol=0.05)
+
+    with_worker(scenario, configuration={"half_life": {"seconds": 1.0}})
+
+
+def test_a_further_epoch_brings_nothing_back_that_has_faded():
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 200)))
+        held = set(worker.model.solver.keys())
+        await worker.finish(2)
+        assert set(worker.model.solver.keys()) <= held
+
+    with_worker(scenario, configuration={"half_life": {"examples": 50}, "idle_max": 0, "delta_max": None})
 
 
 def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted():

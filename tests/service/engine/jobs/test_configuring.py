@@ -26,6 +26,8 @@ from hinged.service.settings import Settings
         ({}, {"kernel": {"type": "polynomial", "degree": 2}}, True),
         ({}, {"solver": "bsca", "budget": 10}, True),
         ({"class_weight": {"a": 2.0}}, {"class_weight": None, "window": {"examples": 20}}, True),
+        ({"class_weight": {"a": 2.0}}, {"half_life": {"examples": 20}}, True),
+        ({"half_life": {"examples": 20}}, {"half_life": None, "solver": "tracking-1"}, True),
         (EXACT, {"C": 0.5, "class_weight": {"a": 2.0}}, False),
         (EXACT, {"kernel": {"gamma": 0.3}}, False),
         ({}, {"solver": "exact"}, False),
@@ -62,6 +64,10 @@ def test_what_would_make_it_another_model_is_refused():
             {"nothing": 1},
             {"window": {"examples": 1, "seconds": 1}},
             {"solver": "fogd", "window": {"examples": 9}},
+            {"solver": "bsca", "half_life": {"examples": 20}},
+            {"half_life": {"examples": 9}},
+            {"half_life": {"examples": 20, "seconds": 1}},
+            {"half_life": {"examples": 20}, "window": {"examples": 9}},
         ):
             with pytest.raises(Invalid):
                 await worker.command(Configure(changes, Settings()))
