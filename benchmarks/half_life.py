@@ -62,7 +62,7 @@ def taught(X, y, C, window, half_life):
             rows, last = learner.dense_rows(X[b + begin : b + end]), int(keys[end - 1])
             scores = solver.learn(rows, classes[begin:end], keys[begin:end])
             right.append((scores[:, 0] > 0) == classes[begin:end])
-            if (factor := ages.fading_after(last)) < 1.0:
+            if (factor := ages.fading_to(last + 1)) < 1.0:
                 solver.fade(factor)
             if left := ages.add(last, 0):
                 solver.drop(np.arange(left.start, left.stop))

@@ -250,7 +250,14 @@ def read_configuration(facts: dict[str, Any]) -> Configuration:
 
     Parameters that a solver did not have when it was written have the values that are as if there were none.
     """
-    return CONFIGURATIONS.validate_python({**WITHOUT.get(facts.get("solver", ""), {}), **facts})
+    return CONFIGURATIONS.validate_python(as_written(facts))
+
+
+def as_written(facts: Any) -> Any:
+    """A configuration that was written earlier, with the parameters that came later."""
+    if not isinstance(facts, dict) or not isinstance(solver := facts.get("solver"), str):
+        return facts
+    return {**WITHOUT.get(solver, {}), **facts}
 
 
 def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
@@ -310,10 +317,19 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
 
 
 def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A configuration as JSON with some parts changed; of another solver, the parameters that both have stay."""
+    """A configuration as JSON with some parts changed; of another solver, the parameters that mean the same there stay.
+
+    Those of one name that have other defaults there do not.
+    """
     solver = changes.get("solver", base["solver"])
-    kind = _KIND_OF.get(solver) if isinstance(solver, str) else None
-    facts = {name: value for name, value in base.items() if kind is None or name in kind.model_fields}
+    kind, former = _KIND_OF.get(solver) if isinstance(solver, str) else None, _KIND_OF[base["solver"]].model_fields
+    facts = {
+        name: value
+        for name, value in base.items()
+        if kind is None
+        or name == "solver"
+        or (name in kind.model_fields and kind.model_fields[name].default == former[name].default)
+    }
     if solver == "exact":
         facts.pop("precision", None)
     for name, value in changes.items():

@@ -118,10 +118,11 @@ class Learner:
         while begin < m:
             end = self.ages.end_of_part(event.keys, begin)
             part = event.part(begin, end)
+            self._fade(self.ages.fading_to(int(part.keys[0])))
             yield from self._learn_part(part)
             self.learned += end - begin
             last = int(part.keys[-1])
-            self._fade(self.ages.fading_after(last))
+            self._fade(self.ages.fading_to(last + 1))
             self._drop(self.ages.add(last, event.at_ms))
             begin = end
 
@@ -184,17 +185,16 @@ class Learner:
         """So many further epochs, then the finishing step."""
         if self.vocabulary is not None and self.vocabulary.warming and self.warm_classes.size:
             self._freeze()
-        for _ in range(epochs):
+        # Where examples fade, what has left would come back with all its weight; and what is held finishing optimises.
+        for _ in range(epochs if self.configuration.half_life is None else 0):
             assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
             for event in epoch():
                 inputs, keys = event.inputs, event.keys
                 rows = self._encoded(inputs.records) if isinstance(inputs, Records) else self.rows(inputs)
-                # What was dropped before comes back as long as there is room, unless it was too old, or would come back
-                # with the weight that it had before it faded.
+                # What was dropped before comes back as long as there is room, unless it was too old.
                 assert isinstance(rows, Rows)  # noqa: S101
-                held, room = np.isin(keys, self.solver.keys()), self.solver.room
-                comes = np.cumsum(~held) <= (room if self.configuration.half_life is None else 0)
-                fits = np.flatnonzero((held | comes) & (keys > self.ages.dropped))
+                held = np.isin(keys, self.solver.keys())
+                fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
                 self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
         return self.solver.finish()
 

@@ -41,6 +41,7 @@ class Ages:
         self._ms = round(1000 * window.seconds) if window is not None and window.seconds is not None else None
         self._stride = max(1, (self._examples or 0) // STEPS)
         self.dropped = 0  # examples with numbers up to this one have left
+        self._faded = 0  # steps by which the others have faded
         self._grains: list[tuple[int, int, int]] = []  # last number, first and last time of examples close in time
 
     def end_of_part(self, keys: Array, begin: int) -> int:
@@ -57,11 +58,13 @@ class Ages:
             return 1.0
         return _part_left((now_ms - self._grains[-1][2]) / self._half_life_ms)
 
-    def fading_after(self, last: int) -> float:
-        """By how much all fades when example number `last` has been learned, with a half-life in examples; else 1."""
-        if self._half_life is None or (last + 1) % self._step:
+    def fading_to(self, number: int) -> float:
+        """By how much all fades before example `number` is learned, with a half-life in examples; else 1."""
+        steps = number // self._step
+        if self._half_life is None or steps == self._faded:
             return 1.0
-        return _part_left(self._step / self._half_life)
+        steps, self._faded = steps - self._faded, steps  # several, where those between were forgotten
+        return _part_left(steps * self._step / self._half_life)
 
     def add(self, last: int, at_ms: int) -> Left:
         """Examples up to number `last` have been learned: those that are too many now."""
@@ -92,7 +95,8 @@ class Ages:
 
     def state(self) -> dict[str, Array]:
         """All of it as arrays."""
-        return {"dropped": np.array([self.dropped]), "grains": np.array(self._grains, np.int64).reshape(-1, 3)}
+        state = {"dropped": np.array([self.dropped]), "grains": np.array(self._grains, np.int64).reshape(-1, 3)}
+        return state | ({"faded": np.array([self._faded])} if self._half_life is not None else {})
 
     def load(self, state: dict[str, Array]) -> None:
         """Take over a state of `state`."""
@@ -103,6 +107,8 @@ class Ages:
             raise ValueError("without a window no example leaves it")
         if (np.diff(grains[:, 0], prepend=dropped) <= 0).any() or (grains[:, 1:] > MS_MAX).any():
             raise ValueError("grains must be of examples that are still there, in order, and of a time before 10,000")
+        if self._half_life is not None:
+            self._faded = int(read.take("faded", np.int64, (1,), 0, COUNT_MAX)[0])
         self.dropped = dropped
         self._grains = [tuple(row) for row in grains.tolist()]
 

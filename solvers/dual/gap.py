@@ -142,8 +142,11 @@ def gap_target(alpha, g, sign, lower, upper):
 
 
 @compiled
-def take_stance(pace, parameters, own, f, stance):
-    """The stance of an example of class `own` in each column; false if it is to be skipped in all."""
+def take_stance(pace, parameters, own, again, f, stance):
+    """The stance of an example of class `own` in each column; false if it is to be skipped in all.
+
+    Where it comes `again`, what became of it counts no second time.
+    """
     columns = pace.sv_of.shape[0]
     wanted = False
     for c in range(columns):
@@ -158,7 +161,7 @@ def take_stance(pace, parameters, own, f, stance):
             least = min(pace.sv_of[c, own], ups, held - ups)
             if least >= parameters.ramp_start:
                 stance[c] = ASIDE if filtered else RAMP
-                if positive or columns == 1:
+                if not again and (positive or columns == 1):
                     pace.discarded[own, 0 if outlier else 1] += 1
         wanted = wanted or stance[c] != ASIDE
     return wanted
@@ -236,7 +239,7 @@ def learn_rows(
                 if not again:
                     seen[own] += 1
                     machine.counts[LEARNED] += 1
-                if not take_stance(pace, parameters, own, f, stance):
+                if not take_stance(pace, parameters, own, again, f, stance):
                     pop_point(points)
                     forget_slot(cache, k)
                     continue

@@ -209,14 +209,14 @@ def remove_beyond(cache, machine, newest, bound, seed_max):
 
 
 @compiled
-def remove_farthest(cache, machine, newest, seed_max):
-    """Drop the idle point farthest beyond the extremes, as remove_beyond does; whether there was one."""
+def remove_farthest(cache, machine, newest, tol):
+    """Drop the idle point farthest beyond the extremes, if it is in no violating pair; whether there was one."""
     most, farthest = -np.inf, NONE
     for p in range(machine.counts[IDLE]):
         far = beyond_extremes(machine, machine.idle[p])
         if far > most:
             most, farthest = far, machine.idle[p]
-    if most > 0.0 or (most == 0.0 and machine.counts[LIVE] > seed_max):
+    if most > -tol:
         leave(machine, farthest)
         if farthest != newest:
             drop_row(cache, farthest)
@@ -238,7 +238,7 @@ def remove_blatant(points, cache, machine, newest, parameters):
         while machine.counts[IDLE] > room + MANY and machine.counts[IDLE] != former:
             former = machine.counts[IDLE]
             remove_beyond(cache, machine, newest, mean_beyond(machine), parameters.seed_max)
-        while machine.counts[IDLE] > room and remove_farthest(cache, machine, newest, parameters.seed_max):
+        while machine.counts[IDLE] > room and remove_farthest(cache, machine, newest, parameters.tol):
             pass
     if newest != NONE and machine.class_of[newest] == NONE:
         pop_point(points)

@@ -286,9 +286,9 @@ def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, changes, at, 
 
 @compiled
 def is_loose(side, alpha, lower, upper):
-    """Whether a coefficient is free that the margin set does not hold: no path begins there."""
+    """Whether a coefficient that the margin set does not hold is off the bound of its side: no path begins there."""
     for s in range(alpha.shape[0]):
-        if lower[s] < alpha[s] < upper[s] and side[s] != FREE:
+        if side[s] != FREE and alpha[s] != (lower[s] if side[s] == LOW else upper[s]):
             return True
     return False
 

@@ -16,9 +16,10 @@ from hinged.solvers.core.rowcache import (
     cached_row,
 )
 from hinged.solvers.dual import path, smo
-from hinged.solvers.dual.dual import DualExpansion
+from hinged.solvers.dual.dual import ROUNDING_MAX, DualExpansion
 from hinged.solvers.dual.margin import (
     EVENTS,
+    FREE,
     HIGH,
     LOW,
     TIDY,
@@ -116,7 +117,7 @@ class OptimalExpansion(DualExpansion):
         now_lower[:], now_upper[:] = lower, upper
         well = self._refine(c) if code == path.DONE else code == path.STILL
         self._mask(c)
-        if not (well and self._violation(c) <= KKT_MAX):
+        if not (well and self._stands(c, KKT_MAX)):
             self._mend(c)
 
     def _refine(self, c: int) -> bool:
@@ -153,8 +154,13 @@ class OptimalExpansion(DualExpansion):
         up, down, alpha, g = (getattr(machine, name)[c, :n] for name in ("up", "down", "alpha", "g"))
         return float(worst_violation(up, down, alpha, g, self.points.selves[:n]))
 
+    def _stands(self, c: int, most: float) -> bool:
+        """Whether no pair violates by more than `most`, and sum(alpha) is 0 up to rounding."""
+        alpha = self._column(c)[0]
+        return self._violation(c) <= most and bool(abs(alpha.sum()) <= ROUNDING_MAX * np.abs(alpha).sum())
+
     def _loose(self, c: int) -> bool:
-        """Whether a coefficient is free that the margin set does not hold: no path begins there."""
+        """Whether a coefficient that the margin set does not hold is off its bound: no path begins there."""
         n, machine = self.slots, self.machine
         return bool(
             is_loose(self.margins[c].side[:n], machine.alpha[c, :n], machine.lower[c, :n], machine.upper[c, :n])
@@ -168,29 +174,37 @@ class OptimalExpansion(DualExpansion):
         """
         n, machine, margin = self.slots, self.machine, self.margins[c]
         alpha, _, lower, upper = self._column(c)
+        self._balance(c)
+        outside = (margin.side[:n] != FREE) & (lower < upper)  # the path may have left them elsewhere
+        margin.side[:n][outside & (alpha == lower)] = LOW
+        margin.side[:n][outside & (alpha == upper)] = HIGH
+        if not self._loose(c):
+            members = margin.members[: margin.counts[M]].copy()
+            margin.counts[M] = 0
+            if all(self._join(c, int(s)) for s in members) and self._refine(c):
+                self._mask(c)
+                if self._stands(c, KKT_MAX):
+                    return
+            self._balance(c)
+        self._solve(c)
+        found = alpha.copy(), machine.g[c, :n].copy(), self._violation(c)
+        if not (self._build(c) and self._stands(c, max(KKT_MAX, found[2]))):
+            alpha[:], machine.g[c, :n] = found[:2]
+            self._set_aside(c)
+            self._mask(c)
+
+    def _balance(self, c: int) -> None:
+        """Coefficients within their boxes, of sum 0, and what follows from them."""
+        alpha, _, lower, upper = self._column(c)
         np.clip(np.nan_to_num(alpha), lower, upper, out=alpha)
         left = alpha.sum()
-        for s in np.flatnonzero(upper > lower):  # sum(alpha) = 0 again
+        for s in np.flatnonzero(upper > lower):
             if left == 0.0:
                 break
             before, alpha[s] = alpha[s], min(max(alpha[s] - left, lower[s]), upper[s])
             left -= before - alpha[s]
         self._measure_gradient(c)
         self._mask(c)
-        if not self._loose(c):
-            members = margin.members[: margin.counts[M]].copy()
-            margin.counts[M] = 0
-            if all(self._join(c, int(s)) for s in members) and self._refine(c):
-                self._mask(c)
-                if self._violation(c) <= KKT_MAX:
-                    return
-                self._measure_gradient(c)
-        self._solve(c)
-        found = alpha.copy(), machine.g[c, :n].copy(), self._violation(c)
-        if not (self._build(c) and self._violation(c) <= max(KKT_MAX, found[2])):
-            alpha[:], machine.g[c, :n] = found[:2]
-            self._set_aside(c)
-            self._mask(c)
 
     def _solve(self, c: int) -> None:
         """SMO until nothing violates beyond rounding, or for as many steps as are allowed."""

@@ -40,6 +40,7 @@ Array = np.ndarray[Any, Any]
 
 ALGORITHMS = (1, 2, "cached", "batch")
 K_MAX = 10_000
+DRAW_WORK = 4  # of drawing a point, beside what each column asks for
 BEFORE = 1_000  # updates, at most, before those that are averaged
 
 
@@ -244,6 +245,7 @@ def learn_rows(
     f = np.zeros(columns)
     stance = np.full(columns, HINGE, np.int8)
     touched = np.empty(smooth.shape[1] + BEFORE + updates + 1, np.int64)
+    draws_work = parameters.draws * (columns + DRAW_WORK) if parameters.draws > 1 else 0
     averaged = averaged_slots(machine, smooth, points.used[USED], touched)
     values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
     for r in range(begin, classes.shape[0]):
@@ -301,22 +303,26 @@ def learn_rows(
             drawn[0] = max(drawn[0], BEFORE)
         while drawn[0] < BEFORE and machine.counts[LIVE] > 0:
             s = draw_best(points, machine, random, parameters)
-            drawn[0] = drawn[0] + 1 if violates(machine, parameters, s) else BEFORE
-            if drawn[0] < BEFORE and update(kernel, points, cache, machine, smooth, expansion_only, s, 1.0):
+            swept += draws_work
+            if not violates(machine, parameters, s):
+                break
+            drawn[0] += 1
+            if update(kernel, points, cache, machine, smooth, expansion_only, s, 1.0):
                 touched[averaged] = s
                 averaged += 1
-                if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
-                    return r, NEEDS_REST
+            if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                return r, NEEDS_REST
         drawn[0] = max(drawn[0], BEFORE)
         while drawn[0] < BEFORE + (updates if machine.counts[LIVE] > 0 else 0):
             s, u = draw_best(points, machine, random, parameters), drawn[0] - BEFORE
+            swept += draws_work
             drawn[0] += 1
             # Of the K iterates of this time step those from u on, K - u of them, hold the step of update u.
             if update(kernel, points, cache, machine, smooth, expansion_only, s, (updates - u) / updates):
                 touched[averaged] = s
                 averaged += 1
-                if work_of(points, cache, machine, values_before, steps, value_work) > work_max:
-                    return r, NEEDS_REST
+            if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
+                return r, NEEDS_REST
         drawn[0] = NONE
         holes = points.used[USED] - machine.counts[LIVE]
         if holes > HOLES_MIN and holes * HOLES_PART > machine.counts[LIVE]:

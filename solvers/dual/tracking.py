@@ -104,7 +104,7 @@ class TrackingSVM(DualExpansion):
             raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
         if not 1 <= draws <= K_MAX:
             raise ValueError(f"draws must be from 1 to {K_MAX}, got {draws}")
-        if delta_max is not None and not delta_max > tol:
+        if delta_max is not None and algorithm != "batch" and not delta_max > tol:
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
         super().__init__(kernel, dim, **shared)
         self.algorithm = algorithm

@@ -241,4 +241,5 @@ class JobRunner:
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         self._step = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+        self._step.add_done_callback(lambda step: step.cancelled() or step.exception())  # who waits may be gone
         return await asyncio.shield(self._step)

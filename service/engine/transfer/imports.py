@@ -8,7 +8,7 @@ import time
 from typing import IO, Any
 
 from hinged.service.data.classes import check_label, label_key
-from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.configuration import as_written, parse_configuration
 from hinged.service.data.examples import check_ids
 from hinged.service.data.parts import MODEL_NAME, Configuration
 from hinged.service.engine.transfer.exports import unpack_export
@@ -59,7 +59,7 @@ def _configurations(facts: dict[str, Any], settings: Settings) -> list[Configura
         raise BadFrame(f"a model has at most {SHADOWS_MAX} challengers, each with a name")
     learners = [facts.get("learner"), *shadows.values()]
     configurations = [learner.get("configuration") if isinstance(learner, dict) else None for learner in learners]
-    return [parse_configuration(json.dumps(configuration), settings) for configuration in configurations]
+    return [parse_configuration(json.dumps(as_written(configuration)), settings) for configuration in configurations]
 
 
 def _check(model: Model, now_ms: int, settings: Settings) -> None:

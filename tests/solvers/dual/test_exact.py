@@ -14,6 +14,7 @@ from streams import Stream, same
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rowcache import cached_row
+from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.dual import margin, near, path
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.dual.optimal import EVENTS_PER_POINT_MAX, MEND_EVERY, MEND_STEPS, MEND_STEPS_PER_POINT
@@ -217,3 +218,27 @@ def test_kernel_values_of_any_size_cost_it_a_bounded_number_of_steps(spread, gri
     violation, terms = true_violation(stream.solver)
     assert violation <= 1e-8 + 1e-11 * terms
     assert all(np.isfinite(value).all() for value in stream.solver.state().values())
+
+
+@pytest.mark.parametrize(("seed", "C"), [(31, 1.0), (76, 1.0), (115, 1.0), (259, 1.0), (1500, 0.1), (1649, 10.0)])
+def test_few_of_a_class_that_lie_among_many_others_are_learned_and_forgotten(seed, C):
+    """w = 0 is optimal then, and every other point stands on the margin: rounding leads some paths astray."""
+    random, kernel = np.random.default_rng(seed), make_kernel("linear")
+    dim = int(random.integers(2, 5))
+    X, y = random.standard_normal((50, dim)), (random.random(50) < 0.15).astype(int)
+    y[:2] = 0, 1
+    solver = ExactSVM(kernel, dim, C=C)
+    for _ in range(2):
+        solver.add_class()
+    for k in range(50):
+        solver.learn(rows_from_dense(X[k : k + 1], kernel, dim, np.float64), y[k : k + 1], np.array([k]))
+        solver.examine()
+        if random.random() < 0.25:
+            solver.drop(random.choice(k + 1, min(k + 1, int(random.integers(1, 6))), replace=False))
+            solver.examine()
+    held = solver.keys()
+    K, signs = X[held] @ X[held].T, np.where(y[held] > 0, 1.0, -1.0)
+    box = C * signs
+    alpha, _ = naive.balanced_optimum(K, signs, np.minimum(0.0, box), np.maximum(0.0, box))
+    dual = alpha @ signs - 0.5 * alpha @ K @ alpha
+    assert solver.certificate()["dual"] == pytest.approx(dual, rel=1e-6, abs=1e-9)

@@ -135,14 +135,38 @@ def test_with_a_half_life_in_seconds_what_was_learned_fades_and_then_leaves():
     with_worker(scenario, configuration={"half_life": {"seconds": 1.0}})
 
 
-def test_a_further_epoch_brings_nothing_back_that_has_faded():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 200)))
-        held = set(worker.model.solver.keys())
-        await worker.finish(2)
-        assert set(worker.model.solver.keys()) <= held
+@pytest.mark.parametrize("solver", ["lasvm", "lasvm-g", "tracking-cached"])
+def test_a_further_epoch_brings_nothing_back_that_has_faded(solver):
+    def widths(model):
+        machine, n = model.solver.machine, model.solver.slots
+        width = np.maximum(machine.upper, -machine.lower)[0, :n]
+        return {int(k): w for k, w, c in zip(machine.key[:n], width, machine.class_of[:n], strict=True) if c >= 0}
 
-    with_worker(scenario, configuration={"half_life": {"examples": 50}, "idle_max": 0, "delta_max": None})
+    async def scenario(worker, _):
+        await worker.learn(learning(worker.model, examples_of(1, 300)))
+        before = widths(worker.model)
+        await worker.finish(2)
+        assert widths(worker.model).items() <= before.items()
+
+    with_worker(scenario, configuration={"solver": solver, "half_life": {"examples": 50}} | LEAVING[solver])
+
+
+LEAVING = {"lasvm": {"idle_max": 20}, "lasvm-g": {"idle_max": 20, "clean_every": 10}, "tracking-cached": {}}
+
+
+def test_what_was_forgotten_between_two_steps_fades_the_others_all_the_same():
+    async def scenario(worker, _):
+        examples = [(f"e{number}", x, y) for number, (_, x, y) in enumerate(examples_of(1, 45), 1)]
+        await worker.learn(learning(worker.model, examples))
+        for number in (9, 19, 29):  # at each of which the others fade
+            await changed(worker, Forget(f"e{number}"))
+        machine, n = worker.model.solver.machine, worker.model.solver.slots
+        live = machine.class_of[:n] >= 0
+        steps = 4 - (machine.key[:n][live] + 1) // 10 + ((machine.key[:n][live] + 1) % 10 == 0)
+        width = np.maximum(machine.upper, -machine.lower)[0, :n][live]
+        np.testing.assert_allclose(width, worker.model.solver.C * 0.5 ** (steps * 10 / 640), rtol=0.001)
+
+    with_worker(scenario, configuration={"half_life": {"examples": 640}})
 
 
 def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted():
