@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from datasets import arguments, load
+from papers.problems import PRINTED
 from sklearn.svm import SVC
 
 from hinged.solvers.core.kernels import make_kernel
@@ -24,20 +25,9 @@ from hinged.solvers.estimators.base import Learner
 
 EXAMPLES, FIRST, BATCH, EVERY = 4000, 500, 50, 500
 STANDARDISED_MAX = 10.0
-SOLVERS = {
-    "lasvm": {},
-    "lasvm, as in the paper": {"delta_max": None, "idle_max": 0},
-    "lasvm-g": {},
-    "lasvm-nc": {},
-    "lasvm-i": {},
-    "tracking-1": {},
-    "tracking-1, as in the paper": {"draws": 1, "delta_max": None},
-    "tracking-2": {},
-    "tracking-2, as in the paper": {"draws": 1, "delta_max": None},
-    "tracking-cached": {},
-    "tracking-cached, as in the paper": {"draws": 1, "delta_max": None},
-    "bsca": {},
-    "bsgd": {},
+NAMES = ("lasvm", "lasvm-g", "lasvm-nc", "lasvm-i", "tracking-1", "tracking-2", "tracking-cached", "bsca", "bsgd")
+SOLVERS = {name: {} for name in NAMES} | {
+    f"{name}, as in the paper": form for name, form in PRINTED.items() if name in NAMES
 }
 KEEL = {  # the classes that are taken together as one
     "phoneme": {"1"},

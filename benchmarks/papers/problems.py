@@ -31,7 +31,10 @@ TRAIN = {"banana": 4000, "usps": 7329}  # of the sets that are split at random
 # would be the identity. No scale gives the printed support vectors on the usual split of USPS; this one does, nearly,
 # on random splits into 7,329 and 1,969.
 USPS_SCALE = 1 / 32
-PRINTED = {"lasvm": {"delta_max": None, "idle_max": 0}}  # solvers as their papers print them
+PRINTED = {  # solvers as their papers print them
+    "lasvm": {"delta_max": None, "idle_max": 0},
+    **{f"tracking-{algorithm}": {"draws": 1, "delta_max": None} for algorithm in (1, 2, "cached", "batch")},
+}
 POSITIVE = {"waveform": 0, "usps": 0, "mnist": 8}  # one class against the rest
 
 

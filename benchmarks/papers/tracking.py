@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 from datasets import arguments, load
+from problems import PRINTED
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
@@ -55,8 +56,8 @@ class Data:
 
     def solver(self, kind=TrackingSVM, **parameters):
         """A solver of this data set's problem that knows both classes."""
-        printed = {"draws": 1, "delta_max": None}
-        solver = kind(KERNEL, self.rows.dim, C=self.C, cache_bytes=CACHE_BYTES, **printed, **parameters)
+        parameters = {**PRINTED["tracking-1"], **parameters}
+        solver = kind(KERNEL, self.rows.dim, C=self.C, cache_bytes=CACHE_BYTES, **parameters)
         solver.add_class()
         solver.add_class()
         return solver

@@ -319,17 +319,15 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
 def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """A configuration as JSON with some parts changed; of another solver, the parameters that mean the same there stay.
 
-    Those of one name that have other defaults there do not.
+    Parameters of one name whose defaults differ do not mean the same.
     """
     solver = changes.get("solver", base["solver"])
-    kind, former = _KIND_OF.get(solver) if isinstance(solver, str) else None, _KIND_OF[base["solver"]].model_fields
-    facts = {
-        name: value
-        for name, value in base.items()
-        if kind is None
-        or name == "solver"
-        or (name in kind.model_fields and kind.model_fields[name].default == former[name].default)
-    }
+    kind = _KIND_OF.get(solver) if isinstance(solver, str) else None
+    facts = dict(base)
+    if kind is not None:
+        there, here = kind.model_fields, _KIND_OF[base["solver"]].model_fields
+        same = {name for name in base if name in there and there[name].default == here[name].default}
+        facts = {name: value for name, value in base.items() if name in Configuration.SHARED | same}
     if solver == "exact":
         facts.pop("precision", None)
     for name, value in changes.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import (
@@ -127,38 +127,36 @@ class Labelling(Part):
     pending_durable: bool = Field(False, description="whether such a prediction is on disk before it is answered")
 
 
-class Window(Part):
+class Span(Part):
+    """So many examples, or so many seconds."""
+
+    examples: int | None = None
+    seconds: float | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if (self.examples is None) == (self.seconds is None):
+            raise PydanticCustomError("span", "Input should have either examples or seconds")
+        return self
+
+
+class Window(Span):
     """What is older is unlearned as the stream goes on: so many examples, or so many seconds."""
 
     examples: int | None = Field(None, ge=1, lt=2**53, description="the newest that count")
     seconds: float | None = Field(None, gt=0, le=1e9, description="how long an example counts")
 
-    @model_validator(mode="after")
-    def _either(self) -> Window:
-        if (self.examples is None) == (self.seconds is None):
-            raise PydanticCustomError("window", "Input should have either examples or seconds")
-        return self
 
-
-class HalfLife(Part):
+class HalfLife(Span):
     """After so many examples, or so many seconds, what an example has taught counts half; after five it is dropped."""
 
     examples: int | None = Field(None, ge=10, lt=2**50, description="examples after which one counts half")
     seconds: float | None = Field(None, gt=0, le=2e8, description="seconds after which an example counts half")
 
-    @model_validator(mode="after")
-    def _either(self) -> HalfLife:
-        if (self.examples is None) == (self.seconds is None):
-            raise PydanticCustomError("half_life", "Input should have either examples or seconds")
-        return self
-
     @property
     def window(self) -> Window:
         """How old an example may be before it is dropped."""
-        if self.examples is not None:
-            return Window(examples=LIVES * self.examples)
-        assert self.seconds is not None  # noqa: S101
-        return Window(seconds=LIVES * self.seconds)
+        return Window(examples=self.examples and LIVES * self.examples, seconds=self.seconds and LIVES * self.seconds)
 
 
 FeaturesPart = Annotated[Features | NamedFeatures, Field(discriminator="type")]

@@ -310,13 +310,7 @@ class DualExpansion(Expansion):
             getattr(machine, name)[:, :n] *= factor
         machine.g[:, :n] *= factor
         machine.g[:, :n] += (1.0 - factor) * machine.sign[:, :n]
-        live = machine.class_of[:n] != NONE
-        machine.up[:, :n] = live & (machine.alpha[:, :n] < machine.upper[:, :n])
-        machine.down[:, :n] = live & (machine.alpha[:, :n] > machine.lower[:, :n])
-        self._faded(factor)
-
-    def _faded(self, factor: float) -> None:  # noqa: ARG002  a solver with more coefficients has more to fade
-        """Called when all coefficients have shrunk: what follows from them."""
+        m.set_masks(machine, n)
         self._settle(0)
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -387,8 +381,7 @@ class DualExpansion(Expansion):
         for c in range(columns):
             positive = class_of == (1 if columns == 1 else c)
             machine.sign[c, :n] = np.where(alive, np.where(positive, 1, -1), 0)
-            machine.up[c, :n] = alive & (machine.alpha[c, :n] < machine.upper[c, :n])
-            machine.down[c, :n] = alive & (machine.alpha[c, :n] > machine.lower[c, :n])
+        m.set_masks(machine, n)
         self._check_boxes(machine, self.C * loaded.weights, n)
         machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
         idle = checked.take("idle", np.int64, (None,), 0, n - 1)
@@ -406,10 +399,10 @@ class DualExpansion(Expansion):
         width = np.where(machine.class_of[:n] == NONE, 0.0, np.append(bounds, 0.0)[machine.class_of[:n]])
         lower, upper = machine.lower[:, :n], machine.upper[:, :n]
         if self.fading:  # by how much it has is nowhere said
-            own_width = np.maximum(upper, -lower).max(axis=0, initial=0.0)
-            if (own_width > width).any():
+            faded = m.widths(machine, n)
+            if (faded > width).any():
                 raise ValueError("lower and upper must lie within the bounds of the points' classes")
-            width = own_width
+            width = faded
         own = (lower == np.where(machine.sign[:, :n] < 0, -width, 0.0)) & (
             upper == np.where(machine.sign[:, :n] > 0, width, 0.0)
         )

@@ -362,11 +362,11 @@ class ExactSVM(OptimalExpansion):
         super().examine()
         n, machine = self.slots, self.machine
         for c, margin in enumerate(self.margins):
-            m, side, set_aside = int(margin.counts[M]), margin.side[:n], margin.counts[M] == 0
+            m, side = int(margin.counts[M]), margin.side[:n]
             alpha, _, lower, upper = self._column(c)
             free = (alpha > lower) & (alpha < upper)  # without a margin set, which rounding does not let be
             for name, bound in (("lower", LOW), ("upper", HIGH)):
-                stands = (side == bound) & (machine.class_of[:n] != NONE) & ~(set_aside & free)
+                stands = (side == bound) & (machine.class_of[:n] != NONE) & ~(free & (m == 0))
                 at = getattr(machine, name)[c, :n][stands]
                 check_range(f"alpha of side.{c}", machine.alpha[c, :n][stands], at, at)
             members = margin.members[:m]

@@ -282,6 +282,19 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
     return new
 
 
+def widths(machine: Machine, n: int) -> Array:
+    """(n,) how wide each point's box is, in the column where it is widest."""
+    found: Array = np.maximum(machine.upper[:, :n], -machine.lower[:, :n]).max(axis=0, initial=0.0)
+    return found
+
+
+def set_masks(machine: Machine, n: int) -> None:
+    """The masks of coefficients that may rise and fall, from the coefficients."""
+    alpha, live = machine.alpha[:, :n], machine.class_of[:n] != NONE
+    machine.up[:, :n] = live & (alpha < machine.upper[:, :n])
+    machine.down[:, :n] = live & (alpha > machine.lower[:, :n])
+
+
 def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> Machine:
     """The machine once there are `classes` >= 3 classes.
 
@@ -294,8 +307,8 @@ def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> 
         getattr(new, name)[:] = getattr(machine, name)
     new.counts[:] = machine.counts
     live = machine.class_of[:n] != NONE
-    width = np.maximum(machine.upper[:, :n], -machine.lower[:, :n]).max(axis=0, initial=0.0)  # it may have faded
-    width = np.where(width > 0.0, width, bounds[machine.class_of[:n]])
+    faded = widths(machine, n)
+    width = np.where(faded > 0.0, faded, bounds[machine.class_of[:n]])
     for c in range(classes):
         if old == 1 and c == 0:
             new.alpha[0], new.g[0] = 0.0 - machine.alpha[0], 0.0 - machine.g[0]

@@ -200,9 +200,10 @@ class TrackingSVM(DualExpansion):
             self.compact()
         return finish
 
-    def _faded(self, factor: float) -> None:
+    def fade(self, factor: float) -> None:
+        """Let all that is held count less, the average too (Solver.fade)."""
         average = self.smooth * factor
-        super()._faded(factor)
+        super().fade(factor)
         self.smooth[:] = np.clip(average, self.machine.lower, self.machine.upper)
 
     def _settled(self) -> None:

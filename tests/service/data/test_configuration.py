@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hinged.service.data.configuration import WITHOUT, parse_configuration, read_configuration
+from hinged.service.data.configuration import WITHOUT, configured_anew, parse_configuration, read_configuration
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
@@ -38,3 +38,19 @@ def test_what_was_written_before_a_solver_had_a_parameter_is_read_as_without_it(
     read = read_configuration({name: value for name, value in written.items() if name not in WITHOUT[solver]})
     assert {name: getattr(read, name) for name in WITHOUT[solver]} == WITHOUT[solver]
     assert not read.same_as(parse(solver=solver))
+
+
+@pytest.mark.parametrize(
+    ("base", "solver", "expected"),
+    [
+        ({"idle_max": 0, "delta_max": None, "tol": 0.01}, "lasvm-g", {"idle_max": 1000, "tol": 0.01}),
+        ({"idle_max": 0, "delta_max": None, "C": 3.0}, "tracking-1", {"draws": 100, "delta_max": 1.0, "C": 3.0}),
+        ({"solver": "lasvm-g", "idle_max": 7}, "lasvm-nc", {"idle_max": 7}),
+        ({"solver": "exact"}, "lasvm", {"precision": "float64"}),
+        ({"seed": 5}, "exact", {"seed": 5, "precision": "float64"}),
+    ],
+)
+def test_of_another_solver_the_parameters_stay_that_mean_the_same(base, solver, expected):
+    facts = configured_anew(parse(**base).model_dump(mode="json"), {"solver": solver})
+    read = read_configuration(parse_configuration(json.dumps(facts), Settings()).model_dump(mode="json"))
+    assert {name: getattr(read, name) for name in expected} == expected

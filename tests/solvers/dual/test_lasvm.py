@@ -12,8 +12,9 @@ from streams import Stream, two_moons
 from hinged.solvers.core.counts import LEARNED, NONE
 from hinged.solvers.core.kernels import KERNELS, make_kernel, point_row
 from hinged.solvers.core.solver import PointsFull
-from hinged.solvers.dual.lasvm import IDLE_EACH, IDLE_PART, LASVM, remove_blatant
+from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.dual.machine import IDLE, beyond_extremes
+from hinged.solvers.dual.removal import IDLE_EACH, IDLE_PART, remove_blatant
 
 PAPER = {"delta_max": None, "idle_max": 0}
 
