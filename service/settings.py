@@ -67,7 +67,7 @@ class Settings(BaseSettings):
     label_chars_max: int = Field(256, gt=0, description="length of a label")
     id_chars_max: int = Field(256, gt=0, description="length of an example's id")
     answers_kept: int = Field(100_000, gt=0, description="first answers that a model keeps for retries, examples")
-    points_max: int = Field(100_000, gt=0, description="largest and default points_max of a model")
+    points_max: int = Field(100_000, gt=0, description="largest points_max of a model")
     pending_flush_s: float = Field(
         1.0, gt=0, description="interval at which predictions that wait for labels are written, seconds"
     )

@@ -13,6 +13,7 @@ from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.parts import (
     AUTO,
     LIVES,
+    POINTS,
     Configuration,
     NamedFeatures,
     Positive,
@@ -278,8 +279,8 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
             f"kernel: with named features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
             f"{configuration.gamma_max:g}, got {gamma}"
         )
-    points_max = configuration.points_max or settings.points_max
-    if warmup > points_max:
+    points_max = configuration.points_max or min(POINTS, settings.points_max)
+    if warmup > points_max and configuration.when_full == "refuse":
         raise Invalid(f"features.warmup must be at most points_max = {points_max}, got {warmup}")
     if points_max > settings.points_max:
         raise Invalid(f"points_max must be at most {settings.points_max}, got {points_max}")

@@ -33,6 +33,9 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEFAULT = "default"
 """The model of the routes that name none."""
 
+POINTS = 10_000
+"""Points that a model may hold which does not say."""
+
 LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
@@ -178,9 +181,11 @@ class Configuration(Part):
         None, description="factor of C by class, named as in `scores`; 1 where none is given"
     )
     precision: Literal["float32", "float64"] = Field("float32", description="of points and kernel values")
-    points_max: int | None = Field(None, gt=1, description="points that the model may hold; null: the server's")
+    points_max: int | None = Field(
+        None, gt=1, description="points that the model may hold; null: 10,000, or the server's where that is less"
+    )
     when_full: Literal["refuse", "remove"] = Field(
-        "refuse", description='at points_max: "refuse" to learn, or "remove" the least useful point'
+        "remove", description='at points_max: "remove" the points that matter least, or "refuse" to learn'
     )
     window: Window | None = Field(None, description="how old an example may be; null: any")
     half_life: HalfLife | None = Field(None, description="after how long an example counts half; null: it never does")

@@ -82,6 +82,7 @@ from hinged.solvers.core.solver import (
     Certificate,
     State,
     StateReader,
+    check_fade,
     columns_of,
 )
 
@@ -323,6 +324,8 @@ class BSCA(BudgetExpansion):
     remembered: examples whose alpha is known again in a further epoch (memory.py), at least `reservoir`.
     """
 
+    fades = True
+
     def __init__(
         self,
         kernel: Kernel,
@@ -358,6 +361,12 @@ class BSCA(BudgetExpansion):
         )
         self.places_max = int(remembered)
         self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
+
+    def fade(self, factor: float) -> None:
+        """Let all that has been learned count less (Solver.fade): f, its average, and what examples brought into it."""
+        check_fade(factor, fades=self.fades)
+        for alpha in (self.machine.alpha, self.machine.smooth, self.memory.alpha):
+            np.multiply(alpha, factor, out=alpha)
 
 
 class BSGD(BudgetExpansion):

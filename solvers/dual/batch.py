@@ -70,8 +70,8 @@ class SMO(DualExpansion):
             new = np.ones(classes.size, bool)
             self.machine.counts[LEARNED] += classes.size
             self.seen += np.bincount(classes, minlength=self.classes)
-        while self.live + int(new.sum()) > self.points_max:
-            self.remove_least()
+        if (surplus := self.live + int(new.sum()) - self.points_max) > 0:
+            self.make_way(surplus)
         scores = self.decision(rows)
         entering, f = rows.take(np.flatnonzero(new)), scores[new] - self.machine.b
         done = 0

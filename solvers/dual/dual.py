@@ -11,6 +11,7 @@ from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NEEDS_REMOVAL, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import USED
 from hinged.solvers.core.rowcache import (
     HITS,
@@ -40,7 +41,8 @@ from hinged.solvers.dual import machine as m
 from hinged.solvers.dual import smo
 from hinged.solvers.dual.coordinate import violation
 from hinged.solvers.dual.direction import extremes, move_gradient
-from hinged.solvers.dual.machine import IDLE, Machine, leave, note_change, scan_column, set_bias, slack_of
+from hinged.solvers.dual.machine import IDLE, Machine, leave, note_change, scan_column, set_bias
+from hinged.solvers.dual.making_way import PART, first_to_go
 
 Array = np.ndarray[Any, Any]
 
@@ -65,23 +67,6 @@ def work_of(points, cache, machine, values, steps, value_work):
     """Work of what has been done since the kernel values and steps were so many."""
     n = points.used[USED] + 50
     return value_work * (cache.counters[VALUES] - values) + smo.STEP_WORK * n * (machine.counts[STEPS] - steps)
-
-
-@compiled
-def least_useful(machine, n):
-    """The point to give up first: the idle one with the largest slack, else that with the least |alpha| in all."""
-    least, chosen = np.inf, NONE
-    for s in range(n):
-        if machine.class_of[s] == NONE:
-            continue
-        use = 0.0
-        for c in range(machine.alpha.shape[0]):
-            use += abs(machine.alpha[c, s])
-        if machine.held[s] == 0:
-            use = -max(0.0, slack_of(machine, s))
-        if use < least:
-            least, chosen = use, s
-    return chosen
 
 
 @compiled
@@ -167,11 +152,13 @@ class DualExpansion(Expansion):
     cache: RowCache
     biased: ClassVar[bool] = True
     keeps_extremes: ClassVar[bool] = True  # from one example to the next
+    measures_degradation: ClassVar[bool] = True  # of points that make way
     parameters: Any  # of the subclass, for compiled code; `tol` among them
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
         self.cache = new_cache(self.points, dim, self.cache_bytes)
+        self.degradation = 0.0  # sum of |dw|^2 over all that made way, in all columns
 
     def _empty(self, columns: int, cap: int) -> Machine:
         return m.empty_machine(columns, cap)
@@ -220,15 +207,25 @@ class DualExpansion(Expansion):
         self._settle(steps)
         return Finish(steps, converged)
 
-    def remove_least(self) -> None:
-        """Remove the least useful point and make good for it in the others."""
-        self._expel(np.array([least_useful(self.machine, self.slots)]))
+    @property
+    def _measured(self) -> bool:
+        """Whether points make way and what that costs is known."""
+        return self.measures_degradation and self.when_full == "remove"
+
+    def make_way(self, count: int) -> None:
+        """Remove so many points, those that matter least (making_way.py), and make good for them in the others."""
+        n, machine = self.slots, self.machine
+        alpha, g = machine.alpha[:, :n].copy(), machine.g[:, :n].copy()
+        self._expel(first_to_go(machine, n, count))
+        # By g = y - K alpha, for what w loses in each column: |dw|^2 = d.K d = -d.dg of its d = d alpha.
+        for c in range(self.columns):
+            self.degradation += max(0.0, float(-dot(machine.alpha[c, :n] - alpha[c], machine.g[c, :n] - g[c])))
         self._resettle(np.full(self.columns, RESETTLE_STEPS))
         self._tidy()
 
     def _provide(self, reason: int, batch: Batch, row: int) -> None:
         if reason == NEEDS_REMOVAL:
-            self.remove_least()
+            self.make_way(max(1, self.points_max // PART))
         else:
             super()._provide(reason, batch, row)
 
@@ -319,7 +316,7 @@ class DualExpansion(Expansion):
         return self.machine.delta.copy()
 
     def certificate(self) -> Certificate:
-        """Sizes, dual and primal objective, gap of the working set, KKT violation."""
+        """Sizes, dual and primal objective, gap of the working set, KKT violation, what making way has cost."""
         return certificate_of(
             support_vectors=int((self.machine.held[: self.slots] > 0).sum()),
             points=self.live,
@@ -328,6 +325,7 @@ class DualExpansion(Expansion):
             dual=float(m.dual_objective(self.machine, self.slots)),
             gap=float(m.working_set_gap(self.machine, self.slots)),
             kkt_violation=float(self.machine.delta.max(initial=0.0)),
+            weight_degradation=self.degradation if self._measured else None,
         )
 
     def cache_figures(self) -> dict[str, int]:
@@ -357,6 +355,7 @@ class DualExpansion(Expansion):
             **{name: getattr(machine, name).copy() for name in ("best_i", "best_j", "b", "delta")},
             "steps": machine.counts[STEPS : STEPS + 1].copy(),
             "learned": machine.counts[LEARNED : LEARNED + 1].copy(),
+            **({"degradation": np.array([self.degradation])} if self._measured else {}),
         }
 
     def load(self, state: State) -> None:
@@ -392,7 +391,11 @@ class DualExpansion(Expansion):
         steps, learned = (int(checked.take(name, np.int64, (1,), 0, COUNT_MAX)[0]) for name in ("steps", "learned"))
         check_learned(loaded.seen, learned)
         machine.counts[:] = alive.sum(), steps, learned, idle.size
+        degradation = 0.0
+        if self._measured and "degradation" in state:  # those of 0.1.0 have none
+            degradation = float(checked.take("degradation", np.float64, (1,), 0.0, np.finfo(np.float64).max)[0])
         self._take_over(loaded, machine)
+        self.degradation = degradation
 
     def _check_boxes(self, machine: Machine, bounds: Array, n: int) -> None:
         """Refuse boxes other than those of y and the class, coefficients outside, and extremes that cannot move."""

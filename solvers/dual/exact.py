@@ -39,8 +39,8 @@ from hinged.solvers.core.solver import (
     check_range,
     columns_of,
 )
-from hinged.solvers.dual.dual import least_useful
 from hinged.solvers.dual.machine import HINGE, enter, leave
+from hinged.solvers.dual.making_way import first_to_go
 from hinged.solvers.dual.margin import (
     FREE,
     HIGH,
@@ -67,10 +67,11 @@ class Parameters(NamedTuple):
 class ExactSVM(OptimalExpansion):
     """Exact incremental SVM with a bias, float64 kernel values alone. Parameters: solvers/core/solver.py.
 
-    All examples are held. With when_full "remove" the least useful one is unlearned.
+    All examples are held. With when_full "remove" the one that matters least is unlearned (making_way.py).
     """
 
     parameters = Parameters(1e-12)
+    measures_degradation = False
 
     def __init__(self, kernel: Kernel, dim: int, *, dtype: type = np.float64, **shared: Any) -> None:
         if dtype != np.float64:
@@ -115,7 +116,7 @@ class ExactSVM(OptimalExpansion):
             if held.size:
                 return self.machine.sign[:, held[0]] - self.machine.g[:, held[0]] + self.machine.b
         while self.live >= self.points_max:
-            self._take_out(np.array([least_useful(self.machine, self.slots)]))
+            self._take_out(first_to_go(self.machine, self.slots, 1))
             self._tidy()
         slot, scores = self._store(rows, r, own, key)
         self._open(np.array([slot]))

@@ -82,6 +82,7 @@ class TrackingSVM(DualExpansion):
     biased = False
     fades = True
     keeps_extremes = False
+    measures_degradation = False
     smooth: Array
 
     def __init__(

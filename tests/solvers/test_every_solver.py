@@ -13,6 +13,7 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.solver import UNBOUNDED, PointsFull
+from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.exact import ExactSVM
 
 RBF = make_kernel("rbf", 1.0)
@@ -150,6 +151,19 @@ def test_where_it_may_remove_it_goes_on_at_points_max(name):
     assert (np.sign(stream.decision(X)[:, 0]) == y).mean() > 0.8
     certificate = stream.solver.certificate()
     assert certificate["gap"] is None or certificate["gap"] >= 0
+
+
+@pytest.mark.parametrize("name", [name for name, entry in SOLVERS.items() if issubclass(entry.make, DualExpansion)])
+def test_where_it_may_remove_wrong_labels_do_not_drive_out_what_it_has_learned(name):
+    X, y = two_moons(2000, seed=2)
+    wrong = np.random.default_rng(0).random(len(y)) < 0.2
+    labels = (np.where(wrong, -y, y) > 0).astype(int)
+    stream = stream_of(name, X, labels, C=1.0, batch=50, points_max=200, when_full="remove").learn(0, 1000)
+    right = []
+    for begin in range(1000, 2000, 50):
+        right.append(np.sign(stream.decision(X[begin : begin + 50])[:, 0]) == y[begin : begin + 50])
+        stream.learn(begin, begin + 50)
+    assert np.mean(right) > 0.85
 
 
 @names

@@ -18,7 +18,7 @@ KEPT = {"lasvm-g": {"idle_max": 1000}}  # no point leaves
 
 def test_these_fade():
     of_gap, tracking = ["lasvm-g", "full", "lasvm-nc", "lasvm-i"], [f"tracking-{k}" for k in (1, 2, "cached", "batch")]
-    assert ["lasvm", *of_gap, *tracking] == FADING
+    assert ["lasvm", *of_gap, *tracking, "bsca"] == FADING
 
 
 @pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "full", "tracking-1", "tracking-batch"])
@@ -42,7 +42,7 @@ def test_finished_it_is_the_optimum_of_weighted_examples(name, seed, C, half_lif
     np.testing.assert_allclose(stream.decision(X)[:, 0], expected, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", FADING)
+@pytest.mark.parametrize("name", [name for name in FADING if name != "bsca"])
 def test_coefficients_boxes_and_averages_shrink_and_gradients_stay_true(name):
     X, y = two_moons(150, noise=0.4, seed=1)
     stream = stream_of(name, X, (y > 0).astype(int), batch=7, C=2.0, dtype=np.float64, announced=2).learn()
@@ -58,6 +58,18 @@ def test_coefficients_boxes_and_averages_shrink_and_gradients_stay_true(name):
     f = gram("rbf", X)[np.ix_(keys, keys)] @ solver.machine.alpha[0, : solver.slots][live]
     np.testing.assert_allclose(solver.machine.g[0, : solver.slots][live], y[keys] - f, atol=1e-5)
     solver.examine()
+
+
+def test_on_a_budget_what_learns_what_predicts_and_what_is_remembered_shrink():
+    X, y = two_moons(300, noise=0.4, seed=1)
+    stream = stream_of("bsca", X, (y > 0).astype(int), batch=7, dtype=np.float64, announced=2).learn()
+    before, seen = stream.solver.state(), stream.decision(X)
+    stream.solver.fade(0.25)
+    after = stream.solver.state()
+    for array in ("alpha", "smooth", "memory_alpha"):
+        assert np.array_equal(after[array], before[array] * 0.25)
+    np.testing.assert_allclose(stream.decision(X), 0.25 * seen, rtol=1e-12)
+    stream.solver.examine()
 
 
 @pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "tracking-1"])
@@ -78,7 +90,7 @@ def test_a_class_that_comes_late_finds_faded_boxes(name):
     assert (stream.decision(X).argmax(axis=1) == classes)[60:].mean() > 0.6
 
 
-@pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "lasvm-nc", "lasvm-i", "tracking-2"])
+@pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "lasvm-nc", "lasvm-i", "tracking-2", "bsca"])
 def test_a_machine_that_fades_follows_a_flip(name):
     def after_flip(half_life):
         found = []
@@ -105,4 +117,4 @@ def test_no_other_factor_is_taken(factor):
 
 def test_who_cannot_says_so():
     with pytest.raises(ValueError, match="cannot let what it has learned fade"):
-        stream_of("bsca", *two_moons(20, seed=0)).solver.fade(0.5)
+        stream_of("bsgd", *two_moons(20, seed=0)).solver.fade(0.5)

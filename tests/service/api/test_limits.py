@@ -183,7 +183,7 @@ def test_a_model_is_so_wide_and_holds_so_many_points(ask):
 
 
 def test_a_model_full_of_points_is_507_until_it_is_finished(ask):
-    model = ask.new_model("full", points_max=60)
+    model = ask.new_model("full", points_max=60, when_full="refuse")
     rng = random.Random(2)
     stream = [example([rng.gauss(k % 2, 0.7), rng.gauss(0, 1)], k % 2, f"e{k}") for k in range(60)]
     model.learn(*stream)

@@ -43,7 +43,7 @@ def test_a_further_epoch_over_what_is_held_needs_no_room(ask, solver):
 
 
 def test_a_warm_up_in_a_small_model_is_refused_when_it_is_full_and_goes_on(ask):
-    model = named_model(ask, "small", points_max=20)
+    model = named_model(ask, "small", points_max=20, when_full="refuse")
     records = [example({"a": k / 10, "b": str(k % 3)}, k % 2) for k in range(40)]
     model.learn(*records[:10])
     refusal(model.try_learn(*records[10:30]), 507, "model_full")

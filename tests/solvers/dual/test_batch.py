@@ -66,7 +66,7 @@ def test_a_point_that_makes_way_leaves_a_machine_that_is_whole(seed, classes, na
     K = naive.gram("rbf", X)
     while stream.solver.live > 1:
         before = stream.solver.live
-        stream.solver.remove_least()
+        stream.solver.make_way(1)
         assert stream.solver.live == before - 1
         machine, n = stream.solver.machine, stream.solver.slots
         live = np.flatnonzero(machine.class_of[:n] != NONE)
@@ -87,6 +87,6 @@ def test_points_that_are_no_support_vectors_make_way_first():
     vectors = stream.solver.certificate()["support_vectors"]
     before = stream.decision(X)
     for _ in range(120 - vectors):
-        stream.solver.remove_least()
+        stream.solver.make_way(1)
     assert stream.solver.certificate()["support_vectors"] == stream.solver.live == vectors
     assert np.allclose(stream.decision(X), before, atol=1e-9)

@@ -1,0 +1,85 @@
+"""A stream of ten million examples: accuracy, time an example and memory, from beginning to end.
+
+    PYTHONPATH=.:benchmarks python benchmarks/forever.py --data FOLDER [--examples 10000000] [--solvers lasvm bsca]
+
+Electricity prices (elec2), standardised by their first 500 rows and repeated, with a slow drift: the features turn in
+four planes, once in three million examples. A tenth of the labels is wrong while it is learned; accuracy is of the
+right ones, predicted before they are learned, 500 at a time. C = 3, gamma = 1 / d, points_max and when_full as a model
+of the server has them. Before the table, the same for the first hundred thousand where nothing makes way.
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import resource
+import time
+
+import numpy as np
+from datasets import arguments, load
+from refitted import standardised
+
+from hinged.service.data.parts import POINTS
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.estimators.base import Learner
+
+BATCH, C, WRONG, TURN = 500, 3.0, 0.1, 3_000_000
+
+
+class Stream:
+    """Batches of the stream, in order."""
+
+    def __init__(self, folder, examples):
+        X, y, *_ = load(folder, "elec2")
+        self.X, self.y = standardised(np.asarray(X, float)), y == np.unique(y)[-1]
+        self.examples, self.random = examples, np.random.default_rng(0)
+
+    def __iter__(self):
+        for begin in range(0, self.examples, BATCH):
+            at = np.arange(begin, min(begin + BATCH, self.examples))
+            x, right = self.X[at % len(self.y)], self.y[at % len(self.y)]
+            angle = 2 * np.pi * at / TURN
+            cos, sin = np.cos(angle)[:, None].astype(np.float32), np.sin(angle)[:, None].astype(np.float32)
+            a, b = x[:, 0::2], x[:, 1::2]
+            turned = np.concatenate((cos * a - sin * b, sin * a + cos * b), axis=1)
+            yield at, turned, right, right ^ (self.random.random(at.size) < WRONG)
+
+
+def run(name, stream, every, **parameters):
+    """Print a line for each part of the stream."""
+    d = stream.X.shape[1]
+    learner = Learner(name, make_kernel("rbf", 1 / d), d, C=C, **parameters)
+    for _ in range(2):
+        learner.solver.add_class()
+    right, spent = [], 0.0
+    for at, x, labels, given in stream:
+        rows, began = learner.dense_rows(x), time.process_time()
+        scores = learner.solver.learn(rows, given.astype(np.int64), at)
+        spent += time.process_time() - began
+        right.append((scores[:, 0] > 0) == labels)
+        if (at[-1] + 1) % every == 0 or at[-1] + 1 == stream.examples:
+            solver, seen = learner.solver, np.concatenate(right)
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            print(
+                f"| {name} | {at[-1] + 1:,} | {100 * seen.mean():.2f} | {1e6 * spent / seen.size:.0f} "
+                f"| {solver.live:,} | {solver.memory_bytes() / 2**20:.0f} | {most >> 10} |",
+                flush=True,
+            )
+            right, spent = [], 0.0
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--examples", type=int, default=10_000_000)
+    parser.add_argument("--solvers", nargs="+", default=["lasvm", "bsca"])
+    given = parser.parse_args()
+    print("| solver | examples | accuracy, % | us an example | points | solver, MiB | process, MiB |")
+    print("|---" * 7 + "|")
+    run("lasvm", Stream(given.data, 100_000), 20_000)
+    for name in given.solvers:
+        limits = {} if name == "bsca" else {"points_max": POINTS, "when_full": "remove"}
+        run(name, Stream(given.data, given.examples), max(given.examples // 10, BATCH), **limits)
+
+
+if __name__ == "__main__":
+    main()
