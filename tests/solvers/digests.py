@@ -148,7 +148,8 @@ def of_names():
     vocabulary.observe([dict(zip("abcdefghi", (row / 3.0).tolist(), strict=True)) for row in X])
     for part in vocabulary.freeze():
         put(digest, part)
-    put(digest, np.array([vocabulary.gamma(kernel) for kernel in ("rbf", "laplacian", "polynomial")]))
+    kernels = ("rbf", "laplacian", "polynomial")
+    put(digest, np.array([vocabulary.spread.gamma(kernel, former=True) for kernel in kernels]))
     return digest.hexdigest()[:16]
 
 

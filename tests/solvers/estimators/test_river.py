@@ -35,7 +35,7 @@ def test_it_is_the_solver_to_the_bit():
     X, y = two_moons(200)
     kernel = make_kernel("rbf", 0.5)
     solver = make_solver("lasvm", kernel, 2, C=2.0)
-    model = SVMClassifier(C=2.0, gamma=0.5, features_max=2)
+    model = SVMClassifier(C=2.0, gamma=0.5, scale=None, features_max=2)
     for _ in range(2):
         solver.add_class()
     y[:2] = -1, 1
