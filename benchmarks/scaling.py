@@ -5,8 +5,9 @@
 Each stream is predicted, then learned, by LASVM with the rbf kernel: the first 4,000 rows, shuffled but for elec2, one
 run a seed. "taken" has scale null and the former rule of the default model (gamma = 1 / (dim * variance of all
 entries) of the first 100 rows); "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column by
-a factor of its own, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. The last
-table is what a row costs beyond the solver.
+a factor of its own, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. Then
+comes what a row costs beyond the solver, and how a model begins that asks a pool of 500, whose candidates count for
+the warm-up or not.
 """
 
 import os
@@ -18,12 +19,19 @@ import time
 
 import numpy as np
 from datasets import arguments, load
+from named import census
 from scipy.sparse import csr_matrix, diags
 
+from hinged.service.commands.ask import Ask, Offer
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.inputs import x_digests
 from hinged.service.data.rows import dense_rows, sparse_rows
-from hinged.service.model.events import Learned
+from hinged.service.model.events import Created, Learned
 from hinged.service.model.learner import Learner
+from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.solvers.warm import warm_up
 
@@ -31,6 +39,7 @@ ROWS = 4000
 BATCH = 100
 STREAMS = ("elec2", "waveform", "pima", "banana", "ijcnn1", "usps", "adult", "reuters_moneyfx")
 SPARSE = ("adult", "reuters_moneyfx")
+ASKED = (8, 12, 16, 24, 32, 64, 100)
 
 
 def streams(folder, seed):
@@ -138,11 +147,50 @@ def costs(folder):
         print(f"| {name}, {X.shape[1]:,} columns | {shown} |", flush=True)
 
 
+def questions(folder, runs):
+    """Accuracy on rows that were held out, by how many labels were asked for, of 500 candidates with names."""
+    records, classes, test, wanted = census(folder)
+    wanted = np.array(wanted[:3000], np.int32)
+    print("\n| warm-up | " + " | ".join(f"{n} labels" for n in ASKED) + " |\n|---" + "|---" * len(ASKED) + "|")
+    for candidates in (False, True):
+        found = []
+        for seed in range(runs):
+            pool = np.random.default_rng(seed).permutation(len(records))[:500]
+            features = {"type": "named", "warmup_candidates": candidates}
+            body = json.dumps({"kernel": {"type": "rbf"}, "features": features, "classes": [0, 1], "seed": seed})
+            configuration = new_configuration(body, Settings())
+            model = Model("m", configuration, cache_bytes=2**27, answers_kept=1000)
+            take(model, [Created(configuration.model_dump(mode="json"), 0)])
+            xs = to_inputs([records[k] for k in pool], configuration)
+            ids = [str(k) for k in pool]
+            take(model, Offer(ids, xs, x_digests(xs), [None] * len(ids)).plan(model, 0).events)
+            shares = []
+            for asked in range(1, ASKED[-1] + 1):
+                events = Ask(1, "ann", "active", 60_000, None, 1000).plan(model, 0).events
+                take(model, events)
+                k = int(events[0].leases[0]["id"])
+                x, label = to_inputs([records[k]], configuration), [int(classes[k])]
+                request = LearnRequest([str(k)], label, x, digests(x, label))
+                take(model, make_plan(model, [request], lambda _: {}, 8, 0).events)
+                if asked in ASKED:
+                    numbers = model.published().decide(to_inputs(test[:3000], configuration)).numbers
+                    shares.append(100 * float((numbers == wanted).mean()))
+            found.append(shares)
+        shown = " | ".join(f"{share:.1f} %" for share in np.mean(found, axis=0))
+        print(f"| {'with' if candidates else 'without'} candidates | {shown} |", flush=True)
+
+
+def take(model, events):
+    for event in events:
+        model.apply(model.position + 1, event)
+
+
 def main():
     options = arguments(__doc__).parse_args()
     warm_up("lasvm")
     compare(options.data, options.runs)
     costs(options.data)
+    questions(options.data, 5 * options.runs)
 
 
 if __name__ == "__main__":

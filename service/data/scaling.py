@@ -136,7 +136,7 @@ class Scaling:
             rows = read_inputs(facts["observed"], own)
             if not isinstance(rows, Rows) or rows.dim != self.dim:
                 raise ValueError(f"what was observed must be rows of {self.dim} features")
-            if rows.values.size and not np.abs(rows.values).max() <= NUMBER_MAX:
+            if rows.values.size and not float(np.abs(rows.values).max()) <= NUMBER_MAX:
                 raise ValueError(f"numbers must be at most {NUMBER_MAX:g} from 0")
             observed = [rows.part(r, r + 1) for r in range(len(rows))]
         if not len(observed) < (self.warmup if warming else 1):

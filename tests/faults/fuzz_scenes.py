@@ -59,7 +59,7 @@ def configuration_of(solver, choices):
     else:
         parts["features"] = {"type": form, "dim": DIM, "scale": choices.choice([None, "auto"])}
         if parts["features"]["scale"]:
-            parts["features"]["warmup"] = choices.choice([1, 18, 40])
+            parts["features"]["warmup"] = choices.choice([1, 18, 24])
             if kernel["type"] != "linear":
                 kernel["gamma"] = choices.choice([0.5, "scale"])
     parts |= PARAMETERS.get(solver, {"budget": 8} if solver in BUDGETED else {})
