@@ -19,12 +19,11 @@ from hinged.service.data.vocabulary import CSR, SCALE_MAX, Spread, spread_of
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, joined, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import StateReader
-from hinged.solvers.estimators.scaling import DENSE, PLAIN, Scale, found, matrix_of, plain
+from hinged.solvers.estimators.scaling import BENT_MAX, DENSE, PLAIN, Scale, found, matrix_of, plain
 
 Array = np.ndarray[Any, Any]
 
 PARTS = ("columns", "middle", "unit", "mean", "scale")
-BENT_MAX = 1e4  # what a bent number comes to at most: float64 has 2,098 powers of two
 SPREAD_MAX = 1e80  # of rows whose norm, for the Laplacian |x|_1, is at most NORM_MAX
 
 
@@ -165,7 +164,7 @@ class Scaling:
         if self.form != DENSE and (middle.any() or mean.any()):
             raise ValueError("columns that keep their zeros have no mean")
         if (np.abs(mean[unit > 0]) > BENT_MAX).any():
-            raise ValueError(f"of a column that is bent the mean is within {BENT_MAX:g}")
+            raise ValueError(f"of a column that is bent the mean is within {BENT_MAX}")
         return Scale(self.form, self.dim, columns, middle, unit, mean, scale, rest)
 
 

@@ -100,7 +100,7 @@ class Learner:
     def room(self) -> int:
         """Examples that may come before points_max is reached, also when the warm-up is learned anew."""
         if self.warmup.active and self.solver.room < UNBOUNDED:
-            return self.solver.points_max - self.warmup.learned.size
+            return self.solver.points_max - self.warmup.labelled
         return self.solver.room
 
     @property
@@ -180,7 +180,7 @@ class Learner:
 
     def finish(self, epochs: int, epoch: Epoch | None) -> Finish:
         """So many further epochs, then the finishing step."""
-        if self.warmup.active and self.warmup.learned.size:
+        if self.warmup.active and self.warmup.labelled:
             self._freeze()
         # Where examples fade, what has left would come back with all its weight; and what is held finishing optimises.
         for _ in range(epochs if self.configuration.half_life is None else 0):

@@ -71,7 +71,12 @@ class WarmUp:
     def learned(self) -> Array:
         """Places of the examples with a label among the observed, in the order in which they were learned."""
         places = np.flatnonzero(self.keys != NO_KEY)
-        return places[np.argsort(self.keys[places])]
+        return places[np.argsort(self.keys[places], kind="stable")]
+
+    @property
+    def labelled(self) -> int:
+        """How many of the observed have a label."""
+        return int(np.count_nonzero(self.keys))
 
     @property
     def until_freeze(self) -> int:

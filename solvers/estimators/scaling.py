@@ -4,7 +4,7 @@ Dense columns, each by itself:
 
 - a column of two values at most: (v - mean) / (the distance of the two), for a heavy tail has nothing to say there;
 - a heavy tail, where the root mean square of the deviations from the median is more than HEAVY times their median (none
-  counts that is 0): v becomes bent((v - median) / that median), then as below;
+  counts that is 0): v becomes bent(v - median, that median), then as below;
 - any other: (v - mean) / max(standard deviation, a RANGE-th of the range), for a column that is nearly constant tells
   little, whatever its standard deviation is.
 - where all are equal their size is the scale, 1 if it is 0.
@@ -36,6 +36,9 @@ CLIP = 5.0
 HEAVY = 3.0
 RANGE = 4.0
 LARGEST = 1e100  # squares of such numbers, and sums of squares, are finite
+LEAST = math.ldexp(1.0, -1000)
+BENT_FROM = math.ldexp(1.0, 1000)
+BENT_MAX = 1000
 FLAT = 1e-15  # a deviation below this part of the values is rounding
 EVEN = 1e-3  # lengths of rows that differ by less than this part are one
 AUTO = "auto"
@@ -51,7 +54,7 @@ class Scale:
 
     columns (k,) int64, ascending; of a dense one all of 0..dim-1, of a plain one none
     middle, unit, mean, scale (k,) float64: v becomes (w - mean) / scale, where w is v or, with unit > 0,
-    bent((v - middle) / unit). rest: the scale of other columns.
+    bent(v - middle, unit). rest: the scale of other columns.
     """
 
     form: str
@@ -69,7 +72,7 @@ class Scale:
             tails = np.flatnonzero(self.unit)
             Z: Array = np.array(X, np.float64)
             if tails.size:
-                Z[:, tails] = bent((Z[:, tails] - self.middle[tails]) / self.unit[tails])
+                Z[:, tails] = bent(Z[:, tails] - self.middle[tails], self.unit[tails])
             Z -= self.mean
             Z /= self.scale
         return np.clip(Z, -CLIP, CLIP, out=Z)
@@ -87,7 +90,7 @@ class Scale:
             unit = np.zeros(indices.size)
             unit[known] = self.unit[places[known]]
             tails = np.flatnonzero(unit)
-            found[tails] = bent(found[tails] / unit[tails])
+            found[tails] = bent(found[tails], unit[tails])
             found /= scale
         return np.clip(found, -CLIP, CLIP, out=found)
 
@@ -125,9 +128,14 @@ def found(form: str, csr: CSR, dim: int) -> Scale:
     return _scale_of(SPARSE, dim, facts, _root_mean_square(csr[2]) if csr[2].size else 1.0)
 
 
-def bent(u: Array) -> Array:
-    """sign(u) times the logarithm to base 2 of 1 + |u|, with straight lines between the powers of 2."""
-    fraction, exponent = np.frexp(1.0 + np.abs(u))
+def bent(values: Array, unit: Array | float) -> Array:
+    """Of u = values / unit, sign(u) times log2(1 + |u|), with straight lines between the powers of 2.
+
+    Beyond BENT_MAX in size it grows no more.
+    """
+    with np.errstate(over="ignore"):
+        u = values / unit
+    fraction, exponent = np.frexp(1.0 + np.minimum(np.abs(u), BENT_FROM))
     return np.asarray(np.sign(u) * (exponent + 2.0 * fraction - 2.0))
 
 
@@ -161,7 +169,7 @@ def _dense_column(values: Array) -> tuple[float, float, float, float]:
         return 0.0, 0.0, _mean(values), high - low
     middle = float(np.median(values))
     unit = _tail(values - middle)
-    w = bent((values - middle) / unit) if unit else values
+    w = bent(values - middle, unit) if unit else values
     mean = _mean(w)
     deviation = _root_mean_square(w - mean)
     return middle if unit else 0.0, unit, mean, max(deviation, float(w.max() - w.min()) / RANGE)
@@ -169,7 +177,7 @@ def _dense_column(values: Array) -> tuple[float, float, float, float]:
 
 def _sparse_column(values: Array) -> tuple[float, float, float, float]:
     unit = _tail(values)
-    return 0.0, unit, 0.0, _root_mean_square(bent(values / unit) if unit else values)
+    return 0.0, unit, 0.0, _root_mean_square(bent(values, unit) if unit else values)
 
 
 def _tail(deviations: Array) -> float:
@@ -194,4 +202,4 @@ def _mean(values: Array) -> float:
 
 def _root_mean_square(values: Array) -> float:
     """Not below the smallest normal float: it divides."""
-    return max(math.sqrt(math.fsum(np.square(values).tolist()) / values.size), 2.0**-1000)
+    return max(math.sqrt(math.fsum(np.square(values).tolist()) / values.size), LEAST)

@@ -62,6 +62,33 @@ def test_a_copy_goes_on_learning_to_the_bit():
     assert all(np.array_equal(mine[part], other[part]) for part in mine)
 
 
+@pytest.mark.parametrize("gamma", ["scale", 0.1])
+def test_the_units_of_features_do_not_matter_but_without_a_scale(gamma):
+    stream = [(x, y) for x, y in datasets.Phishing().take(400)]
+    mixed = [({name: value * 1000.0 ** (k % 3) for k, (name, value) in enumerate(x.items())}, y) for x, y in stream]
+
+    def right(parameters, examples):
+        return evaluate.progressive_val_score(examples, SVMClassifier(C=10.0, **parameters), metrics.Accuracy()).get()
+
+    assert right({"gamma": gamma}, mixed) == pytest.approx(right({"gamma": gamma}, stream), abs=0.01)
+    assert right({"gamma": gamma}, mixed) > right({"gamma": 1.0, "scale": None}, mixed) + 0.05
+
+
+def test_the_warm_up_ends_where_no_more_points_are_held():
+    model = SVMClassifier(points_max=12, when_full="remove", warmup=1000)
+    for x, y in datasets.Phishing().take(40):
+        model.learn_one(x, y)
+    assert not model._warming
+    assert model._learner.solver.live <= 12
+    for parameters, problem in (
+        ({"scale": "log"}, "scale must be"),
+        ({"gamma": "wide"}, "gamma must be"),
+        ({"warmup": 0}, "warmup must be"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            SVMClassifier(**parameters)
+
+
 def test_the_order_of_a_dictionary_has_no_meaning():
     stream = list(datasets.Phishing().take(100))
     models = [SVMClassifier(), SVMClassifier()]
