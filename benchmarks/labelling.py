@@ -165,7 +165,7 @@ def batch(task):
         vocabulary = Vocabulary(len(task.pool), 1024)
         vocabulary.observe(task.pool)
         rows, test = vocabulary.freeze(), vocabulary.encode(task.held_out)
-        gamma, width = vocabulary.gamma(kernel["type"]), len(vocabulary)
+        gamma, width = vocabulary.spread.gamma(kernel["type"]), len(vocabulary)
     else:
         rows, test = (list(csr_parts(xs)) for xs in (task.pool, task.held_out))
         gamma, width = kernel["gamma"], task.configuration["features"]["dim"]

@@ -71,7 +71,7 @@ class Named:
     def begin(self):
         """Start the machine anew with the gamma of the columns."""
         coef0 = 1.0 if self.name == "polynomial" else 0.0
-        self.kernel = make_kernel(self.name, self.vocabulary.gamma(self.name), coef0=coef0)
+        self.kernel = make_kernel(self.name, self.vocabulary.spread.gamma(self.name), coef0=coef0)
         self.solver = machine(self.kernel, self.vocabulary.columns_max, self.C)
 
     def rows(self, csr):

@@ -82,7 +82,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     `open_store` makes its store at start-up; by default the one that the settings name.
     """
     chosen = settings or Settings()
-    default_configuration(chosen.default_model, dense=True, dim=1, gamma=1.0, settings=chosen)  # refused now, not then
+    default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)  # refused now, not then
     access = Access(chosen)
     make_store = open_store or (lambda: open_chosen_store(chosen, _stop_fenced))
 

@@ -32,6 +32,10 @@ KINDS = {
     },
     "exact": {"solver": "exact", "kernel": {"type": "polynomial"}, "features": DENSE},
     "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 30}},
+    "scaled": {
+        "kernel": {"type": "rbf"},
+        "features": {**DENSE, "scale": "auto", "warmup": 30, "warmup_candidates": True},
+    },
 }
 
 

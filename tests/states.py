@@ -10,12 +10,16 @@ from hinged.service.model.state import SNAPSHOT
 def digest_of(model, without=None):
     """A hash of the whole state but positions and time: equal for equal folds, however they were batched.
 
-    without: by solver, the parameters of a configuration that do not count.
+    without: by solver, the parameters of a configuration that do not count; with it, features say only what they have.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
         for name in (without or {}).get(learner["configuration"]["solver"], ()):
             del learner["configuration"][name]
+        if without:
+            features = learner["configuration"]["features"]
+            said = {name: value for name, value in features.items() if value is not None and value is not False}
+            learner["configuration"]["features"] = said
     facts |= {"position": 0, "at_ms": 0, "undone": [], "reads_back_at": 0, "floor": 0, "set_aside": []}
     facts["jobs"] = Jobs().state()
     return hashlib.sha256(encode(SNAPSHOT, facts, arrays)).hexdigest()

@@ -98,7 +98,12 @@ def serve(**options: Any) -> None:
     metavar="scale|NUMBER",
     default="scale",
     show_default=True,
-    help="Width of the kernel; scale is 1 / (dim * variance of the first 2,000 examples).",
+    help="Width of the kernel; scale is 1 / total variance of the first examples.",
+)
+@click.option(
+    "--scale",
+    type=click.Choice(["auto", "none"]),
+    help="Bring the columns of a new model to one measure, or not; auto unless gamma is a number.",
 )
 @click.option("--C", "C", type=positive, metavar="NUMBER", help="Cost of an error.")
 @click.option("--tol", type=positive, metavar="NUMBER", help="Precision of the solver.")

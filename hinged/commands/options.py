@@ -70,8 +70,8 @@ def positive(text: str) -> float:
 
 
 def positive_or_scale(text: str) -> float | None:
-    """Parse --gamma; None is "scale"."""
-    return None if text == "scale" else positive(text)
+    """Parse --gamma; None is "scale", which "auto" says too."""
+    return None if text in {"scale", "auto"} else positive(text)
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from hinged.client.client import Client
     from hinged.readers.base import Example, Source
 
-# gamma "scale" looks at no more than these.
-SCALE_EXAMPLES = 2000
 # The beginning that tells one file from another of the same name, and the characters of each that make an id.
 FINGERPRINT_BYTES = 4096
 NAME_CHARS_MAX = 60
@@ -48,6 +45,7 @@ class Options:
     solver: str = "lasvm"
     kernel: str = "rbf"
     gamma: float | None = None  # None: "scale"
+    scale: str | None = None  # "auto" or "none"; None: as the server has it
     C: float | None = None  # None: the server's default
     tol: float | None = None
     parts: tuple[tuple[str, Any], ...] = ()  # further parts of the configuration
@@ -126,7 +124,7 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
         say(
             console,
             f"created model {options.model}: {options.solver}, {options.kernel} kernel"
-            + ("" if gamma is None else f", gamma {gamma:g}")
+            + ("" if gamma is None else f", gamma {gamma}")
             + "".join(f", {name} {value}" for name, value in own_parts(options).items())
             + f", {wanted['features']['type']} features, dim {wanted['features']['dim']:,}",
         )
@@ -166,9 +164,11 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
     features = source.features
     if source.sparse and held_out is not None:
         features["dim"] = max(source.dim, held_out.dim)
+    if options.scale is not None:
+        features["scale"] = None if options.scale == "none" else options.scale
     kernel: dict[str, Any] = {"type": options.kernel}
     if options.kernel != "linear":
-        kernel["gamma"] = scale_gamma(source, features["dim"]) if options.gamma is None else options.gamma
+        kernel["gamma"] = "scale" if options.gamma is None else options.gamma
     return {
         "solver": options.solver,
         "kernel": kernel,
@@ -183,23 +183,6 @@ def own_parts(options: Options) -> dict[str, Any]:
     """The parts of the configuration that the user gave and that not every solver has."""
     named = {"C": options.C, "tol": options.tol, **dict(options.parts)}
     return {name: value for name, value in named.items() if value is not None}
-
-
-def scale_gamma(source: Iterable[Example], dim: int) -> float:
-    """1 / (dim * variance over all the features of the first examples), to six digits."""
-    values: list[float] = []
-    rows = 0
-    for example in itertools.islice(source, SCALE_EXAMPLES):
-        rows += 1
-        values.extend(example.x["values"] if isinstance(example.x, dict) else example.x)
-    count = rows * dim
-    if count == 0:
-        return 1.0
-    mean = math.fsum(values) / count
-    # What sparse rows leave out are zeros.
-    squares = math.fsum((value - mean) ** 2 for value in values) + (count - len(values)) * mean**2
-    variance = squares / count
-    return float(f"{1.0 / (dim * variance):.6g}") if variance > 0.0 else 1.0
 
 
 def fingerprint(path: Path) -> str:

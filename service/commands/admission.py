@@ -37,6 +37,7 @@ from hinged.service.model.events import (
 )
 from hinged.service.model.model import Model
 from hinged.service.model.tombstones import MARK_BYTES, SALT_BYTES
+from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import BOUND_MAX, CLASSES_MAX, columns_of
 
 
@@ -133,7 +134,8 @@ class _Coming:
         if not (classes.min() >= 0 and classes.max() < len(self.classes)):
             raise ValueError(f"classes must be from 0 to {len(self.classes) - 1}")
         self._x(event.inputs)
-        if not isinstance(event.inputs, Records):
+        if self.model.learner.warmup.encoder is None:
+            assert isinstance(event.inputs, Rows)  # noqa: S101  records are those of named features
             keys = np.arange(event.first, event.first + m)
             self.model.solver.check_batch(event.inputs, classes, keys, announced=len(self.classes))
         self.learned += m
@@ -144,9 +146,9 @@ class _Coming:
             raise ValueError("x has another form than the model's features")
         if isinstance(inputs, Records):
             return
-        dim, dtype = self.model.configuration.features.dim, self.model.configuration.dtype
+        dim = self.model.configuration.features.dim
         if not self.model.learner.takes(inputs) or inputs.dim != dim:
             raise ValueError(
-                f"rows must have {dim} features in {np.dtype(dtype).name} and sizes of {self.model.solver.kernel}, got "
-                f"{inputs.dim} in {inputs.values.dtype} and sizes of {inputs.measure}"
+                f"rows must have {dim} features in the form of the model's configuration, got {inputs.dim} in "
+                f"{inputs.values.dtype} and sizes of {inputs.measure}"
             )

@@ -20,15 +20,11 @@ from typing_extensions import TypedDict
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import STRICT, Y, check_ids
 from hinged.service.data.parts import Configuration, first_problem
+from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.errors import Invalid
 from hinged.service.frames import BadFrame, decode
 from hinged.service.settings import Settings
-from hinged.solvers.core.rows import (
-    BadRow,
-    Rows,
-    rows_from_csr,
-    rows_from_dense,
-)
+from hinged.solvers.core.rows import BadRow, Rows
 
 Array = np.ndarray[Any, Any]
 
@@ -138,10 +134,9 @@ def _labels(
 
 
 def _rows(arrays: dict[str, Array], configuration: Configuration) -> Rows:
-    dim, dtype, kernel = configuration.features.dim, configuration.dtype, configuration.kernel.build()
     try:
         if "x" in arrays:
-            return rows_from_dense(arrays["x"], kernel, dim, dtype)
-        return rows_from_csr(arrays["indptr"], arrays["indices"], arrays["values"], kernel, dim, dtype)
+            return dense_rows(arrays["x"], configuration)
+        return sparse_rows(arrays["indptr"], arrays["indices"], arrays["values"], configuration)
     except BadRow as error:
         raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None

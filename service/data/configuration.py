@@ -12,10 +12,14 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.parts import (
     AUTO,
+    CENTRED_MAX,
     LIVES,
     POINTS,
+    SCALE,
     Configuration,
+    Features,
     NamedFeatures,
+    PolynomialKernel,
     Positive,
     first_problem,
     shown,
@@ -261,30 +265,79 @@ def as_written(facts: Any) -> Any:
     return {**WITHOUT.get(solver, {}), **facts}
 
 
+def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
+    """What a client asks for, with the defaults of a new model. Invalid says what was got and what is allowed.
+
+    Features are scaled, unless gamma is a number (which speaks of x as it is) or too many columns would be centred;
+    and candidates count for the warm-up. A gamma "auto" says "scale".
+    """
+    configuration = _read(body)
+    gamma, features = configuration.gamma, configuration.features
+    said, defaults = features.model_fields_set, dict[str, Any](warmup_candidates=True)
+    if isinstance(features, Features):
+        wide = features.type == "dense" and features.dim > CENTRED_MAX
+        defaults["scale"] = None if wide or isinstance(gamma, float) else AUTO
+    # What was said is still to be known (`found_again`).
+    facts = defaults | {name: getattr(features, name) for name in said}
+    parts: dict[str, Any] = {"features": type(features).model_construct(said, **facts)}
+    if gamma == AUTO:
+        parts["kernel"] = configuration.kernel.model_copy(update={"gamma": SCALE})
+    return _checked(configuration.model_copy(update=parts), settings)
+
+
+def found_again(asked: Configuration, there: Configuration) -> Configuration:
+    """What a client asks for, where a model is there already: defaults that were others once are as it has them."""
+    late = {"points_max", "when_full", *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
+    parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
+    if asked.features.type == there.features.type:
+        unsaid = {"scale", "warmup_candidates"} - asked.features.model_fields_set
+        facts = {name: getattr(there.features, name) for name in unsaid if hasattr(there.features, name)}
+        parts["features"] = asked.features.model_copy(update=facts)
+    if asked.gamma == SCALE and there.gamma == AUTO:
+        parts["kernel"] = asked.kernel.model_copy(update={"gamma": AUTO})
+    return asked.model_copy(update=parts)
+
+
 def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
-    """A configuration with every default filled in. Invalid says what was got and what is allowed."""
+    """A configuration that says all, as a model's own does. Invalid says what was got and what is allowed."""
+    return _checked(_read(body), settings)
+
+
+def _read(body: bytes | str) -> Configuration:
     try:
-        configuration = CONFIGURATIONS.validate_json(body)
+        return CONFIGURATIONS.validate_json(body)
     except ValidationError as error:
         raise Invalid(f"configuration: {_configuration_problem(error)}") from None
-    features = configuration.features
-    width, warmup = ("columns_max", features.warmup) if isinstance(features, NamedFeatures) else ("dim", 0)
+
+
+def _checked(configuration: Configuration, settings: Settings) -> Configuration:
+    """The configuration with the server's points_max where it says none. Invalid where its parts do not fit."""
+    features, gamma, points_max = configuration.features, configuration.gamma, configuration.points_max
+    points_max = points_max or min(POINTS, settings.points_max)
+    said = configuration.model_fields_set  # is still to be known (`found_again`)
+    configuration = type(configuration).model_construct(said, **{**dict(configuration), "points_max": points_max})
+    width, warmup = "columns_max" if isinstance(features, NamedFeatures) else "dim", configuration.warmup
     if features.dim > settings.dim_max:
         raise Invalid(f"features.{width} must be at most {settings.dim_max}, got {features.dim}")
-    if getattr(configuration.kernel, "gamma", None) == AUTO and warmup == 0:
-        raise Invalid('kernel.gamma: "auto" comes from the warm-up of named features, and there is none here')
-    gamma = getattr(configuration.kernel, "gamma", None)
+    if configuration.scaled and features.type == "dense" and features.dim > CENTRED_MAX:
+        raise Invalid(
+            f'features.scale: "auto" centres dense features, at most {CENTRED_MAX} of them, got dim {features.dim}; '
+            "sparse ones it does not"
+        )
+    if isinstance(gamma, str) and warmup == 0:
+        raise Invalid(f'kernel.gamma: "{gamma}" comes from the warm-up of the features, and there is none here')
+    plain = isinstance(features, Features) and not configuration.scaled
+    if isinstance(gamma, str) and plain and isinstance(configuration.kernel, PolynomialKernel):
+        raise Invalid(f'kernel.gamma: of a polynomial "{gamma}" needs features.scale "auto", got null')
     if configuration.gamma_max <= 0 or (isinstance(gamma, float) and gamma > configuration.gamma_max):
         raise Invalid(
-            f"kernel: with named features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
+            f"kernel: of scaled features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
             f"{configuration.gamma_max:g}, got {gamma}"
         )
-    points_max = configuration.points_max or min(POINTS, settings.points_max)
     if warmup > points_max and configuration.when_full == "refuse":
         raise Invalid(f"features.warmup must be at most points_max = {points_max}, got {warmup}")
     if points_max > settings.points_max:
         raise Invalid(f"points_max must be at most {settings.points_max}, got {points_max}")
-    configuration = configuration.model_copy(update={"points_max": points_max})
     try:
         solver = configuration.build_solver(cache_bytes=0)
     except ValueError as error:
@@ -331,6 +384,9 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
         facts = {name: value for name, value in base.items() if name in Configuration.SHARED | same}
     if solver == "exact":
         facts.pop("precision", None)
+    kernel = changes.get("kernel")
+    if isinstance(kernel, dict) and kernel.get("gamma") == AUTO != base["kernel"].get("gamma"):
+        changes = {**changes, "kernel": {**kernel, "gamma": SCALE}}
     for name, value in changes.items():
         inner = name in ("kernel", "labels") and isinstance(value, dict) and isinstance(facts.get(name), dict)
         whole = not inner or value.get("type", facts[name].get("type")) != facts[name].get("type")
@@ -347,17 +403,14 @@ def _configuration_problem(error: ValidationError) -> str:
     return first_problem(error, skip=1)
 
 
-def default_configuration(template: str, dense: bool, dim: int, gamma: float, settings: Settings) -> Configuration:
-    """The configuration that the first example gives to the default model: its width, and gamma where it says scale."""
+def default_configuration(template: str, dense: bool, dim: int, settings: Settings) -> Configuration:
+    """The configuration that the first example gives to the default model: the form and the width of x."""
     try:
         parts = json.loads(template)
     except ValueError as error:
         raise Invalid(f"HINGED_DEFAULT_MODEL is not JSON: {error}") from None
     if not isinstance(parts, dict):
         raise Invalid(f"HINGED_DEFAULT_MODEL is not a JSON object, got {shown(parts)}")
-    kernel = parts.get("kernel")
-    if isinstance(kernel, dict) and kernel.get("gamma") == "scale":
-        kernel["gamma"] = gamma
     dim_sparse = min(DIM_SPARSE, settings.dim_max)
     parts.setdefault("features", {"type": "dense", "dim": dim} if dense else {"type": "sparse", "dim": dim_sparse})
-    return parse_configuration(json.dumps(parts), settings)
+    return new_configuration(json.dumps(parts), settings)

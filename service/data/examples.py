@@ -36,13 +36,9 @@ from hinged.service.data.inputs import (
 )
 from hinged.service.data.parts import Configuration, place, sentence_of, shown
 from hinged.service.data.records import Record, RecordX, canonical
+from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.errors import Invalid
-from hinged.solvers.core.rows import (
-    BadRow,
-    Rows,
-    rows_from_csr,
-    rows_from_dense,
-)
+from hinged.solvers.core.rows import BadRow, Rows
 
 SERVER_ID = "@"
 """Ids that the server gives begin with this; the number of the example follows."""
@@ -256,10 +252,10 @@ def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[
 
 def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Rows:
     """The canonical rows of a batch. Invalid says which example is wrong and why; places: where each x stands."""
-    dim, dtype, kernel = configuration.features.dim, configuration.dtype, configuration.kernel.build()
+    dim = configuration.features.dim
     try:
         if all(isinstance(x, list) and len(x) == dim for x in xs):
-            return rows_from_dense(np.array(xs, np.float64), kernel, dim, dtype)
+            return dense_rows(np.array(xs, np.float64), configuration)
         indices: list[Sequence[int]] = []
         values: list[list[float]] = []
         ends = [0]
@@ -279,7 +275,7 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
             ends.append(ends[-1] + len(values[-1]))
         features = np.fromiter(chain.from_iterable(indices), np.int64, ends[-1])
         numbers = np.fromiter(chain.from_iterable(values), np.float64, ends[-1])
-        return rows_from_csr(np.array(ends), features, numbers, kernel, dim, dtype)
+        return sparse_rows(np.array(ends), features, numbers, configuration)
     except BadRow as error:
         index = places[error.row] if places else error.row
         raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
@@ -288,7 +284,7 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
 def rows_of(X: np.ndarray[Any, Any], configuration: Configuration) -> Rows:
     """The canonical rows of a matrix (m, dim). Invalid says which row is wrong and why."""
     try:
-        return rows_from_dense(X, configuration.kernel.build(), configuration.features.dim, configuration.dtype)
+        return dense_rows(X, configuration)
     except BadRow as error:
         raise Invalid(f"x[{error.row}]: {error.reason}", index=error.row) from None
 
@@ -304,17 +300,3 @@ def record_of(x: dict[str, Any], index: int) -> Record:
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:
     """16 bytes for each example that tell its content (x in canonical form, and y) from any other's."""
     return contents_of(x_digests(inputs), labels)
-
-
-def mean_scale(xs: Sequence[Any]) -> float:
-    """gamma as scikit-learn's "scale": 1 / (dim * variance of all entries), from the first examples.
-
-    For sparse rows 1 / mean |x|^2, which is the same where the mean is near 0.
-    """
-    if all(isinstance(x, list) for x in xs):
-        entries = np.array([v for x in xs for v in x], np.float64)
-        spread = len(xs[0]) * float(entries.var()) if entries.size else 0.0
-    else:
-        rows = [x if isinstance(x, list) else x["values"] for x in xs]
-        spread = float(np.mean([np.square(np.array(row, np.float64)).sum() for row in rows]))
-    return 1.0 / spread if 0 < spread < 1e15 else 1.0

@@ -40,19 +40,23 @@ LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 AUTO = "auto"
+SCALE: Literal["scale"] = "scale"
+"""gamma that the warm-up tells; AUTO is the rule of models that were made before there was this one."""
+WARMUP = 1000  # examples
+CENTRED_MAX = 2**14  # columns: each row of centred ones has them all
 
 
 def _one_reason(value: Any, check: Any) -> Any:
     try:
         return check(value)
     except ValidationError:  # one for each form that it may have
-        raise PydanticCustomError("gamma", 'Input should be a number > 0 and < 1e15, or "auto"') from None
+        raise PydanticCustomError("gamma", 'Input should be a number > 0 and < 1e15, or "scale"') from None
 
 
 Gamma = Annotated[
-    Positive | Literal["auto"],
+    Positive | Literal["scale", "auto"],
     WrapValidator(_one_reason),
-    Field(description='"auto": the scale of what the warm-up of named features shows'),
+    Field(description='"scale": that of what the warm-up shows; "auto" says the same'),
 ]
 
 
@@ -89,18 +93,34 @@ class RadialKernel(Part):
     """rbf: k(x, z) = exp(-gamma |x - z|^2). laplacian: k(x, z) = exp(-gamma |x - z|_1)."""
 
     type: Literal["rbf", "laplacian"]
-    gamma: Gamma
+    gamma: Gamma = SCALE
 
     def build(self, auto: float = 1.0) -> Kernel:
         """The kernel for the solvers; `auto` is what gamma "auto" came to."""
         return make_kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
 
 
+Candidates = Annotated[
+    StrictBool,
+    Field(description="whether candidates count for the warm-up as soon as they are offered, without labels"),
+]
+
+
 class Features(Part):
-    """The width of x, and the form in which it usually comes; either form is taken."""
+    """The width of x, the form in which it usually comes (either is taken), and what becomes of its numbers.
+
+    Of a configuration that was written before there were scales, it says that there are none.
+    """
 
     type: Literal["dense", "sparse"]
     dim: int = Field(gt=0)
+    scale: Literal["auto"] | None = Field(
+        None, description='"auto": the warm-up brings columns to one measure; null: numbers are taken as they are'
+    )
+    warmup: int | None = Field(
+        None, ge=1, le=100_000, description="examples after which scales and gamma are fixed; null: 1000, or fewer"
+    )
+    warmup_candidates: Candidates = False
 
 
 class NamedFeatures(Part):
@@ -109,6 +129,7 @@ class NamedFeatures(Part):
     type: Literal["named"]
     warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
     columns_max: int = Field(1024, ge=1, lt=2**31, description="columns, at most; values beyond are ignored")
+    warmup_candidates: Candidates = False
 
     @property
     def dim(self) -> int:
@@ -208,12 +229,40 @@ class Configuration(Part):
         return {name: getattr(self, name) for name in type(self).model_fields if name not in self.SHARED}
 
     @property
+    def gamma(self) -> float | str | None:
+        """The kernel's, as it was said; None for a linear one."""
+        return None if isinstance(self.kernel, LinearKernel) else self.kernel.gamma
+
+    @property
+    def scaled(self) -> bool:
+        """Whether dense or sparse features are brought to one measure."""
+        return isinstance(self.features, Features) and self.features.scale is not None
+
+    @property
+    def warmup(self) -> int:
+        """Examples of the warm-up, 0 where nothing is found by one.
+
+        Where nobody said how many: no more than may be held at once, so that each is still there when it ends.
+        """
+        features = self.features
+        if isinstance(features, NamedFeatures):
+            return features.warmup
+        if not self.scaled and not isinstance(self.gamma, str):
+            return 0
+        if features.warmup is not None:
+            return features.warmup
+        spans = [span for span in (self.window, self.half_life and self.half_life.window) if span is not None]
+        held = [self.points_max, *(span.examples for span in spans)]
+        return min([WARMUP, *(most for most in held if most is not None)])
+
+    @property
     def gamma_max(self) -> float:
-        """The largest gamma with which no named x has too large a kernel value; only a polynomial has one."""
+        """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value; only a polynomial's."""
         kernel, features = self.kernel, self.features
-        if not isinstance(kernel, PolynomialKernel) or not isinstance(features, NamedFeatures):
+        if not isinstance(kernel, PolynomialKernel) or not (self.scaled or isinstance(features, NamedFeatures)):
             return math.inf
-        square_max = CLIP**2 * min(features.columns_max, FIELDS_MAX)  # of a row
+        entries = min(features.columns_max, FIELDS_MAX) if isinstance(features, NamedFeatures) else features.dim
+        square_max = CLIP**2 * entries  # of a row
         # Half of the limit leaves room for rounding.
         root = float(exp(log(NORM_MAX / 2) / kernel.degree))  # type: ignore[no-untyped-call]
         return (root - kernel.coef0) / square_max

@@ -3,7 +3,7 @@
 The first `warmup` records are observed, then `freeze` fixes the columns:
 
 - a name with numbers gets a column that holds (value - mean) / standard deviation over the warm-up, within -CLIP..CLIP.
-  So one wild value cannot drown the other fields: with gamma "auto" it leaves some of the likeness of two points.
+  So one wild value cannot drown the other fields: with gamma "scale" it leaves some of the likeness of two points.
 - a name with a string or a boolean gets a column for each value, 1 where the value stands.
 - a name with both gets both. What is missing has no entry: a missing number counts as the mean.
 - where all numbers of a name are equal there is no deviation: their size is the scale, 1 if it is 0.
@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hinged.service.data.inputs import Records
 from hinged.service.data.records import (
     CLIP,
     NAME_CHARS_MAX,
@@ -35,6 +36,8 @@ from hinged.service.data.records import (
     pack_records,
     unpack_records,
 )
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
@@ -44,6 +47,7 @@ STAGE_MIN = 16
 NAMES_SHOWN = 100
 SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is no larger than the numbers, but for rounding
 SPREAD_MAX = 1e7  # of values within -CLIP..CLIP, in rows of FIELDS_MAX at most
+SPREAD_LEAST, FORMER_LEAST = 1e-15, 1e-9  # spreads from which a gamma is found
 FLAT = 1e-15  # a deviation below this part of the values is rounding
 
 Value: TypeAlias = str | bool | None
@@ -64,6 +68,10 @@ class Reader:
     width: int
     mean: Array
     scale: Array
+
+    def rows(self, inputs: Records, kernel: Kernel, dim: int, dtype: type) -> Rows:
+        """A batch as a kernel and a precision see it."""
+        return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
 
     def encode(self, records: Sequence[Record]) -> CSR:
         """indptr, indices, values of the records; what has no column is left out."""
@@ -148,25 +156,16 @@ class Vocabulary:
             self.warming, self.observed = False, []
         return rows
 
-    def gamma(self, kernel: str) -> float:
-        """gamma "auto" of a kernel, from the warm-up: its scale on these rows.
-
-        rbf and laplacian: the kernel of two records that are as far apart as they are on average is 1 / e.
-        polynomial: gamma x.x is 1 on average. 1 where the warm-up shows no difference (or there was none), and for a
-        linear kernel, which has no gamma.
-        """
-        if kernel == "linear":  # has none
-            return 1.0
-        spread = {"rbf": self._spread.square, "laplacian": self._spread.absolute, "polynomial": self._spread.inner}
-        found = spread.get(kernel, 0.0)
-        return 1.0 / found if found > 1e-9 else 1.0
-
     @property
     def spread(self) -> Spread:
         """What the warm-up has shown; all 0 before."""
         return self._spread
 
     # -- columns --------------------------------------------------------------------------------------------------
+
+    def rows(self, inputs: Records, kernel: Kernel, dim: int, dtype: type) -> Rows:
+        """A batch as a kernel and a precision see it. Gives columns to what has none."""
+        return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
 
     def encode(self, records: Sequence[Record]) -> CSR:
         """indptr, indices, values (float64) of the records. Gives columns to what has none while there are any."""
@@ -334,6 +333,17 @@ class Spread:
     square: float
     absolute: float
     inner: float
+
+    def gamma(self, kernel: str, *, former: bool = False) -> float:
+        """gamma "scale" of a kernel on these rows; former: what "auto" was before.
+
+        rbf: 1 / total variance, which is half of the mean |x - z|^2; formerly 1 / that mean. laplacian: the kernel of
+        two rows that are as far apart as they are on average is 1 / e. polynomial: gamma x.x is 1 on average. 1 where
+        the rows show no difference (or there are none), and for a linear kernel, which has no gamma.
+        """
+        spread = {"rbf": self.square if former else self.square / 2, "laplacian": self.absolute}
+        found = {**spread, "polynomial": self.inner}.get(kernel, 0.0)
+        return 1.0 / found if found > (FORMER_LEAST if former else SPREAD_LEAST) else 1.0
 
 
 def spread_of(rows: CSR) -> Spread:

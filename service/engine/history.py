@@ -34,6 +34,7 @@ from hinged.service.model.events import (
     Finished,
     Learned,
     ModelEvent,
+    Offered,
     RolledBack,
     SetAside,
     Swapped,
@@ -52,8 +53,8 @@ from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
-Taught = ClassAdded | Learned | Finished
-TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND)
+Taught = ClassAdded | Learned | Finished | Offered
+TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND, Offered.KIND)
 
 
 def as_it_should_be(event: Learned, forgotten: Container[int], corrections: Mapping[int, int]) -> Learned:
@@ -297,7 +298,8 @@ class History:
     def _stepped(self, model: Model | None, at: int, record: Event) -> Model:
         """The model behind one more event; with none before it, it is the one that the event begins."""
         event = decode_event(record.kind, record.payload)
-        if isinstance(event, Erased) or (isinstance(event, Learned) and event.numbers is not None):
+        batch = isinstance(event, Learned) and event.numbers is not None
+        if isinstance(event, Erased) or batch or (isinstance(event, Offered) and event.rest):
             raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
         if model is None:
             model = Model.begin(self.name, at, event, **self._sizes)

@@ -12,8 +12,7 @@ from weakref import WeakValueDictionary
 
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import default_configuration
-from hinged.service.data.examples import mean_scale
+from hinged.service.data.configuration import default_configuration, found_again
 from hinged.service.data.parts import DEFAULT, MODEL_NAME, Configuration
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.jobs.background import Shared
@@ -214,17 +213,17 @@ class Registry:
                 async with self._room():
                     self._serve(*await self._run(self._begin_log, name, configuration))
             worker = self.get(name)
-            if not worker.model.configuration.same_as(configuration):
+            there = worker.model.configuration
+            if not there.same_as(found_again(configuration, there)):
                 raise Conflict(
                     f"model {name!r} exists with another configuration",
-                    configuration=worker.model.configuration.model_dump(mode="json"),
+                    configuration=there.model_dump(mode="json"),
                 )
             return worker, new
 
     def default_template(self) -> Configuration:
-        """The default model's configuration as far as it needs no example: width and gamma are yet to come."""
-        template = self.settings.default_model
-        return default_configuration(template, dense=True, dim=1, gamma=1.0, settings=self.settings)
+        """The default model's configuration as far as it needs no example: the width is yet to come."""
+        return default_configuration(self.settings.default_model, dense=True, dim=1, settings=self.settings)
 
     async def create_default(self, xs: Sequence[Any], read: Callable[[Configuration], LearnRequest]) -> Worker:
         """The default model, made from the x of its first examples; the one that is there if others came before them.
@@ -232,14 +231,13 @@ class Registry:
         read: their request, as a configuration reads it. Nothing of a bad one is kept, so no model of its width either.
         """
         dense = isinstance(xs[0], list)
-        gamma = 1.0 if self.default_template().features.type == "named" else mean_scale(xs)
-        template = self.settings.default_model
-        configuration = default_configuration(template, dense, len(xs[0]) if dense else 0, gamma, self.settings)
+        dim = len(xs[0]) if dense else 0
+        configuration = default_configuration(self.settings.default_model, dense, dim, self.settings)
         self.rehearse(configuration, read(configuration))
         try:
             worker, _ = await self.create(DEFAULT, configuration)
         except Conflict:
-            with suppress(NotFound):  # another first request came before this one, with another gamma
+            with suppress(NotFound):  # another first request came before this one, with an x of another form
                 return self.get(DEFAULT)
             raise
         return worker

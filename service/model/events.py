@@ -26,6 +26,7 @@ at_ms is the time of an event, milliseconds since 1970; in a log it never falls.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -277,7 +278,10 @@ class Swapped:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """Candidates for the pool, m of them; labels: those that are known, for selection alone."""
+    """Candidates for the pool, m of them; labels: those that are known, for selection alone.
+
+    rest: whether some of them were forgotten, and these are what is left.
+    """
 
     KIND: ClassVar[str] = "offered"
     ids: list[str]
@@ -285,18 +289,32 @@ class Offered:
     digests: list[bytes]
     labels: list[Label | None]
     at_ms: int
+    rest: bool = False
+
+    def without(self, forgotten: Container[str]) -> Self:
+        """What is left without these ids."""
+        kept = [r for r, given in enumerate(self.ids) if given not in forgotten]
+        return type(self)(
+            [self.ids[r] for r in kept],
+            self.inputs.take(np.array(kept, np.int64)),
+            [self.digests[r] for r in kept],
+            [self.labels[r] for r in kept],
+            self.at_ms,
+            rest=True,
+        )
 
     def encode(self) -> bytes:
         """The event's payload."""
         facts, arrays = inputs_state(self.inputs)
-        facts |= {"ids": self.ids, "labels": self.labels, "at_ms": self.at_ms}
+        facts |= {"ids": self.ids, "labels": self.labels, "at_ms": self.at_ms} | ({"rest": True} if self.rest else {})
         return encode(self.KIND, facts, arrays | {"digests": np.frombuffer(b"".join(self.digests), np.uint8)})
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The event of a payload."""
         inputs = read_inputs(facts, arrays)
-        return cls(facts["ids"], inputs, _sixteens(arrays["digests"]), facts["labels"], facts["at_ms"])
+        digests = _sixteens(arrays["digests"])
+        return cls(facts["ids"], inputs, digests, facts["labels"], facts["at_ms"], facts.get("rest", False))
 
 
 @dataclass(frozen=True, slots=True)

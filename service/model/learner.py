@@ -1,4 +1,4 @@
-"""What learns: vocabulary, solver and metrics of one configuration, along the batches of a log.
+"""What learns: warm-up, solver and metrics of one configuration, along the batches of a log.
 
 A model has one that predicts, and perhaps challengers (shadows) that learn the same beside it. A change of a model that
 its solver cannot make in place is another learner, taught from the log.
@@ -7,7 +7,7 @@ its solver cannot make in place is another learner, taught from the log.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,20 @@ import numpy as np
 from hinged.service.data.classes import Label, Labels
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.inputs import Inputs, Records
-from hinged.service.data.parts import Configuration, NamedFeatures
+from hinged.service.data.parts import Configuration
 from hinged.service.data.records import Record
-from hinged.service.data.vocabulary import Spread, Vocabulary
+from hinged.service.data.rows import is_fit, refit
+from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.model.events import Learned
 from hinged.service.model.metrics import UNKNOWN, Prequential
+from hinged.service.model.warmup import WarmUp
 from hinged.service.model.window import Ages, Left
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import (
-    COUNT_MAX,
     UNBOUNDED,
     Finish,
     PointsFull,
     Solver,
-    StateReader,
 )
 from hinged.solvers.dual.exact import ExactSVM
 
@@ -73,14 +73,9 @@ class Learner:
     def __init__(self, configuration: Configuration, cache_bytes: int) -> None:
         self.configuration = configuration
         self.cache_bytes = cache_bytes
-        features = configuration.features
-        self.vocabulary: Vocabulary | None = None
-        if isinstance(features, NamedFeatures):
-            self.vocabulary = Vocabulary(features.warmup, features.columns_max)
-        # Of the examples of the warm-up, while it lasts.
-        self.warm_classes, self.warm_keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self.warmup = WarmUp(configuration)
         self.learned = 0
-        self.gamma = 1.0  # what "auto" came to
+        self.gamma = 1.0  # what "scale" came to
         self.solver = configuration.build_solver(cache_bytes)
         self.labels = Labels()
         self.metrics = Prequential()
@@ -96,17 +91,22 @@ class Learner:
         self.metrics.add_class()
 
     @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Of named features."""
+        encoder = self.warmup.encoder
+        return encoder if isinstance(encoder, Vocabulary) else None
+
+    @property
     def room(self) -> int:
         """Examples that may come before points_max is reached, also when the warm-up is learned anew."""
-        warming = self.vocabulary is not None and self.vocabulary.warming
-        if warming and self.solver.room < UNBOUNDED:
-            return self.solver.points_max - self.warm_classes.size
+        if self.warmup.active and self.solver.room < UNBOUNDED:
+            return self.solver.points_max - self.warmup.labelled
         return self.solver.room
 
     @property
     def exact(self) -> bool:
         """Whether examples and parameters can be changed in place as if it had never been otherwise."""
-        return isinstance(self.solver, ExactSVM) and self.vocabulary is None
+        return isinstance(self.solver, ExactSVM) and self.warmup.encoder is None
 
     # -- learning -------------------------------------------------------------------------------------------------
 
@@ -127,26 +127,23 @@ class Learner:
             begin = end
 
     def _learn_part(self, event: Learned) -> Iterator[Part]:
-        if not isinstance(event.inputs, Records):
-            yield from self._learn_rows(event.inputs, event.classes, event.keys, first=self.learned == 0)
-            return
-        assert self.vocabulary is not None  # noqa: S101  records are those of named features
-        begin, keys = 0, event.keys
-        while begin < len(keys):
-            wanted = self.vocabulary.until_freeze or len(keys)
-            end = min(begin + wanted, len(keys))
-            records, classes = event.inputs.records[begin:end], event.classes[begin:end]
-            if self.vocabulary.warming and not len(self.vocabulary):
+        begin, m = 0, len(event.keys)
+        while begin < m:
+            end = min(begin + (self.warmup.until_freeze or m), m)
+            inputs = event.inputs if end - begin == m else event.inputs.part(begin, end)
+            classes, keys = event.classes[begin:end], event.keys[begin:end]
+            if not self.warmup.begun:
                 yield np.zeros((end - begin, 0)), self._majorities(classes)
             else:
-                first = self.learned + begin == 0
-                yield from self._learn_rows(self._encoded(records), classes, keys[begin:end], first=first)
-            if self.vocabulary.warming:
-                self.warm_classes = np.concatenate((self.warm_classes, classes))
-                self.warm_keys = np.concatenate((self.warm_keys, keys[begin:end]))
-                if self.vocabulary.observe(records):
-                    self._freeze()
+                yield from self._learn_rows(self._encoded(inputs), classes, keys, first=self.learned + begin == 0)
+            if self.warmup.active and self.warmup.observe(inputs, classes, keys, event.ids[begin:end]):
+                self._freeze()
             begin = end
+
+    def offer(self, inputs: Inputs, ids: Sequence[str]) -> None:
+        """Candidates without labels, as far as the warm-up takes any. ValueError for an x that has no form here."""
+        if self.warmup.active and self.stopped is None:
+            self.warmup.offer(self.rows(inputs), ids, self._freeze)
 
     def _learn_rows(self, rows: Rows, classes: Array, keys: Array, *, first: bool) -> Iterator[Part]:
         columns = self.solver.learn(rows, classes, keys)
@@ -183,41 +180,36 @@ class Learner:
 
     def finish(self, epochs: int, epoch: Epoch | None) -> Finish:
         """So many further epochs, then the finishing step."""
-        if self.vocabulary is not None and self.vocabulary.warming and self.warm_classes.size:
+        if self.warmup.active and self.warmup.labelled:
             self._freeze()
         # Where examples fade, what has left would come back with all its weight; and what is held finishing optimises.
         for _ in range(epochs if self.configuration.half_life is None else 0):
             assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
             for event in epoch():
                 inputs, keys = event.inputs, event.keys
-                rows = self._encoded(inputs.records) if isinstance(inputs, Records) else self.rows(inputs)
+                rows = self._encoded(self.rows(inputs))
                 # What was dropped before comes back as long as there is room, unless it was too old.
-                assert isinstance(rows, Rows)  # noqa: S101
                 held = np.isin(keys, self.solver.keys())
                 fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
                 self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
         return self.solver.finish()
 
     def takes(self, inputs: Inputs) -> bool:
-        """Whether a batch is as this kernel and precision see it."""
-        return isinstance(inputs, Records) or inputs.fits(self.solver.kernel, self.configuration.dtype)
+        """Whether a batch has the form that the configuration asks for."""
+        return isinstance(inputs, Records) or is_fit(inputs, self.configuration)
 
     def rows(self, inputs: Inputs) -> Inputs:
-        """Rows as this kernel sees them, which they may be already; records as they are. BadRow for one too large."""
-        if isinstance(inputs, Records) or self.takes(inputs):
-            return inputs
-        dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return rows_from_csr(inputs.indptr, inputs.indices, inputs.values, self.solver.kernel, dim, dtype)
+        """Rows in the form that the configuration asks for; records as they are. BadRow for one too large."""
+        return inputs if isinstance(inputs, Records) else refit(inputs, self.configuration)
 
     # -- unlearning -----------------------------------------------------------------------------------------------
 
     def _drop(self, left: Left) -> None:
-        if left and not (self.vocabulary is not None and self.vocabulary.warming):
+        if left and not self.warmup.active:
             self._drop_from(left)
 
     def _fade(self, factor: float) -> None:
-        warming = self.vocabulary is not None and self.vocabulary.warming
-        if factor < 1.0 and not warming:
+        if factor < 1.0 and not self.warmup.active:
             self.solver.fade(factor)
 
     def _drop_from(self, left: Left) -> None:
@@ -231,14 +223,21 @@ class Learner:
     def forget(self, keys: Sequence[int]) -> None:
         """Take these examples' points out: exactly as if they had never been where it is `exact`."""
         gone = np.array(keys, np.int64)
-        if self.vocabulary is not None and self.vocabulary.warming:
-            left = np.flatnonzero(np.isin(self.warm_keys, gone, invert=True))
-            self.vocabulary.observed = [self.vocabulary.observed[r] for r in left]
-            self.warm_classes, self.warm_keys = self.warm_classes[left], self.warm_keys[left]
-            if len(self.vocabulary):  # its words go with it
-                self._freeze()
+        if self.warmup.active:
+            self._leave_out(np.flatnonzero(np.isin(self.warmup.keys, gone)))
         self.solver.drop(gone)
         self.solver.compact()
+
+    def forget_candidates(self, ids: Collection[str]) -> None:
+        """Take candidates out of the warm-up, while it lasts."""
+        places = [place for place, given in enumerate(self.warmup.ids) if given in ids]
+        if places:
+            self._leave_out(np.array(places))
+
+    def _leave_out(self, places: Array) -> None:
+        self.warmup.leave_out(places)
+        if self.warmup.begun:  # its words go with it
+            self._freeze()
 
     def relabel(self, key: int, number: int) -> None:
         """Give an example another class, exactly; only where it is `exact`. One that is not held stays so."""
@@ -248,7 +247,7 @@ class Learner:
 
     def learn_again(self, key: int, number: int) -> None:
         """Drop an example's point, where there is one, and learn it with this class; for a log that has lost it."""
-        self.warm_classes[self.warm_keys == key] = number
+        self.warmup.classes[self.warmup.keys == key] = number
         held = self.solver.row_of(key)
         if held is not None:
             self.solver.drop(np.array([key]))
@@ -269,6 +268,19 @@ class Learner:
         others = np.isin(self.solver.keys(), [key], invert=True)
         vocabulary.forget(own - set(self.solver.indices(self.solver.keys()[others]).tolist()))
 
+    def forget_strange_words(self, candidates: Inputs | None) -> None:
+        """Forget the names and values of features that neither a point nor one of these candidates has.
+
+        For a candidate that is forgotten, and of which nothing else is known any more.
+        """
+        vocabulary = self.vocabulary
+        if vocabulary is None or vocabulary.warming:
+            return
+        held = set(self.solver.indices(self.solver.keys()).tolist())
+        if isinstance(candidates, Records):
+            held |= set(vocabulary.reader().encode(candidates.records)[1].tolist())
+        vocabulary.forget(set(range(len(vocabulary))) - held)
+
     def reconfigure(self, configuration: Configuration) -> None:
         """Another configuration in place: of the same solver, another C, weights or kernel where it is `exact`."""
         if isinstance(self.solver, ExactSVM):
@@ -281,18 +293,23 @@ class Learner:
                 self.solver.change_C(C, weights)
         self.configuration = configuration
 
-    # -- named features -------------------------------------------------------------------------------------------
+    # -- the warm-up ----------------------------------------------------------------------------------------------
 
     @property
     def majority(self) -> int:
-        """The most frequent class while nothing better is known of named features, else UNKNOWN."""
-        if self.vocabulary is None or len(self.vocabulary) or not self.vocabulary.warming:
+        """The most frequent class while nothing better is known, else UNKNOWN."""
+        if self.warmup.begun:
             return UNKNOWN
-        return int(np.bincount(self.warm_classes).argmax()) if self.warm_classes.size else UNKNOWN
+        classes = self._warm_classes
+        return int(np.bincount(classes).argmax()) if classes.size else UNKNOWN
+
+    @property
+    def _warm_classes(self) -> Array:
+        return self.warmup.classes[self.warmup.learned]
 
     def _majorities(self, classes: Array) -> Array:
         """The most frequent class right before each of these examples."""
-        counts = np.bincount(self.warm_classes, minlength=len(self.labels))
+        counts = np.bincount(self._warm_classes, minlength=len(self.labels))
         found = np.full(classes.size, UNKNOWN, np.int32)
         for r, number in enumerate(classes):
             if counts.any():
@@ -300,23 +317,18 @@ class Learner:
             counts[number] += 1
         return found
 
-    def _encoded(self, records: Sequence[Record]) -> Rows:
-        assert self.vocabulary is not None  # noqa: S101
+    def _encoded(self, inputs: Inputs) -> Rows:
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return rows_from_csr(*self.vocabulary.encode(records), self.solver.kernel, dim, dtype)
+        return self.warmup.rows(inputs, self.solver.kernel, dim, dtype)
 
     def _freeze(self) -> None:
         """Fix the columns by what the warm-up has shown so far, and learn it anew."""
-        vocabulary = self.vocabulary
-        assert vocabulary is not None  # noqa: S101
-        csr = vocabulary.freeze()
-        self.gamma = min(vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
+        csr, places, classes, keys = self.warmup.freeze()
+        self.gamma = self.warmup.gamma(self.configuration)
         self.solver = self._new_solver()
         rows = rows_from_csr(*csr, self.solver.kernel, self.configuration.features.dim, self.configuration.dtype)
-        if self.warm_keys.size:
-            self.solver.learn(rows, self.warm_classes, self.warm_keys)
-        if not vocabulary.warming:
-            self.warm_classes, self.warm_keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        if keys.size:
+            self.solver.learn(rows.take(places) if self.warmup.candidates else rows, classes, keys)
         if self.ages.dropped:
             self._drop_from(range(1, self.ages.dropped + 1))
 
@@ -342,10 +354,7 @@ class Learner:
             "labels": self.labels.labels,
             "stopped": self.stopped,
         }
-        arrays: dict[str, Array] = {"warm_classes": self.warm_classes, "warm_keys": self.warm_keys}
-        if self.vocabulary is not None:
-            facts["vocabulary"], parts = self.vocabulary.state()
-            arrays |= {f"vocabulary.{name}": array for name, array in parts.items()}
+        warm, arrays = self.warmup.state()
         states: dict[str, dict[str, Array]] = {
             "solver": self.solver.state(),
             "metrics": self.metrics.state(),
@@ -353,7 +362,7 @@ class Learner:
         }
         for prefix, state in states.items():
             arrays |= {f"{prefix}.{name}": array for name, array in state.items()}
-        return facts, arrays
+        return facts | warm, arrays
 
     def copy(self) -> Learner:
         """Another learner in the same state."""
@@ -372,9 +381,8 @@ class Learner:
         for label in facts["labels"]:
             learner.labels.add(label)
         learner.learned, learner.gamma, learner.stopped = facts["learned"], facts["gamma"], facts["stopped"]
-        if learner.vocabulary is not None:
-            learner.vocabulary.load(facts["vocabulary"], part("vocabulary."))
-        if learner.gamma not in learner._gammas():
+        learner.warmup.load(facts, arrays, len(learner.labels))
+        if learner.gamma not in learner.warmup.gammas(learner.configuration):
             raise ValueError(f"gamma is none that the warm-up comes to, got {learner.gamma}")
         solver = learner.solver = learner.configuration.build_solver(cache_bytes, learner.gamma)
         C, kernel = solver.C, solver.kernel
@@ -388,22 +396,9 @@ class Learner:
         for what, classes in (("classes", learner.solver.classes), ("classes of metrics", learner.metrics.classes)):
             if classes != len(learner.labels):
                 raise ValueError(f"the snapshot has {len(learner.labels)} labels for {classes} {what}")
-        read = StateReader(arrays)
-        observed = len(learner.vocabulary.observed) if learner.vocabulary is not None else 0
-        learner.warm_classes = read.take("warm_classes", np.int32, (observed,), 0, len(learner.labels) - 1)
-        learner.warm_keys = read.take("warm_keys", np.int64, (observed,), 1, COUNT_MAX)
-        if (np.diff(learner.warm_keys) <= 0).any():
-            raise ValueError("warm_keys must ascend")
         return learner
-
-    def _gammas(self) -> set[float]:
-        """What `gamma` may be: that of the warm-up, or 1 where there was none yet."""
-        if self.vocabulary is None:
-            return {1.0}
-        shown = min(self.vocabulary.gamma(self.configuration.kernel.type), self.configuration.gamma_max)
-        return {shown, 1.0} if self.vocabulary.spread == Spread(0.0, 0.0, 0.0) else {shown}
 
     def numbers(self) -> Array:
         """Numbers of all examples of which it holds anything, or that have left its window."""
         left = [self.ages.newest] if self.ages.newest else []
-        return np.concatenate((self.solver.known(), self.warm_keys, np.array(left, np.int64)))
+        return np.concatenate((self.solver.known(), self.warmup.keys[self.warmup.learned], np.array(left, np.int64)))

@@ -166,6 +166,8 @@ class Model(State):
     def _label(self, event: Offered | Leased | Renewed | Released | Skipped | Voted) -> None:
         match event:
             case Offered():
+                for learner in self.learners:
+                    learner.offer(event.inputs, event.ids)
                 parts = zip(event.ids, event.digests, event.labels, strict=True)
                 candidates = [
                     Candidate(given, event.inputs.take(np.array([r])), digest, label)
@@ -229,6 +231,11 @@ class Model(State):
         for given in [p.id for p in self.pending if self.tombstones.mark_of(p.id) == event.mark]:
             self.pending.pop(given)
         folds = False
+        for learner in self.learners:
+            waiting = [given for given in learner.warmup.ids if given is not None]
+            learner.forget_candidates({x for x in waiting if self.tombstones.mark_of(x) == event.mark})
+            # It may have been among those from which the columns were found.
+            folds |= learner.warmup.candidates > 0 and not learner.warmup.active
         if event.number is not None:
             self.answers.forget(event.number)
             self.old_ids.pop(event.number, None)
@@ -377,8 +384,9 @@ class Model(State):
         }
         if self.set_aside:
             figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in self.set_aside]
-        if self.vocabulary is not None:
-            figures["features"] = {**self.vocabulary.figures(), "gamma": self.learner.gamma_used}
+        encoder = self.learner.warmup.encoder
+        if encoder is not None:
+            figures["features"] = {**encoder.figures(), "gamma": self.learner.gamma_used}
         discarded = self.solver.discarded
         if discarded is not None:
             figures["discards"] = {

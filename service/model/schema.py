@@ -74,13 +74,15 @@ class PendingFacts(TypedDict):
 
 @with_config(STRICT)
 class LearnerFacts(TypedDict):
-    """What learns. A vocabulary checks its own."""
+    """What learns. A vocabulary and a scaling check their own."""
 
     configuration: dict[str, Any]
     learned: Count
     gamma: Annotated[float, Field(gt=0)]
     labels: list[AnyLabel]
     stopped: str | None
+    warm_ids: NotRequired[list[str | None]]
+    warm_candidates: NotRequired[Count]
 
 
 @with_config(STRICT)

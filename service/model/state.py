@@ -16,6 +16,7 @@ import numpy as np
 from hinged.service.data.classes import Labels, label_key
 from hinged.service.data.inputs import Inputs, Records, join_inputs
 from hinged.service.data.parts import Configuration
+from hinged.service.data.rows import refit
 from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.frames import BadFrame, decode, encode
 from hinged.service.model.answers import Answers
@@ -240,7 +241,8 @@ class State:
 
     def _check_x(self, batches: list[Inputs]) -> None:
         """Refuse an x that is none of this model's: its form, width, precision, or norms."""
-        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        dim = self.configuration.features.dim
+        dtype = np.float64 if self.configuration.scaled else self.configuration.dtype
         wrong = ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
         if any(isinstance(x, Records) != (self.vocabulary is not None) for x in batches):
             raise wrong
@@ -249,6 +251,9 @@ class State:
             return
         if any(batch.dim != dim or batch.values.dtype != dtype for batch in batches):  # type: ignore[union-attr]
             raise wrong
+        if self.configuration.scaled:
+            refit(x, self.configuration)
+            return
         rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
         if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
             raise wrong

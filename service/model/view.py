@@ -13,8 +13,9 @@ from hinged.service.data.parts import Configuration
 from hinged.service.data.vocabulary import Reader
 from hinged.service.model.learner import Learner, numbers_of
 from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.warmup import AnyReader
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import View
 from hinged.solvers.scores.selection import distances, is_wanted
 from hinged.solvers.scores.sigmoid import Calibration
@@ -39,7 +40,7 @@ class Published:
     """What predictions read. It never changes; learning publishes another."""
 
     view: View
-    reader: Reader | None
+    reader: AnyReader | None
     kernel: Kernel
     configuration: Configuration
     labels: tuple[Label, ...]
@@ -51,11 +52,14 @@ class Published:
 
     def rows(self, inputs: Inputs) -> Rows:
         """A batch as the view takes it."""
-        if not isinstance(inputs, Records):
-            return inputs
-        assert self.reader is not None  # noqa: S101  records are those of named features
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return rows_from_csr(*self.reader.encode(inputs.records), self.kernel, dim, dtype)
+        if isinstance(self.reader, Reader):
+            assert isinstance(inputs, Records)  # noqa: S101  of named features
+            return self.reader.rows(inputs, self.kernel, dim, dtype)
+        assert isinstance(inputs, Rows)  # noqa: S101  of dense and sparse ones
+        if self.reader is None:
+            return inputs
+        return self.reader.rows(inputs, self.kernel, dim, dtype)
 
     def decide(self, inputs: Inputs) -> Decided:
         """Decide on a batch. Before the first example no class is known, in a warm-up perhaps only the majority's."""
@@ -91,10 +95,10 @@ class Published:
     @classmethod
     def of(cls, learner: Learner, position: int, examples: int) -> Published:
         """The present state of a model's learner; its position in the log, and the examples that it has learned."""
-        vocabulary, metrics = learner.vocabulary, learner.metrics
+        encoder, metrics = learner.warmup.encoder, learner.metrics
         return cls(
             view=learner.solver.view(),
-            reader=vocabulary.reader() if vocabulary is not None else None,
+            reader=encoder.reader() if encoder is not None else None,
             kernel=learner.solver.kernel,
             configuration=learner.configuration,
             labels=tuple(learner.labels.labels) if examples else (),

@@ -13,6 +13,7 @@ from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner
+from hinged.solvers.estimators.scaling import AUTO, CSR, DENSE, SPARSE, Scale, found
 
 try:
     from scipy import sparse
@@ -36,6 +37,7 @@ ESTIMATOR_S = frozenset(
         "degree",
         "coef0",
         "class_weight",
+        "scale",
         "random_state",
         "cache_size",
         "epochs",
@@ -52,11 +54,13 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     """What all estimators have in common; each names its solver, and its fields are its parameters.
 
     C: upper bound of a coefficient. kernel: "linear", "poly" (or "polynomial"), "rbf" or "laplacian". gamma: a number,
-    "scale" (1 / (features * variance of X); in partial_fit of the first batch) or "auto" (1 / features). class_weight:
-    factors of C by class, or "balanced" (not in partial_fit). random_state: of the shuffling, and of the solver's own
-    draws.
+    "scale" (1 / (features * variance of X); in partial_fit of the first batch) or "auto" (1 / features). scale: "auto"
+    brings the columns to one measure (scaling.py), as a server does; in partial_fit by the first batch. Then both names
+    of gamma say 1 / total variance. class_weight: factors of C by class, or "balanced" (not in partial_fit).
+    random_state: of the shuffling, and of the solver's own draws.
 
-    Fitted: classes_, n_features_in_, feature_names_in_ (where X has string names), and solver_, the solver itself.
+    Fitted: classes_, n_features_in_, feature_names_in_ (where X has string names), and solver_, the solver itself. Its
+    points are scaled.
     """
 
     solver: ClassVar[str]
@@ -66,6 +70,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 0.0
+    scale: str | None = None
     class_weight: dict[Any, float] | str | None = None
     random_state: Any = None
 
@@ -85,6 +90,8 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
         random = check_random_state(self.random_state)
+        self._scale = self._found_scale(X)
+        X = self._scaled(X)
         learner = self._new_learner(X, y, classes, random, X.shape[0])
         if not self._fit(learner, _rows(learner, X), numbers, random):
             warnings.warn(
@@ -115,6 +122,9 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         unknown = np.setdiff1d(y, classes)
         if unknown.size:
             raise ValueError(f"y must hold labels of classes, {classes}, got {unknown}")
+        if first:
+            self._scale = self._found_scale(X)
+        X = self._scaled(X)
         learner = self._new_learner(X, y, classes, check_random_state(self.random_state)) if first else self._learner
         learner.learn(_rows(learner, X), np.searchsorted(classes, y))
         if first:
@@ -157,9 +167,27 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(gamma, str):
             if gamma not in {"scale", "auto"}:
                 raise ValueError(f"gamma must be a number, 'scale' or 'auto', got {gamma!r}")
-            variance = _variance(X) if gamma == "scale" else 1.0
-            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            if self._scale is not None:
+                spread = _total_variance(X)
+            else:
+                spread = X.shape[1] * (_variance(X) if gamma == "scale" else 1.0)
+            gamma = 1.0 / spread if spread > 0 else 1.0
         return make_kernel(name, gamma, self.degree, self.coef0)
+
+    def _found_scale(self, X: Any) -> Scale | None:
+        if self.scale is None:
+            return None
+        if self.scale != AUTO:
+            raise ValueError(f"scale must be None or {AUTO!r}, got {self.scale!r}")
+        return found(SPARSE if sparse.issparse(X) else DENSE, _csr(X), X.shape[1])
+
+    def _scaled(self, X: Any) -> Any:
+        if self._scale is None:
+            return X
+        if self._scale.form == DENSE:
+            return self._scale.matrix(X.toarray() if sparse.issparse(X) else X)
+        indptr, indices, values = self._scale.rows(_csr(X))
+        return sparse.csr_array((values, indices, indptr), shape=X.shape)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -167,7 +195,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         """Decision values: (n,) for two classes, positive for classes_[1], else (n, classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        scores = self.solver_.decision(_rows(self._learner, X))
+        scores = self.solver_.decision(_rows(self._learner, self._scaled(X)))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:
@@ -226,6 +254,22 @@ def _rows(learner: Learner, X: Any) -> Rows:
         X = X.copy()
         X.sum_duplicates()
     return learner.sparse_rows(X.indptr, X.indices, X.data)
+
+
+def _csr(X: Any) -> CSR:
+    X = sparse.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
+
+
+def _total_variance(X: Any) -> float:
+    """The sum of the columns' variances."""
+    if not sparse.issparse(X):
+        return float(X.var(axis=0).sum())
+    n = X.shape[0]
+    return float(np.square(X.data).sum() / n - np.square(X.sum(axis=0) / n).sum())
 
 
 def _variance(X: Any) -> float:

@@ -1,9 +1,9 @@
 """Any solver as a River classifier: one dictionary of features at a time.
 
-    from river import compose, datasets, evaluate, metrics, preprocessing
+    from river import datasets, evaluate, metrics
     from hinged.solvers.estimators.river import SVMClassifier
 
-    model = preprocessing.StandardScaler() | SVMClassifier("lasvm-g", C=10.0, gamma=0.1)
+    model = SVMClassifier("lasvm-g", C=10.0)
     evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
 
 Needs River: pip install hinged[river].
@@ -20,6 +20,7 @@ from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.estimators.base import Learner
+from hinged.solvers.estimators.scaling import AUTO, DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain
 
 try:
     from river import base
@@ -33,9 +34,12 @@ class SVMClassifier(base.Classifier):
     """An online kernel SVM over features that come and go. A feature that an example lacks is 0.
 
     solver: its name (solvers/catalogue.py). C: upper bound of a coefficient. kernel: "linear", "polynomial", "rbf" or
-    "laplacian". class_weight: factors of C by label. features_max: features that may ever come; one more is refused.
-    precision: "float32" or "float64", of points and kernel values; None for what the solver has by itself. seed: of the
-    solver's draws. parameters: the solver's own, such as tol, points_max or when_full.
+    "laplacian". gamma: a number, or "scale": 1 / total variance of the warm-up ("auto" says the same). scale: "auto"
+    brings features to one measure by the first `warmup` examples (scaling.py), which are learned anew as 1, 2, 4, 8 ...
+    of them are there; None takes numbers as they are. class_weight: factors of C by label. features_max: features that
+    may ever come; one more is refused. precision: "float32" or "float64", of points and kernel values; None for what
+    the solver has by itself. seed: of the solver's draws. parameters: the solver's own, such as tol, points_max or
+    when_full.
 
     Labels may come at any time. Features have no order: the same stream gives the same model, however its
     dictionaries are sorted.
@@ -46,9 +50,11 @@ class SVMClassifier(base.Classifier):
         solver: str = "lasvm",
         C: float = 1.0,
         kernel: str = "rbf",
-        gamma: float = 1.0,
+        gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        scale: str | None = "auto",
+        warmup: int = 1000,
         class_weight: dict[base.typing.ClfTarget, float] | None = None,
         features_max: int = 1024,
         precision: str | None = None,
@@ -61,22 +67,27 @@ class SVMClassifier(base.Classifier):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
+        self.warmup = warmup
         self.class_weight = class_weight
         self.features_max = features_max
         self.precision = precision
         self.seed = seed
         self.parameters = parameters
-        self._learner = Learner(
-            solver,
-            make_kernel(kernel, gamma, degree, coef0),
-            features_max,
-            precision=precision,
-            C=C,
-            seed=seed,
-            **parameters,
-        )
+        if scale not in {None, AUTO}:
+            raise ValueError(f"scale must be None or {AUTO!r}, got {scale!r}")
+        if isinstance(gamma, str) and gamma not in {"scale", "auto"}:
+            raise ValueError(f"gamma must be a number, 'scale' or 'auto', got {gamma!r}")
+        if not warmup >= 1:
+            raise ValueError(f"warmup must be >= 1, got {warmup}")
         self._places: dict[Hashable, int] = {}
         self._numbers: dict[base.typing.ClfTarget, int] = {}
+        self._scale: Scale = plain(features_max)
+        # Of the warm-up while it lasts: columns, values and class of each example.
+        self._warming = scale is not None or isinstance(gamma, str)
+        self._observed: list[tuple[Array, Array, int]] = []
+        self._warmup = min(warmup, parameters.get("points_max") or warmup)
+        self._learner = self._new_learner(1.0)
 
     @property
     def _multiclass(self) -> bool:
@@ -84,11 +95,18 @@ class SVMClassifier(base.Classifier):
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:
         """Learn one example. ValueError, before anything changes, where it does not fit."""
-        rows, places = self._row(x)
+        indices, values, places = self._row(x)
+        rows = self._rows(np.array([0, indices.size]), indices, values)
         if y not in self._numbers:
-            self._learner.solver.add_class((self.class_weight or {}).get(y, 1.0))
+            self._learner.solver.add_class(self._weight(y))
             self._numbers[y] = len(self._numbers)
-        self._learner.learn(rows, np.array([self._numbers[y]]))
+        if self._warming:
+            self._observed.append((indices, values, self._numbers[y]))
+        n = len(self._observed)
+        if self._warming and (n == self._warmup or n & (n - 1) == 0):
+            self._begin_anew()
+        else:
+            self._learner.learn(rows, np.array([self._numbers[y]]))
         self._places = places
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any], **_: Any) -> base.typing.ClfTarget | None:
@@ -107,13 +125,51 @@ class SVMClassifier(base.Classifier):
         """The decision value of each label; of two labels half the one value, with either sign."""
         if not self._numbers:
             return {}
-        scores = self._learner.solver.decision(self._row(x)[0])[0]
+        indices, values, _ = self._row(x)
+        scores = self._learner.solver.decision(self._rows(np.array([0, indices.size]), indices, values))[0]
         if scores.size == 1:
             scores = np.array([-0.5, 0.5])[: len(self._numbers)] * scores
         return dict(zip(self._numbers, scores.tolist(), strict=True))
 
-    def _row(self, x: dict[base.typing.FeatureName, Any]) -> tuple[Rows, dict[Hashable, int]]:
-        """An example as a row, and the places of the features once it is learned."""
+    def _new_learner(self, gamma: float) -> Learner:
+        """An untaught one; gamma: what "scale" came to."""
+        given = gamma if isinstance(self.gamma, str) else self.gamma
+        return Learner(
+            self.solver,
+            make_kernel(self.kernel, given, self.degree, self.coef0),
+            self.features_max,
+            precision=self.precision,
+            C=self.C,
+            seed=self.seed,
+            **self.parameters,
+        )
+
+    def _weight(self, y: base.typing.ClfTarget) -> float:
+        return (self.class_weight or {}).get(y, 1.0)
+
+    def _begin_anew(self) -> None:
+        """Find scales and gamma by what the warm-up has shown so far, and learn it again."""
+        indptr = np.cumsum([0, *(indices.size for indices, _, _ in self._observed)])
+        indices, values = (np.concatenate([part[k] for part in self._observed]) for k in (0, 1))
+        order = np.lexsort((indices, np.repeat(np.arange(len(self._observed)), np.diff(indptr))))
+        csr = indptr, indices[order], values[order]
+        self._scale = found(DENSE if self.scale else PLAIN, csr, self.features_max)
+        spread = float(matrix_of(self._scale.rows(csr), self.features_max).var(axis=0).sum())
+        self._learner = self._new_learner(1.0 / spread if spread > 0 else 1.0)
+        for label in self._numbers:
+            self._learner.solver.add_class(self._weight(label))
+        self._learner.learn(self._rows(*csr), np.array([number for _, _, number in self._observed]))
+        if len(self._observed) == self._warmup:
+            self._warming, self._observed = False, []
+
+    def _rows(self, indptr: Array, indices: Array, values: Array) -> Rows:
+        """A CSR batch in the present scale."""
+        if self._scale.form == DENSE:
+            return self._learner.dense_rows(self._scale.matrix(matrix_of((indptr, indices, values), self.features_max)))
+        return self._learner.sparse_rows(indptr, indices, values)
+
+    def _row(self, x: dict[base.typing.FeatureName, Any]) -> tuple[Array, Array, dict[Hashable, int]]:
+        """The columns and the values of an example, and the places of the features once it is learned."""
         places, new = self._places, x.keys() - self._places.keys()
         if new:
             if len(places) + len(new) > self.features_max:
@@ -124,8 +180,10 @@ class SVMClassifier(base.Classifier):
         if values.ndim != 1 or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
             name, value = next((n, v) for n, v in x.items() if not _is_number(v))
             raise ValueError(f"features must be finite numbers, {name!r} is {value!r}")
+        if self.scale and values.size and np.abs(values.astype(np.float64)).max() > LARGEST:
+            raise ValueError(f"features must be at most {LARGEST:g} from 0: one is too large")
         indices = np.array([places[name] for name in x], np.int64)
-        return self._learner.sparse_rows(np.array([0, indices.size]), indices, values), places
+        return indices, values.astype(np.float64), places
 
 
 def _is_number(value: Any) -> bool:

@@ -261,7 +261,7 @@ def damage_together(choices, facts, arrays, donor):
                 other["labels"][0] = choices.choice(["zz", True, 1, 2**70, "x" * 500])
 
     def of_a_donor():
-        part = choices.choice(["solver.", "metrics.", "ages.", "vocabulary."])
+        part = choices.choice(["solver.", "metrics.", "ages.", "vocabulary.", "scaling."])
         own = prefix + part
         theirs = {name: array for name, array in donor[1].items() if name.startswith("learner." + part)}
         for name in [name for name in arrays if name.startswith(own)]:

@@ -57,7 +57,11 @@ def configuration_of(solver, choices):
         if parts["features"]["warmup"] and kernel["type"] != "linear":
             kernel["gamma"] = "auto"
     else:
-        parts["features"] = {"type": form, "dim": DIM}
+        parts["features"] = {"type": form, "dim": DIM, "scale": choices.choice([None, "auto"])}
+        if parts["features"]["scale"]:
+            parts["features"]["warmup"] = choices.choice([1, 18, 24])
+            if kernel["type"] != "linear":
+                kernel["gamma"] = choices.choice([0.5, "scale"])
     parts |= PARAMETERS.get(solver, {"budget": 8} if solver in BUDGETED else {})
     parts["when_full"] = choices.choice(["refuse", "remove"])
     if solver not in ("fogd", "nogd", "projectron", "projectron++"):

@@ -201,6 +201,7 @@ CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},
     {"kernel": {"type": "polynomial", "gamma": 0.5, "degree": 3, "coef0": 1.0}}, {"kernel": {"type": "linear"}},
     {"kernel": {"type": "laplacian", "gamma": 0.2}}, {"kernel": {"gamma": 0.3}}, {"C": 10}, {"C": 0.5},
+    {"kernel": {"type": "rbf", "gamma": "scale"}},
     {"class_weight": {"p": 3}}, {"class_weight": None}, {"seed": 7}, {"solver": "lasvm"}, {"solver": "exact"},
     {"solver": "bsca", "budget": 5}, {"solver": "lasvm-g"}, {"solver": "smo"}, {"solver": "perceptron"},
     {"window": {"examples": 20}}, {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15},
@@ -214,14 +215,16 @@ CHANGES = (
 def configuration_of(rng):
     """A model to begin with."""
     form = rng.choice(["dense", "dense", "sparse", "named"])
+    scale = rng.choice([{}, {"scale": "auto", "warmup": rng.choice([1, 7, 40])}, {"scale": "auto"}])
     features = {
-        "dense": {"type": "dense", "dim": 3},
-        "sparse": {"type": "sparse", "dim": 20},
+        "dense": {"type": "dense", "dim": 3, **scale},
+        "sparse": {"type": "sparse", "dim": 20, **scale},
         "named": {"type": "named", "warmup": rng.choice([0, 10, 40]), "columns_max": rng.choice([4, 50])},
     }[form]
     kernel = rng.choice(
         [
             {"type": "rbf", "gamma": 0.5},
+            {"type": "rbf", "gamma": 0.5 if form == "named" else "scale"},
             {"type": "linear"},
             {"type": "polynomial", "gamma": 0.5, "degree": 2, "coef0": 1.0},
         ]

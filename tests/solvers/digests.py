@@ -15,6 +15,7 @@ from hinged.service.data.vocabulary import Vocabulary
 from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
+from hinged.solvers.estimators.scaling import DENSE, SPARSE, found
 from hinged.solvers.scores.selection import informativeness, is_wanted
 from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
@@ -148,16 +149,34 @@ def of_names():
     vocabulary.observe([dict(zip("abcdefghi", (row / 3.0).tolist(), strict=True)) for row in X])
     for part in vocabulary.freeze():
         put(digest, part)
-    put(digest, np.array([vocabulary.gamma(kernel) for kernel in ("rbf", "laplacian", "polynomial")]))
+    kernels = ("rbf", "laplacian", "polynomial")
+    put(digest, np.array([vocabulary.spread.gamma(kernel, former=True) for kernel in kernels]))
+    return digest.hexdigest()[:16]
+
+
+def of_scales():
+    """The scales of dense and sparse features, of which some have a heavy tail, two values, or one."""
+    digest = hashlib.sha256()
+    X, _ = examples("dense", 500)
+    X = X.astype(np.float64)
+    X[:, 1] *= 1e6 * X[:, 1] * X[:, 1]
+    X[:, 2], X[:, 3] = X[:, 2] > 0, 7.0
+    indptr = np.arange(0, X.size + 1, DIM)
+    for form in (DENSE, SPARSE):
+        scale = found(form, (indptr, np.tile(np.arange(DIM), len(X)), X.ravel()), DIM)
+        put_all(digest, {part: getattr(scale, part) for part in ("columns", "middle", "unit", "mean", "scale")})
+        for part in scale.rows((indptr, np.tile(np.arange(DIM), len(X)), X.ravel() / 3.0)):
+            put(digest, part)
     return digest.hexdigest()[:16]
 
 
 def digests():
-    found = {}
+    every = {}
     for name, parameters in VARIANTS:
         title = " ".join([name, *(f"{k}={getattr(v, '__name__', v)}" for k, v in parameters.items())])
-        found[title] = of_solver(name, parameters)
-    return found | {"angles": of_angles(), "probabilities": of_probabilities(), "names": of_names()}
+        every[title] = of_solver(name, parameters)
+    rest = {"angles": of_angles(), "probabilities": of_probabilities(), "names": of_names(), "scales": of_scales()}
+    return every | rest
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ from hinged.service.data.tensors import (
     read_tensor,
     write_tensor,
 )
+from hinged.service.data.vocabulary import Reader
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
@@ -124,8 +125,8 @@ async def model_ready(model: str, request: Request) -> Response:
 
 
 def _inputs_of(published: Published, configuration: Configuration) -> list[dict[str, Any]]:
-    if published.reader is None:
-        datatype = "FP64" if configuration.precision == "float64" else "FP32"
+    if not isinstance(published.reader, Reader):
+        datatype = "FP64" if configuration.scaled or configuration.precision == "float64" else "FP32"
         return [{"name": X, "datatype": datatype, "shape": [-1, configuration.features.dim]}]
     found = []
     for name, values in list(published.reader.fields.items()):

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, MODEL, MODELS
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import read_json, registry_of
-from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.configuration import new_configuration
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
@@ -31,7 +31,7 @@ async def create_model(model: str, request: Request) -> Response:
     """Create a model. 201; 200 if it is there with this configuration; 409 if with another."""
     registry = registry_of(request)
     body = await read_json(request, registry.settings.body_bytes_max)
-    worker, new = await registry.create(model, parse_configuration(body, registry.settings))
+    worker, new = await registry.create(model, new_configuration(body, registry.settings))
     configuration = worker.model.configuration.model_dump(mode="json")
     return JSON({"model": model, "configuration": configuration}, 201 if new else 200)
 

@@ -17,6 +17,7 @@ from hinged.service.model.events import (
     Imported,
     Intended,
     Learned,
+    Offered,
     Promoted,
     Reconfigured,
     Retired,
@@ -45,8 +46,8 @@ WITHOUT_EXAMPLES = frozenset(
 def redact(store: Store, name: str, tombstones: Tombstones, through: int, stopped: Callable[[], bool]) -> None:
     """Put the log before position `through`, where the whole state stands anew, in order.
 
-    Learned batches lose the examples that are forgotten. They alone are still read, for other learners; so of
-    candidates, leases, predictions and older states nothing is kept at all, but what an import knew of its examples.
+    Learned batches and offers lose the examples that are forgotten. They alone are still read, for other learners; so
+    of leases, predictions and older states nothing is kept at all, but what an import knew of its examples.
     Leaves off once `stopped` says so.
     """
     events: dict[int, Event] = {}
@@ -65,6 +66,14 @@ def redact(store: Store, name: str, tombstones: Tombstones, through: int, stoppe
                 ids += [event.id_of(r) for r in gone]
                 rest = event.take(np.delete(np.arange(len(event.ids)), gone))
                 events[at] = Event(rest.KIND, rest.encode(), rest.given_ids)
+        elif record.kind == Offered.KIND:
+            offered = decode_event(record.kind, record.payload)
+            assert isinstance(offered, Offered)  # noqa: S101  decode_event checks the kind
+            left = offered.without(tombstones.known(offered.ids))
+            if not left.ids:
+                events[at] = Event(Erased.KIND, Erased(record.kind).encode())
+            elif not offered.rest or len(left.ids) < len(offered.ids):
+                events[at] = Event(left.KIND, left.encode())
         elif record.kind == Imported.KIND:
             answers = answers_of(decode(record.payload, record.kind)[1]["state"].tobytes())
             known = tombstones.known(answers.given_ids)

@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterator
 
 from hinged.service.data.configuration import read_configuration
+from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.engine.history import History, as_it_should_be
+from hinged.service.engine.history import History, Taught, as_it_should_be
 from hinged.service.errors import Conflict
-from hinged.service.model.events import ClassAdded, Finished, Learned
+from hinged.service.model.events import ClassAdded, Finished, Learned, Offered
 from hinged.service.model.jobs import Job
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
@@ -40,6 +41,7 @@ class Retraining:
         self.whole = True  # whether the log holds all that was learned
         self._labels = list(model.labels.labels)
         self._forgotten = frozenset(model.tombstones.numbers)
+        self._tombstones = model.tombstones.copy()
         self._corrections = dict(model.corrections)
         for name, configuration in _wanted(model, self.jobs).items():
             self.learners[name] = Learner(configuration, model.cache_bytes)
@@ -79,9 +81,11 @@ class Retraining:
             self.whole = False
         self.position = through
 
-    def _teach(self, at: int, event: ClassAdded | Learned | Finished) -> None:
+    def _teach(self, at: int, event: Taught) -> None:
         if isinstance(event, Learned):
             event = as_it_should_be(event, self._forgotten, self._corrections)
+        if isinstance(event, Offered):
+            event = event.without(self._tombstones.known(event.ids))
         for name, learner in self.learners.items():
             if name in self.failed:
                 continue
@@ -89,6 +93,8 @@ class Retraining:
                 match event:
                     case ClassAdded() if learner.labels.number(event.label) is None:
                         learner.add_class(event.label)
+                    case Offered() if event.ids:
+                        learner.offer(event.inputs, event.ids)
                     case Learned() if event.ids:
                         while len(learner.labels) <= int(event.classes.max()):  # by a correction, before its time
                             learner.add_class(self._labels[len(learner.labels)])
@@ -157,14 +163,16 @@ class Retraining:
         for name in mended:
             held = model.learner if name is None else model.shadows.get(name)
             if held is not None:
-                self._mend(held)
+                self._mend(held, [candidate.x for candidate in model.pool])
 
-    def _mend(self, learner: Learner) -> None:
+    def _mend(self, learner: Learner, candidates: list[Inputs]) -> None:
         """Drop and relabel points where they stand: the log does not tell what else there was to learn."""
         for job in self.jobs:
             if job.kind == "forget" and job.number is not None:
                 learner.forget_words(job.number, self.history.record_of(job.number, self.undone))
                 learner.forget([job.number])
+            if job.kind == "forget" and job.number is None:
+                learner.forget_strange_words(join_inputs(candidates) if candidates else None)
             if job.kind == "correct" and job.number is not None and job.number in self._corrections:
                 learner.learn_again(job.number, self._corrections[job.number])
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from hinged.service.data.inputs import Inputs, Records, join_inputs
 from hinged.service.data.records import Record
+from hinged.service.data.rows import sparse_rows
+from hinged.service.data.scaling import Scaling
 from hinged.service.frames import decode
 from hinged.service.model.events import (
     ClassAdded,
@@ -22,7 +24,6 @@ from hinged.service.model.events import (
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
-from hinged.solvers.core.rows import rows_from_csr
 
 LEARNED_MAX = 2**52  # examples: a count in a snapshot may be twice as large
 COUNTED_MAX = 2**61  # of any other number: at two billion a second it takes a century to what a solver's state may hold
@@ -101,15 +102,16 @@ def _examples(learner: Learner) -> Inputs:
         numbered = [field["name"] for field in figures if field["number"]][: EXAMPLES - 1]
         known: list[Record] = [dict.fromkeys([name], 1.0) for name in numbered]
         return Records((*learner.vocabulary.observed[:EXAMPLES], *known, {}, {"rehearsed": "again"}))
-    dim, dtype, kernel = learner.configuration.features.dim, learner.configuration.dtype, learner.solver.kernel
-    found: list[Inputs] = []
+    configuration = learner.configuration
+    indptr, indices = np.array([0, 0, 1, 2]), np.array([0, configuration.features.dim - 1])
+    found: list[Inputs] = [sparse_rows(indptr, indices, np.array([1.0, -0.5]), configuration)]
+    if isinstance(learner.warmup.encoder, Scaling):
+        return join_inputs([*learner.warmup.encoder.observed[:EXAMPLES], *found])
     for key in learner.solver.keys()[-EXAMPLES:].tolist():
         held = learner.solver.row_of(key)
         if held is not None:
             found.append(held)
-    indptr, indices = np.array([0, 0, 1, 2]), np.array([0, dim - 1])
-    found.append(rows_from_csr(indptr, indices, np.array([1.0, -0.5]), kernel, dim, dtype))
-    return join_inputs(found)
+    return join_inputs([*found[1:], found[0]])
 
 
 def _check_answers(model: Model, examples: Inputs) -> None:

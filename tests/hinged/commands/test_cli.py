@@ -46,7 +46,7 @@ def test_without_a_command_the_commands_are_listed(run):
         (["--C", "0"], "hinged replay: Invalid value for '--C': expected a number > 0, found '0'"),
         (["--C", "nan"], "found 'nan'"),
         (["--tol", "inf"], "found 'inf'"),
-        (["--gamma", "auto"], "Invalid value for '--gamma': expected a number > 0, found 'auto'"),
+        (["--gamma", "wide"], "Invalid value for '--gamma': expected a number > 0, found 'wide'"),
         (["--batch", "0"], "--batch"),
         (["--limit", "-1"], "--limit"),
         (["--url", "localhost:8000"], "Invalid value for '--url': url must be like http://127.0.0.1:8000"),

@@ -11,7 +11,6 @@ from hinged.commands.replay import (
     ReplayError,
     fingerprint,
     replay,
-    scale_gamma,
 )
 from hinged.commands.stream import Tally, same_label
 from hinged.readers import open_source
@@ -215,22 +214,18 @@ def test_an_empty_file_is_told(run, tmp_path):
         run(path, label="y")
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e8])
-def test_scale_is_one_over_dim_times_variance(tmp_path, offset):
-    X = np.random.default_rng(0).normal(offset, 3.0, (50, 4))
-    X[offset > X] = 0.0 if offset == 0.0 else offset
-    dense, sparse = tmp_path / "a.npz", tmp_path / "a.svm"
-    np.savez(dense, X=X, y=np.arange(50))
-    sparse.write_text("\n".join(" ".join(["1", *(f"{i + 1}:{v!r}" for i, v in enumerate(x) if v)]) for x in X.tolist()))
-    expected = 1.0 / (4 * X.var())
-    assert scale_gamma(open_source(dense), 4) == pytest.approx(expected, rel=1e-5)
-    assert scale_gamma(open_source(sparse), 4) == pytest.approx(expected, rel=1e-5)
-
-
-def test_scale_of_constant_features_is_one(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("a,b,y\n2,2,0\n2,2,1\n")
-    assert scale_gamma(open_source(path, label="y"), 2) == 1.0
+@pytest.mark.parametrize(
+    ("options", "kernel", "scale"),
+    [
+        ({}, {"type": "rbf", "gamma": "scale"}, {}),
+        ({"scale": "none"}, {"type": "rbf", "gamma": "scale"}, {"scale": None}),
+        ({"gamma": 0.5, "scale": "auto"}, {"type": "rbf", "gamma": 0.5}, {"scale": "auto"}),
+    ],
+)
+def test_the_server_finds_scales_and_gamma_where_nothing_else_is_said(learner, run, table, options, kernel, scale):
+    run(table, label="y", **options)
+    assert learner.configuration["kernel"] == kernel
+    assert learner.configuration["features"] == {"type": "dense", "dim": 2} | scale
 
 
 def test_true_one_and_its_text_are_three_labels():

@@ -3,10 +3,11 @@
 import json
 import random
 
-import numpy as np
 import pytest
 from asking import Asking, example, refusal
 from running import RunningServer
+
+SCALED = {"scale": "auto", "warmup": None, "warmup_candidates": True}
 
 
 @pytest.fixture
@@ -37,9 +38,8 @@ def test_the_first_learn_creates_the_default_model_from_its_examples(ask):
     configuration = ask("GET", "/models/default").json()["configuration"]
     assert configuration["solver"] == "lasvm"
     assert configuration["kernel"]["type"] == "rbf"
-    entries = np.array([e["x"] for e in stream])
-    assert configuration["kernel"]["gamma"] == pytest.approx(1 / (3 * entries.var()))
-    assert configuration["features"] == {"type": "dense", "dim": 3}
+    assert configuration["kernel"]["gamma"] == "scale"
+    assert configuration["features"] == SCALED | {"type": "dense", "dim": 3}
 
     again = ask("POST", "/learn", json={"examples": stream})
     assert again.json()["results"] == [r | {"duplicate": True} for r in answer.json()["results"]]
@@ -62,8 +62,8 @@ def test_the_setting_is_the_template_and_a_sparse_first_example_makes_it_sparse(
     answer = ask("POST", "/learn", json={"examples": [example(xs[0], 1), example(xs[1], 2)]})
     assert answer.status_code == 200
     configuration = ask("GET", "/models/default").json()["configuration"]
-    assert configuration["features"] == {"type": "sparse", "dim": 5000}
-    assert configuration["kernel"] == {"type": "polynomial", "gamma": pytest.approx(1 / 7), "degree": 2, "coef0": 0.0}
+    assert configuration["features"] == SCALED | {"type": "sparse", "dim": 5000}
+    assert configuration["kernel"] == {"type": "polynomial", "gamma": "scale", "degree": 2, "coef0": 0.0}
     assert configuration["C"] == 7
 
 

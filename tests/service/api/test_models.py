@@ -19,7 +19,8 @@ def test_a_model_is_created_once_and_the_same_again_changes_nothing(ask):
     assert first.status_code == 201
     assert first.json()["model"] == "full"
     configuration = first.json()["configuration"]
-    assert configuration | FULL == configuration
+    assert configuration | FULL | {"features": configuration["features"]} == configuration
+    assert configuration["features"] == {"scale": None, "warmup": None, "warmup_candidates": True, **FULL["features"]}
     again = ask("PUT", "/models/full", json=FULL)
     assert again.status_code == 200
     assert again.json() == first.json()
@@ -40,7 +41,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
     assert answer.json()["configuration"] == {
         "solver": "lasvm",
         "kernel": {"type": "polynomial", "gamma": 1.0, "degree": 3, "coef0": 0.0},
-        "features": {"type": "sparse", "dim": 7},
+        "features": {"type": "sparse", "dim": 7, "scale": None, "warmup": None, "warmup_candidates": True},
         "classes": None,
         "class_weight": None,
         "precision": "float32",
@@ -70,12 +71,8 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
     ("changes", "reason"),
     [
         ({"kernel": {"type": "sigmoid"}}, "'linear', 'polynomial', 'rbf', 'laplacian'"),
-        ({"kernel": {"type": "rbf"}}, "gamma"),
         ({"kernel": {"type": "rbf", "gamma": 0}}, "gamma"),
-        (
-            {"kernel": {"type": "rbf", "gamma": "scale"}},
-            "kernel.gamma: Input should be a number > 0",
-        ),
+        ({"kernel": {"type": "rbf", "gamma": "wide"}}, "kernel.gamma: Input should be a number > 0"),
         ({"kernel": {"type": "linear", "gamma": 1}}, "gamma"),
         ({"kernel": {"type": "polynomial", "degree": 17}}, "degree"),
         ({"kernel": {"type": "polynomial", "degree": 2.5}}, "degree"),
@@ -101,10 +98,27 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         ({"features": {"type": "named", "warmup": 100_001}}, "features.warmup"),
         ({"features": {"type": "named", "columns_max": 0}}, "features.columns_max"),
         ({"features": {"type": "named", "columns_max": 2**20 + 1}}, "features.columns_max must be at most 1048576"),
-        ({"kernel": {"type": "rbf", "gamma": "auto"}}, "warm-up of named features"),
+        ({"kernel": {"type": "rbf"}, "features": {"type": "named", "warmup": 0}}, "warm-up of the features"),
         (
             {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 0}},
-            "warm-up of named features",
+            "warm-up of the features",
+        ),
+        (
+            {"features": {"type": "dense", "dim": 2, "scale": "log"}},
+            "features.scale: Input should be 'auto', got 'log'",
+        ),
+        ({"features": {"type": "dense", "dim": 2, "warmup": 0}}, "features.warmup"),
+        (
+            {"features": {"type": "sparse", "dim": 2, "scale": "auto", "warmup": 50}, "points_max": 40},
+            "features.warmup",
+        ),
+        ({"features": {"type": "dense", "dim": 2**14 + 1, "scale": "auto"}}, "centres dense features, at most 16384"),
+        (
+            {
+                "kernel": {"type": "polynomial", "gamma": "scale"},
+                "features": {"type": "dense", "dim": 2, "scale": None},
+            },
+            'needs features.scale "auto"',
         ),
         ({"classes": []}, "classes"),
         ({"classes": ["a"]}, "classes"),

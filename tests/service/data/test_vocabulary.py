@@ -232,18 +232,21 @@ def test_the_spread_is_the_mean_over_all_pairs_of_rows(records):
     assert spread.absolute == pytest.approx(np.abs(apart).sum() / n**2, abs=1e-9)
     assert spread.inner == pytest.approx(np.square(table).sum() / n, abs=1e-9)
     for kernel, scale in (("rbf", spread.square), ("laplacian", spread.absolute), ("polynomial", spread.inner)):
-        assert vocabulary.gamma(kernel) == (1 / scale if scale > 1e-9 else 1)
+        assert vocabulary.spread.gamma(kernel, former=True) == (1 / scale if scale > 1e-9 else 1)
+    variance = spread.square / 2
+    assert spread.gamma("rbf") == (1 / variance if variance > 1e-15 else 1)
+    assert variance == pytest.approx(table.var(axis=0).sum(), abs=1e-9)
 
 
 def test_without_a_warm_up_columns_come_as_they_are_seen():
     vocabulary = Vocabulary(0, 10)
     assert not vocabulary.warming
     assert np.array_equal(dense(vocabulary.encode([{"a": 4, "b": "x"}, {"a": 6}]), 2), [[1, 1], [1.5, 0]])
-    assert vocabulary.gamma("rbf") == 1
+    assert vocabulary.spread.gamma("rbf") == 1
 
 
 def test_a_linear_kernel_has_no_gamma_and_learns_names_all_the_same():
-    assert taught([{"a": 1}, {"a": 3}]).gamma("linear") == 1
+    assert taught([{"a": 1}, {"a": 3}]).spread.gamma("linear") == 1
 
 
 @pytest.mark.parametrize(

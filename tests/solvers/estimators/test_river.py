@@ -35,7 +35,7 @@ def test_it_is_the_solver_to_the_bit():
     X, y = two_moons(200)
     kernel = make_kernel("rbf", 0.5)
     solver = make_solver("lasvm", kernel, 2, C=2.0)
-    model = SVMClassifier(C=2.0, gamma=0.5, features_max=2)
+    model = SVMClassifier(C=2.0, gamma=0.5, scale=None, features_max=2)
     for _ in range(2):
         solver.add_class()
     y[:2] = -1, 1
@@ -60,6 +60,33 @@ def test_a_copy_goes_on_learning_to_the_bit():
         twin.learn_one(x, y)
     mine, other = model._learner.solver.state(), twin._learner.solver.state()
     assert all(np.array_equal(mine[part], other[part]) for part in mine)
+
+
+@pytest.mark.parametrize("gamma", ["scale", 0.1])
+def test_the_units_of_features_do_not_matter_but_without_a_scale(gamma):
+    stream = [(x, y) for x, y in datasets.Phishing().take(400)]
+    mixed = [({name: value * 1000.0 ** (k % 3) for k, (name, value) in enumerate(x.items())}, y) for x, y in stream]
+
+    def right(parameters, examples):
+        return evaluate.progressive_val_score(examples, SVMClassifier(C=10.0, **parameters), metrics.Accuracy()).get()
+
+    assert right({"gamma": gamma}, mixed) == pytest.approx(right({"gamma": gamma}, stream), abs=0.01)
+    assert right({"gamma": gamma}, mixed) > right({"gamma": 1.0, "scale": None}, mixed) + 0.05
+
+
+def test_the_warm_up_ends_where_no_more_points_are_held():
+    model = SVMClassifier(points_max=12, when_full="remove", warmup=1000)
+    for x, y in datasets.Phishing().take(40):
+        model.learn_one(x, y)
+    assert not model._warming
+    assert model._learner.solver.live <= 12
+    for parameters, problem in (
+        ({"scale": "log"}, "scale must be"),
+        ({"gamma": "wide"}, "gamma must be"),
+        ({"warmup": 0}, "warmup must be"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            SVMClassifier(**parameters)
 
 
 def test_the_order_of_a_dictionary_has_no_meaning():

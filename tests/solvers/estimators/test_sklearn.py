@@ -231,10 +231,41 @@ def test_gamma_is_that_of_SVC():
     assert SMOClassifier().fit(np.ones((4, 2)), [0, 1, 0, 1]).solver_.kernel.gamma == 1.0
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_with_a_scale_the_units_of_the_columns_do_not_matter(form):
+    X, y = blobs()
+    factors = 2.0 ** np.arange(X.shape[1]) * 1024.0 ** (np.arange(X.shape[1]) % 2)
+    plain, mixed = (SMOClassifier(scale="auto").fit(form(rows), y) for rows in (X, X * factors))
+    assert np.array_equal(plain.decision_function(form(X)), mixed.decision_function(form(X * factors)))
+    assert np.array_equal(plain.decision_function(np.asarray(X)), plain.decision_function(sparse.csr_array(X)))
+    twin = pickle.loads(pickle.dumps(mixed))  # noqa: S301 - it is our own
+    assert np.array_equal(twin.predict(form(X * factors)), mixed.predict(form(X * factors)))
+    for gamma in ("scale", "auto"):
+        machine = SMOClassifier(scale="auto", gamma=gamma).fit(form(X), y)
+        Z = form(X) if form is sparse.csr_array else X
+        scaled = machine._scaled(Z)
+        table = scaled.toarray() if sparse.issparse(scaled) else scaled
+        assert machine.solver_.kernel.gamma == pytest.approx(1 / table.var(axis=0).sum())
+
+
+def test_partial_fit_is_scaled_by_its_first_batch():
+    X, y = blobs()
+    X = X * np.linspace(1, 1e6, X.shape[1])
+    machine = LASVMClassifier(scale="auto")
+    machine.partial_fit(X[:40], y[:40], np.unique(y))
+    scale = machine._scale
+    machine.partial_fit(X[40:], y[40:])
+    assert machine._scale is scale
+    raw = LASVMClassifier().partial_fit(X[:40], y[:40], np.unique(y)).partial_fit(X[40:], y[40:])
+    assert machine.score(X, y) > raw.score(X, y) + 0.1
+    assert machine.get_params()["scale"] == "auto"
+
+
 @pytest.mark.parametrize(
     ("parameters", "problem"),
     [
         ({"C": 0.0}, "C must be"),
+        ({"scale": "log"}, "scale must be"),
         ({"kernel": "precomputed"}, "kernel must be one of"),
         ({"gamma": "wide"}, "gamma must be"),
         ({"gamma": -1.0}, "gamma must be"),

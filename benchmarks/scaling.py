@@ -1,0 +1,197 @@
+"""Numbers as they come, with and without a scale that the server finds, folded as a model folds its log.
+
+    PYTHONPATH=.:benchmarks python benchmarks/scaling.py --data FOLDER
+
+Each stream is predicted, then learned, by LASVM with the rbf kernel: the first 4,000 rows, shuffled but for elec2, one
+run a seed. "taken" has scale null and the former rule of the default model (gamma = 1 / (dim * variance of all
+entries) of the first 100 rows); "auto" has the scale and the gamma of its warm-up. "mixed up" multiplies each column by
+a factor of its own, exp(2 N(0, 1)). "set" streams have been prepared: standardised, binary, or of unit length. Then
+comes what a row costs beyond the solver, and how a model begins that asks a pool of 500, whose candidates count for
+the warm-up or not.
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import json
+import time
+
+import numpy as np
+from datasets import arguments, load
+from named import census
+from scipy.sparse import csr_matrix, diags
+
+from hinged.service.commands.ask import Ask, Offer
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import LearnRequest
+from hinged.service.data.configuration import new_configuration
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.inputs import x_digests
+from hinged.service.data.rows import dense_rows, sparse_rows
+from hinged.service.model.events import Created, Learned
+from hinged.service.model.learner import Learner
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
+from hinged.solvers.warm import warm_up
+
+ROWS = 4000
+BATCH = 100
+STREAMS = ("elec2", "waveform", "pima", "banana", "ijcnn1", "usps", "adult", "reuters_moneyfx")
+SPARSE = ("adult", "reuters_moneyfx")
+ASKED = (8, 12, 16, 24, 32, 64, 100)
+
+
+def streams(folder, seed):
+    """Name, rows (dense or CSR) and classes of each stream."""
+    random = np.random.default_rng(seed)
+    for name in STREAMS:
+        X, y, _, _ = load(folder, name)
+        X = csr_matrix(X) if name in SPARSE else np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
+        order = np.arange(X.shape[0]) if name == "elec2" else random.permutation(X.shape[0])
+        yield name, X[order[:ROWS]], np.unique(y[order[:ROWS]], return_inverse=True)[1]
+    # Amounts of money: a class depends on how many digits they have.
+    Z, w = random.normal(size=(ROWS, 6)), random.normal(size=6)
+    amounts = np.exp(2.0 * Z) * np.array([1.0, 10.0, 1e3, 1.0, 0.1, 100.0])
+    yield "amounts", amounts, (Z @ w + 0.8 * Z[:, 0] * Z[:, 1] + 0.3 * random.normal(size=ROWS) > 0).astype(np.int64)
+    some = np.exp(1.5 * Z) * (random.random(Z.shape) < 0.3)
+    score = np.log1p(some) @ w + 0.3 * random.normal(size=ROWS)
+    yield "amounts, mostly 0", some, (score > np.median(score)).astype(np.int64)
+
+
+def forms(name, X, random):
+    """The stream as it is, prepared, and with a factor on each column."""
+    factors = np.exp(2.0 * random.normal(size=X.shape[1]))
+    if name in SPARSE:
+        return [(f"{name}, set", X), (f"{name}, mixed up", (X @ diags(factors)).tocsr())]
+    deviation = X.std(axis=0)
+    prepared = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    return [(name, X), (f"{name}, set", prepared), (f"{name}, mixed up", X * factors)]
+
+
+def learner_of(X, C, scale):
+    form = "sparse" if hasattr(X, "indptr") else "dense"
+    kernel = {"type": "rbf"}
+    if scale is None:
+        first = X[:100]
+        spread = first.multiply(first).sum() / 100 if form == "sparse" else X.shape[1] * first.var()
+        kernel["gamma"] = 1.0 / float(spread)
+    features = {"type": form, "dim": X.shape[1], "scale": scale}
+    return Learner(new_configuration(json.dumps({"kernel": kernel, "C": C, "features": features}), Settings()), 2**27)
+
+
+def batch_of(X, configuration):
+    if hasattr(X, "indptr"):
+        return sparse_rows(X.indptr, X.indices, X.data, configuration)
+    return dense_rows(X, configuration)
+
+
+def accuracy(X, y, C, scale):
+    """Percent of right predictions, and CPU seconds."""
+    learner = learner_of(X, C, scale)
+    for label in range(int(y.max()) + 1):
+        learner.add_class(label)
+    hits, start, n = 0, time.process_time(), X.shape[0]
+    for begin in range(0, n, BATCH):
+        end = min(begin + BATCH, n)
+        rows, classes = batch_of(X[begin:end], learner.configuration), y[begin:end].astype(np.int32)
+        event = Learned(
+            begin + 1, [None] * (end - begin), classes, rows, [b""] * (end - begin), 0, np.zeros(end - begin)
+        )
+        found = np.concatenate([numbers for _, numbers in learner.learn(event)])
+        hits += int((found == classes).sum())
+    return 100 * hits / n, time.process_time() - start
+
+
+def compare(folder, runs):
+    print("| stream | taken, C = 1 | auto, C = 1 | taken, C = 10 | auto, C = 10 | CPU seconds, C = 1 |")
+    print("|---|---|---|---|---|---|")
+    found = {}
+    for seed in range(runs):
+        random = np.random.default_rng(100 + seed)
+        for name, X, y in streams(folder, seed):
+            for form, rows in forms(name, X, random):
+                figures = [accuracy(rows, y, C, scale) for C in (1.0, 10.0) for scale in (None, "auto")]
+                found.setdefault(form, []).append(figures)
+    for form, figures in found.items():
+        middle = np.median(np.array(figures), axis=0)
+        shown = " | ".join(f"{share:.1f} %" for share in middle[:, 0])
+        print(f"| {form} | {shown} | {middle[0, 1]:.2f}, {middle[1, 1]:.2f} |", flush=True)
+
+
+def costs(folder):
+    """Microseconds a row from the numbers as they come to what the solver takes, in batches of 256."""
+    print("\n| rows | read, scale null | read, auto | scaled |")
+    print("|---|---|---|---|")
+    for name in ("elec2", "usps", "reuters_moneyfx"):
+        X, y, _, _ = load(folder, name)
+        X = csr_matrix(X)[:ROWS] if name in SPARSE else np.asarray(X[:ROWS], np.float64)
+        parts = [X[begin : begin + 256] for begin in range(0, X.shape[0], 256)]
+        each = []
+        for scale in (None, "auto"):
+            learner = learner_of(X, 1.0, scale)
+            rows = [batch_of(part, learner.configuration) for part in parts]
+            start = time.process_time()
+            rows = [batch_of(part, learner.configuration) for part in parts]
+            each.append(time.process_time() - start)
+        for label in range(int(np.unique(y).size)):
+            learner.add_class(label)
+        numbers = np.unique(y[:1000], return_inverse=True)[1].astype(np.int32)
+        first = batch_of(X[:1000], learner.configuration)
+        list(learner.learn(Learned(1, [None] * 1000, numbers, first, [b""] * 1000, 0, np.zeros(1000))))
+        start = time.process_time()
+        for part in rows:
+            learner._encoded(part)  # noqa: SLF001  the step alone
+        each.append(time.process_time() - start)
+        shown = " | ".join(f"{1e6 * seconds / X.shape[0]:.1f} us" for seconds in each)
+        print(f"| {name}, {X.shape[1]:,} columns | {shown} |", flush=True)
+
+
+def questions(folder, runs):
+    """Accuracy on rows that were held out, by how many labels were asked for, of 500 candidates with names."""
+    records, classes, test, wanted = census(folder)
+    wanted = np.array(wanted[:3000], np.int32)
+    print("\n| warm-up | " + " | ".join(f"{n} labels" for n in ASKED) + " |\n|---" + "|---" * len(ASKED) + "|")
+    for candidates in (False, True):
+        found = []
+        for seed in range(runs):
+            pool = np.random.default_rng(seed).permutation(len(records))[:500]
+            features = {"type": "named", "warmup_candidates": candidates}
+            body = json.dumps({"kernel": {"type": "rbf"}, "features": features, "classes": [0, 1], "seed": seed})
+            configuration = new_configuration(body, Settings())
+            model = Model("m", configuration, cache_bytes=2**27, answers_kept=1000)
+            take(model, [Created(configuration.model_dump(mode="json"), 0)])
+            xs = to_inputs([records[k] for k in pool], configuration)
+            ids = [str(k) for k in pool]
+            take(model, Offer(ids, xs, x_digests(xs), [None] * len(ids)).plan(model, 0).events)
+            shares = []
+            for asked in range(1, ASKED[-1] + 1):
+                events = Ask(1, "ann", "active", 60_000, None, 1000).plan(model, 0).events
+                take(model, events)
+                k = int(events[0].leases[0]["id"])
+                x, label = to_inputs([records[k]], configuration), [int(classes[k])]
+                request = LearnRequest([str(k)], label, x, digests(x, label))
+                take(model, make_plan(model, [request], lambda _: {}, 8, 0).events)
+                if asked in ASKED:
+                    numbers = model.published().decide(to_inputs(test[:3000], configuration)).numbers
+                    shares.append(100 * float((numbers == wanted).mean()))
+            found.append(shares)
+        shown = " | ".join(f"{share:.1f} %" for share in np.mean(found, axis=0))
+        print(f"| {'with' if candidates else 'without'} candidates | {shown} |", flush=True)
+
+
+def take(model, events):
+    for event in events:
+        model.apply(model.position + 1, event)
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    warm_up("lasvm")
+    compare(options.data, options.runs)
+    costs(options.data)
+    questions(options.data, 5 * options.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""The warm-up of a learner: what its columns, their scales and gamma are found from.
+
+It observes the first examples, and, where the configuration says so, candidates without labels as soon as they are
+offered. A candidate whose label comes is not observed twice. When enough are there the learner begins anew with what
+they show, and learns those of them that have a label again, in the order in which they were learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.parts import AUTO, Configuration, NamedFeatures
+from hinged.service.data.scaling import RowReader, Scaling
+from hinged.service.data.vocabulary import CSR, Reader, Spread, Vocabulary
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.estimators.scaling import PLAIN
+
+Array = np.ndarray[Any, Any]
+
+Encoder: TypeAlias = Vocabulary | Scaling
+AnyReader: TypeAlias = Reader | RowReader
+
+NO_CLASS, NO_KEY = -1, 0  # of a candidate
+
+
+def encoder_of(configuration: Configuration) -> Encoder | None:
+    """What makes rows of x for the solver; None where they are taken as they are."""
+    features = configuration.features
+    if isinstance(features, NamedFeatures):
+        return Vocabulary(features.warmup, features.columns_max)
+    if configuration.warmup == 0:
+        return None
+    return Scaling(features.type if configuration.scaled else PLAIN, features.dim, configuration.warmup)
+
+
+class WarmUp:
+    """An encoder and what it observes, in step.
+
+    classes (n,) int32, keys (n,) int64 and ids, of the observed: NO_CLASS and NO_KEY for a candidate, which alone has
+    an id. candidates: how many were ever observed.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.encoder = encoder_of(configuration)
+        self.candidates = 0
+        self._takes_candidates = configuration.features.warmup_candidates
+        self._begin()
+
+    def _begin(self) -> None:
+        self.classes, self.keys = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self.ids: list[str | None] = []
+        self._find_places()
+
+    @property
+    def active(self) -> bool:
+        """Whether it goes on."""
+        return self.encoder is not None and self.encoder.warming
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything by which an x could be told from another."""
+        return self.encoder is None or not self.encoder.warming or len(self.encoder) > 0
+
+    @property
+    def learned(self) -> Array:
+        """Places of the examples with a label among the observed, in the order in which they were learned."""
+        places = np.flatnonzero(self.keys != NO_KEY)
+        return places[np.argsort(self.keys[places], kind="stable")]
+
+    @property
+    def labelled(self) -> int:
+        """How many of the observed have a label."""
+        return int(np.count_nonzero(self.keys))
+
+    @property
+    def until_freeze(self) -> int:
+        """Examples until it is time for `freeze`, 0 where it is over."""
+        return self.encoder.until_freeze if self.encoder is not None else 0
+
+    # -- observing ------------------------------------------------------------------------------------------------
+
+    def observe(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
+        """Take the next learned examples, at most `until_freeze`; whether it is time for `freeze`."""
+        new = []
+        for r, given in enumerate(ids):
+            place = self._places.pop(given, None) if given is not None else None
+            if place is None:
+                new.append(r)
+            else:
+                self._encoder.observed[place] = _items(inputs)[r]
+                self.classes[place], self.keys[place], self.ids[place] = classes[r], keys[r], None
+        return self._take(inputs.take(np.array(new, np.int64)), classes[new], keys[new], [None] * len(new))
+
+    def offer(self, inputs: Inputs, ids: Sequence[str], begin: Callable[[], None]) -> None:
+        """Take candidates as long as it goes on; `begin` is called whenever it is time for `freeze`."""
+        if not self._takes_candidates:
+            return
+        new = [r for r, given in enumerate(ids) if given not in self._places]
+        while new and self.active:
+            part, new = new[: self.until_freeze], new[self.until_freeze :]
+            m = len(part)
+            self.candidates += m
+            classes, keys = np.full(m, NO_CLASS, np.int32), np.full(m, NO_KEY, np.int64)
+            if self._take(inputs.take(np.array(part)), classes, keys, [ids[r] for r in part]):
+                begin()
+
+    def _take(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
+        if not len(inputs):
+            return False
+        self.classes, self.keys = np.concatenate((self.classes, classes)), np.concatenate((self.keys, keys))
+        self._places |= {given: len(self.ids) + r for r, given in enumerate(ids) if given is not None}
+        self.ids += ids
+        return self._encoder.observe(_items(inputs))
+
+    def leave_out(self, places: Array) -> None:
+        """Forget these of the observed."""
+        kept = np.setdiff1d(np.arange(len(self.ids)), places)
+        self._encoder.observed = [self._encoder.observed[r] for r in kept]
+        self.classes, self.keys = self.classes[kept], self.keys[kept]
+        self.ids = [self.ids[r] for r in kept]
+        self._find_places()
+
+    def _find_places(self) -> None:
+        """Where the candidates stand that still wait for their labels."""
+        self._places = {given: place for place, given in enumerate(self.ids) if given is not None}
+
+    def freeze(self) -> tuple[CSR, Array, Array, Array]:
+        """Fix what has been found. The observed as rows; the places among them, classes and keys of the learned."""
+        learned = self.learned
+        csr = self._encoder.freeze()
+        found = csr, learned, self.classes[learned], self.keys[learned]
+        if not self.active:
+            self._begin()
+        return found
+
+    @property
+    def _encoder(self) -> Encoder:
+        assert self.encoder is not None  # noqa: S101  what has no encoder has nothing to observe
+        return self.encoder
+
+    # -- what was found -------------------------------------------------------------------------------------------
+
+    def rows(self, inputs: Inputs, kernel: Kernel, dim: int, dtype: type) -> Rows:
+        """A batch as a kernel and a precision see it."""
+        if isinstance(self.encoder, Vocabulary):
+            assert isinstance(inputs, Records)  # noqa: S101  of named features
+            return self.encoder.rows(inputs, kernel, dim, dtype)
+        assert isinstance(inputs, Rows)  # noqa: S101  of dense and sparse ones
+        return inputs if self.encoder is None else self.encoder.rows(inputs, kernel, dim, dtype)
+
+    def gamma(self, configuration: Configuration) -> float:
+        """What gamma comes to where it is no number; 1 where nothing was found."""
+        if self.encoder is None:
+            return 1.0
+        shown = self.encoder.spread.gamma(configuration.kernel.type, former=configuration.gamma == AUTO)
+        return min(shown, configuration.gamma_max)
+
+    def gammas(self, configuration: Configuration) -> set[float]:
+        """What a learner's gamma may be: the found one, or 1 where there was none yet."""
+        shown = self.gamma(configuration)
+        return {shown, 1.0} if self.encoder is None or self.encoder.spread == Spread(0.0, 0.0, 0.0) else {shown}
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as facts and arrays."""
+        facts: dict[str, Any] = {}
+        arrays: dict[str, Array] = {"warm_classes": self.classes, "warm_keys": self.keys}
+        if self.encoder is None:
+            return facts, arrays
+        name = "vocabulary" if isinstance(self.encoder, Vocabulary) else "scaling"
+        facts[name], parts = self.encoder.state()
+        if self.candidates:
+            facts["warm_ids"], facts["warm_candidates"] = self.ids, self.candidates
+        return facts, arrays | {f"{name}.{key}": array for key, array in parts.items()}
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array], classes: int) -> None:
+        """Take over a state of `state`, for so many classes. ValueError if it does not fit together."""
+        observed = 0
+        if self.encoder is not None:
+            name = "vocabulary" if isinstance(self.encoder, Vocabulary) else "scaling"
+            prefix = f"{name}."
+            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+            self.encoder.load(facts[name], own)
+            observed = len(self.encoder.observed)
+        self.candidates = facts.get("warm_candidates", 0)
+        self.ids = list(facts.get("warm_ids", [None] * observed))
+        read = StateReader(arrays)
+        self.classes = read.take("warm_classes", np.int32, (observed,), NO_CLASS, classes - 1)
+        self.keys = read.take("warm_keys", np.int64, (observed,), NO_KEY, COUNT_MAX)
+        waits = [given is not None for given in self.ids]
+        if len(self.ids) != observed or not ((self.keys == NO_KEY) == waits).all():
+            raise ValueError("of what was observed candidates alone have ids, and no keys")
+        if not ((self.classes == NO_CLASS) == waits).all():
+            raise ValueError("of what was observed candidates alone have no class")
+        held = self.keys[self.keys != NO_KEY]
+        if np.unique(held).size < held.size or len({given for given in self.ids if given is not None}) < sum(waits):
+            raise ValueError("an example was observed twice")
+        self._find_places()
+        if sum(waits) > self.candidates:
+            raise ValueError(f"the state has observed {self.candidates} candidates, and holds {sum(waits)}")
+
+
+def _items(inputs: Inputs) -> list[Any]:
+    """Each x as an encoder observes it."""
+    if isinstance(inputs, Records):
+        return list(inputs.records)
+    return [inputs.part(r, r + 1) for r in range(len(inputs))]

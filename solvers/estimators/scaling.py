@@ -1,0 +1,205 @@
+"""Columns brought to one measure, as the first rows of a stream show them; the server uses it as the estimators do.
+
+Dense columns, each by itself:
+
+- a column of two values at most: (v - mean) / (the distance of the two), for a heavy tail has nothing to say there;
+- a heavy tail, where the root mean square of the deviations from the median is more than HEAVY times their median (none
+  counts that is 0): v becomes bent(v - median, that median), then as below;
+- any other: (v - mean) / max(standard deviation, a RANGE-th of the range), for a column that is nearly constant tells
+  little, whatever its standard deviation is.
+- where all are equal their size is the scale, 1 if it is 0.
+
+Sparse columns keep their zeros: v / the root mean square of the column's other values; with a heavy tail (as above, of
+those values from 0) bent first. So a column of zeros and ones stays as it is. A column that the first rows do not show
+has the root mean square of all. Rows that all have one length have been prepared, and stay as they are.
+
+What comes of it is within -CLIP..CLIP. Columns that are multiplied by any positive factors come to the same numbers,
+but for rounding. Sums are exact (fsum) and the bend is arithmetic alone, so that every processor finds the same bits.
+
+m     rows; n, those that the scales were found from; k, columns that have a scale of their own
+CSR   indptr (m + 1,) int64, indices (nnz,) int64 ascending within a row, values (nnz,) float64
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+CSR: TypeAlias = tuple[Array, Array, Array]
+
+CLIP = 5.0
+HEAVY = 3.0
+RANGE = 4.0
+LARGEST = 1e100  # squares of such numbers, and sums of squares, are finite
+LEAST = math.ldexp(1.0, -1000)
+BENT_FROM = math.ldexp(1.0, 1000)
+BENT_MAX = 1000
+FLAT = 1e-15  # a deviation below this part of the values is rounding
+EVEN = 1e-3  # lengths of rows that differ by less than this part are one
+AUTO = "auto"
+"""The one way in which columns are scaled."""
+
+DENSE, SPARSE, PLAIN = "dense", "sparse", "plain"
+"""Forms of a scale: centred, zeros kept, none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the columns of rows mean. It never changes.
+
+    columns (k,) int64, ascending; of a dense one all of 0..dim-1, of a plain one none
+    middle, unit, mean, scale (k,) float64: v becomes (w - mean) / scale, where w is v or, with unit > 0,
+    bent(v - middle, unit). rest: the scale of other columns.
+    """
+
+    form: str
+    dim: int
+    columns: Array
+    middle: Array
+    unit: Array
+    mean: Array
+    scale: Array
+    rest: float = 1.0
+
+    def matrix(self, X: Array) -> Array:
+        """Rows (m, dim) of a dense scale."""
+        with np.errstate(over="ignore"):  # what is infinite is clipped
+            tails = np.flatnonzero(self.unit)
+            Z: Array = np.array(X, np.float64)
+            if tails.size:
+                Z[:, tails] = bent(Z[:, tails] - self.middle[tails], self.unit[tails])
+            Z -= self.mean
+            Z /= self.scale
+        return np.clip(Z, -CLIP, CLIP, out=Z)
+
+    def values(self, indices: Array, values: Array) -> Array:
+        """Values (nnz,) of these columns, of a scale that keeps zeros."""
+        if self.form == PLAIN:
+            return np.asarray(values, np.float64)
+        places = np.minimum(np.searchsorted(self.columns, indices), max(0, self.columns.size - 1))
+        known = self.columns[places] == indices if self.columns.size else np.zeros(indices.size, bool)
+        scale = np.full(indices.size, self.rest)
+        scale[known] = self.scale[places[known]]
+        with np.errstate(over="ignore"):
+            found: Array = np.array(values, np.float64)
+            unit = np.zeros(indices.size)
+            unit[known] = self.unit[places[known]]
+            tails = np.flatnonzero(unit)
+            found[tails] = bent(found[tails], unit[tails])
+            found /= scale
+        return np.clip(found, -CLIP, CLIP, out=found)
+
+    def rows(self, csr: CSR) -> CSR:
+        """The rows in this scale."""
+        indptr, indices, values = csr
+        if self.form != DENSE:
+            return indptr, indices, self.values(indices, values)
+        Z = self.matrix(matrix_of(csr, self.dim))
+        held = Z != 0
+        ends = np.concatenate(([0], np.cumsum(held.sum(axis=1)))).astype(np.int64)
+        return ends, np.nonzero(held)[1], Z[held]
+
+
+def plain(dim: int) -> Scale:
+    """Numbers as they are."""
+    return _scale_of(PLAIN, dim, [])
+
+
+def found(form: str, csr: CSR, dim: int) -> Scale:
+    """The scale of this form that n >= 1 rows show. ValueError for a number further than LARGEST from 0."""
+    if csr[2].size and not np.abs(csr[2]).max() <= LARGEST:
+        raise ValueError(f"numbers to be scaled are at most {LARGEST:g} from 0: one is too large")
+    if form == PLAIN:
+        return plain(dim)
+    n = csr[0].size - 1
+    if form == DENSE:
+        columns = dict.fromkeys(range(dim), (0.0, 0.0, 0.0, 1.0))
+        for column, values in _by_column(csr):
+            columns[column] = _dense_column(np.concatenate((values, np.zeros(n - values.size))))
+        return _scale_of(DENSE, dim, [(column, *facts) for column, facts in columns.items()])
+    if _even(csr):
+        return _scale_of(SPARSE, dim, [])
+    facts = [(column, *_sparse_column(values)) for column, values in _by_column(csr)]
+    return _scale_of(SPARSE, dim, facts, _root_mean_square(csr[2]) if csr[2].size else 1.0)
+
+
+def bent(values: Array, unit: Array | float) -> Array:
+    """Of u = values / unit, sign(u) times log2(1 + |u|), with straight lines between the powers of 2.
+
+    Beyond BENT_MAX in size it grows no more.
+    """
+    with np.errstate(over="ignore"):
+        u = values / unit
+    fraction, exponent = np.frexp(1.0 + np.minimum(np.abs(u), BENT_FROM))
+    return np.asarray(np.sign(u) * (exponent + 2.0 * fraction - 2.0))
+
+
+def matrix_of(csr: CSR, dim: int) -> Array:
+    """The rows as (m, dim)."""
+    indptr, indices, values = csr
+    X = np.zeros((indptr.size - 1, dim))
+    X[np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), indices] = values
+    return X
+
+
+def _scale_of(form: str, dim: int, facts: Sequence[tuple[float, ...]], rest: float = 1.0) -> Scale:
+    columns, middle, unit, mean, scale = np.array(facts, np.float64).reshape(-1, 5).T.copy()
+    return Scale(form, dim, columns.astype(np.int64), middle, unit, mean, scale, rest)
+
+
+def _by_column(csr: CSR) -> Iterator[tuple[int, Array]]:
+    """Each column that has values other than 0, and these."""
+    _, indices, values = csr
+    order = np.argsort(indices, kind="stable")
+    columns, begins = np.unique(indices[order], return_index=True)
+    yield from zip(columns.tolist(), np.split(values[order], begins[1:]), strict=False)
+
+
+def _dense_column(values: Array) -> tuple[float, float, float, float]:
+    """middle, unit, mean and scale of a column (n,)."""
+    low, high = float(values.min()), float(values.max())
+    if high - low <= FLAT * max(abs(low), abs(high)):
+        return 0.0, 0.0, low, abs(low) or 1.0
+    if ((values == low) | (values == high)).all():
+        return 0.0, 0.0, _mean(values), high - low
+    middle = float(np.median(values))
+    unit = _tail(values - middle)
+    w = bent(values - middle, unit) if unit else values
+    mean = _mean(w)
+    deviation = _root_mean_square(w - mean)
+    return middle if unit else 0.0, unit, mean, max(deviation, float(w.max() - w.min()) / RANGE)
+
+
+def _sparse_column(values: Array) -> tuple[float, float, float, float]:
+    unit = _tail(values)
+    return 0.0, unit, 0.0, _root_mean_square(bent(values, unit) if unit else values)
+
+
+def _tail(deviations: Array) -> float:
+    """The median size of the deviations that are not 0, where they have a heavy tail; else 0."""
+    sizes = np.abs(deviations[deviations != 0])
+    median = float(np.median(sizes)) if sizes.size else 0.0
+    return median if sizes.size and _root_mean_square(sizes) > HEAVY * median else 0.0
+
+
+def _even(csr: CSR) -> bool:
+    """Whether all rows have one length, but those without values."""
+    indptr, _, values = csr
+    row_of = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    squares = np.bincount(row_of, np.square(values))
+    lengths = np.sqrt(squares[squares > 0])
+    return bool(lengths.size > 1 and lengths.max() - lengths.min() <= EVEN * lengths.max())
+
+
+def _mean(values: Array) -> float:
+    return math.fsum(values.tolist()) / values.size
+
+
+def _root_mean_square(values: Array) -> float:
+    """Not below the smallest normal float: it divides."""
+    return max(math.sqrt(math.fsum(np.square(values).tolist()) / values.size), LEAST)
