@@ -109,7 +109,11 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         ),
         ({"features": {"type": "dense", "dim": 2, "warmup": 0}}, "features.warmup"),
         (
-            {"features": {"type": "sparse", "dim": 2, "scale": "auto", "warmup": 50}, "points_max": 40},
+            {
+                "features": {"type": "sparse", "dim": 2, "scale": "auto", "warmup": 50},
+                "points_max": 40,
+                "when_full": "refuse",
+            },
             "features.warmup",
         ),
         ({"features": {"type": "dense", "dim": 2**14 + 1, "scale": "auto"}}, "centres dense features, at most 16384"),

@@ -147,7 +147,7 @@ def test_equal_numbers_of_other_types_are_other_labels():
 
 
 def test_what_the_configuration_forbids_is_refused():
-    model = new_model(classes=["a", "b"], points_max=3)
+    model = new_model(classes=["a", "b"], points_max=3, when_full="refuse")
     assert isinstance(learn(model, [(None, [0, 0], "c")])[0], Invalid)
     assert isinstance(learn(model, [("@7", [0, 0], "a")])[0], Invalid)
     assert isinstance(learn(model, [(None, [k, 0], "ab"[k % 2]) for k in range(4)])[0], ModelFull)
