@@ -56,7 +56,7 @@ def test_the_names_are_those_of_the_catalogue():
 def test_defaults_of_the_configuration_are_those_of_the_solver(name):
     configuration = parse_configuration(json.dumps(body(name)), Settings())
     made = SOLVERS[name].make(
-        configuration.kernel.build(), 2, points_max=configuration.points_max,
+        configuration.kernel.build(), 2, points_max=configuration.points_max, when_full=configuration.when_full,
         **{"dtype": configuration.dtype, **SOLVERS[name].fixed},
     )  # fmt: skip
     built = configuration.build_solver(cache_bytes=made.cache_bytes)

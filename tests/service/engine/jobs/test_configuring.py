@@ -64,7 +64,7 @@ def test_what_would_make_it_another_model_is_refused():
             {"nothing": 1},
             {"window": {"examples": 1, "seconds": 1}},
             {"solver": "fogd", "window": {"examples": 9}},
-            {"solver": "bsca", "half_life": {"examples": 20}},
+            {"solver": "bsgd", "half_life": {"examples": 20}},
             {"half_life": {"examples": 9}},
             {"half_life": {"examples": 20, "seconds": 1}},
             {"half_life": {"examples": 20}, "window": {"examples": 9}},
@@ -79,7 +79,7 @@ def test_what_would_make_it_another_model_is_refused():
 def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_old_one_stays():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples_of(1, 60)))
-        answer = await worker.command(Configure({"points_max": 5}, Settings()))
+        answer = await worker.command(Configure({"points_max": 5, "when_full": "refuse"}, Settings()))
         ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
         assert ended["state"] == "failed"
         assert "5" in ended["error"]
