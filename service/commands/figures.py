@@ -2,12 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Protocol
 
 from hinged.service.errors import Conflict
+from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
+
+SPARK_POINTS = 64  # of a curve in an overview
+
+
+class Standing(Protocol):
+    """A model that serves, as far as an overview needs it."""
+
+    @property
+    def model(self) -> Model:
+        """The model, which may be learning."""
+
+    @property
+    def waiting_examples(self) -> int:
+        """Examples that have queued up."""
+
+
+def glance(standing: Standing) -> dict[str, Any]:
+    """A model in the figures that cost next to nothing, without waiting for it.
+
+    They may be of the moment before or after its newest example, or of both.
+    """
+    model = standing.model
+    metrics, accuracies = model.metrics, [point[len(WHERE)] for point in model.curves.own.points]
+    step = max(1, -(-len(accuracies) // SPARK_POINTS))
+    accuracy = metrics.glance()[0].accuracy
+    return {
+        "solver": model.configuration.solver,
+        "accuracy": None if math.isnan(accuracy) else accuracy,
+        "curve": [None if a == UNKNOWN else a for a in accuracies[(len(accuracies) - 1) % step :: step]],
+        "points": model.solver.live,
+        "drifts": metrics.drift.count,
+        "drifted": metrics.drifted,
+        "queue": standing.waiting_examples,
+        "pool": len(model.pool),
+        "jobs": len(model.jobs.running()),
+    }
+
+
+def curves_of(model: Model, after: int) -> dict[str, Any]:
+    """The learning curves behind a position of the log, with all marks."""
+    curves = model.curves
+    return {
+        "model": model.name,
+        "position": model.position,
+        "points_max": POINTS_MAX,
+        "stride": curves.own.stride,
+        "curve": curves.own.columns(after),
+        "shadows": {name: curve.columns(after) for name, curve in sorted(curves.shadows.items())},
+        "marks": [mark._asdict() for mark in curves.marks],
+    }
 
 
 def certificate(model: Model) -> tuple[int, dict[str, Any]]:

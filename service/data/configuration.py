@@ -331,7 +331,7 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
     if solver == "exact":
         facts.pop("precision", None)
     for name, value in changes.items():
-        inner = name in ("kernel", "labels") and isinstance(value, dict) and isinstance(facts.get(name), dict)
+        inner = name in ("kernel", "labels", "show") and isinstance(value, dict) and isinstance(facts.get(name), dict)
         whole = not inner or value.get("type", facts[name].get("type")) != facts[name].get("type")
         facts[name] = value if whole else {**facts[name], **value}
     return facts
