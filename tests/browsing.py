@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -70,13 +71,21 @@ class Tab:
         """The id of the question on the screen."""
         return self.page.locator(".question p bdi.code").inner_text()
 
+    def until(self, true, arg=None):
+        """Wait until a function of the page returns something true; it is asked from outside, for the policy lets no
+        text become code in the page. What it returned.
+        """
+        end = time.monotonic() + PATIENCE_MS / 1000
+        while not (found := self.page.evaluate(true, arg)):
+            assert time.monotonic() < end, true
+            self.page.wait_for_timeout(30)
+        return found
+
     def answer(self, key):
         """Press a key, and wait until another question is there; the id of the one that was answered."""
         before = self.question()
         self.page.keyboard.press(key)
-        self.page.wait_for_function(
-            "before => document.querySelector('.question p bdi.code')?.innerText !== before", arg=before
-        )
+        self.until("before => document.querySelector('.question p bdi.code')?.innerText !== before", before)
         return before
 
     def close(self):

@@ -34,7 +34,7 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
       <button class="plain" disabled=${disabled} title="Change this answer" onClick=${() => open(answer)}><b><${Name} of=${answer.label} cut=${30} /></b> <small><${Name} of=${answer.id} cut=${40} /></small></button>
       ${may("writer") && answer.learned && html`<button class="plain danger" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
     : html`<p class="soft">None yet. Each can be changed here.</p>`}
-    ${names.length > 0 && html`<details><summary>Everyone's figures</summary><div class="scroll" tabindex="0" role="region" aria-label="Annotators"><table class="behind">
+    ${names.length > 0 && html`<details><summary>Everyone's figures</summary><div class="scroll" tabindex="0" role="group" aria-label="Annotators"><table class="behind">
       <thead><tr><th scope="col">Who</th><th scope="col" class="number">Labels</th><th scope="col" class="number" title="Answers that were what the model had said">As predicted</th><th scope="col" class="number" title="Of labels that others gave as well: those that were learned">Agreed</th></tr></thead>
       <tbody>${names.map(([name, t]) => html`<tr><th scope="row"><${Name} of=${name} cut=${20} /></th><td class="number">${count(t.labelled)}</td>
         <td class="number">${t.predicted ? percent(t.as_predicted / t.predicted, 0) : "–"}</td><td class="number">${t.compared ? percent(t.agreed / t.compared, 0) : "–"}</td></tr>`)}</tbody></table></div>

@@ -90,7 +90,7 @@ function App() {
     addEventListener("hashchange", moved);
     return () => removeEventListener("hashchange", moved);
   }, []);
-  useEffect(() => { document.title = at.model ? `${at.model} – hinged` : "hinged"; }, [at.model]);
+  useEffect(() => { document.title = at.model ? `${at.model}: hinged` : "hinged"; }, [at.model]);
   if (state === "out") return html`<${SignIn} done=${enter} />`;
   if (state === "asking") return html`<main><p class="waiting" role="status">
     ${error ? `The server is not there yet: ${error.message}. Trying again.` : "One moment"}</p></main>`;

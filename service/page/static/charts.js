@@ -100,7 +100,7 @@ function Behind({ title, data, series, word, where }) {
   const n = data[0]?.length ?? 0, step = Math.max(1, Math.ceil(n / ROWS));
   const rows = [];
   for (let i = n - 1; i >= 0; i -= step) rows.push(i);
-  return html`<div class="behind" tabindex="0" role="region" aria-label=${`${title}, as a table`}><table>
+  return html`<div class="behind" tabindex="0" role="group" aria-label=${`${title}, as a table`}><table>
     <thead><tr><th scope="col">At</th>${series.map((s) => html`<th scope="col" class="number">${s.name}</th>`)}</tr></thead>
     <tbody>${rows.map((i) => html`<tr><th scope="row">${where(data[0][i])}</th>
       ${series.map((s, k) => html`<td class="number">${word(data[k + 1][i])}</td>`)}</tr>`)}</tbody></table></div>`;

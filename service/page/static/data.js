@@ -99,16 +99,16 @@ function Plan({ chosen, model, close }) {
   const shown = rows.slice(0, 8);
   return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "a table" : source.kind.toUpperCase()}</small></h2>
       <span class="room"></span><button class="plain" onClick=${close}>Another file</button></div>
-    ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="region" aria-label="Preview"><table>
+    ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table>
       <thead><tr>${columns.map((c) => html`<th scope="col"><bdi>${c.name.slice(0, 60)}</bdi> <small>${c.type}</small></th>`)}</tr>
         <tr>${columns.map((c, i) => html`<td><select aria-label=${`What ${c.name.slice(0, 60)} is`} value=${c.use} onChange=${(e) => use(i, e.target.value)}>
           <option value="feature">feature</option><option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
       <tbody>${shown.map((row) => html`<tr>${columns.map((c) => html`<td><bdi>${row[c.name] === null || row[c.name] === undefined ? "" : String(typeof row[c.name] === "object" ? JSON.stringify(row[c.name]) : row[c.name]).slice(0, 80)}</bdi></td>`)}</tr>`)}</tbody></table></div>`
-    : html`<div class="preview" tabindex="0" role="region" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
+    : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
         <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
       <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is a label</label>`}
     <p>${label ? "Rows with a label are learned, in order; those without one go to the pool." : "No column is the label: all rows go to the pool, to be labelled."}</p>
-    <div class="row"><label>To <select value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">a new model</option>`}
+    <div class="row"><label>To <select aria-label="To which model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">a new model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
       ${target === "" && html`<label>named <input value=${fresh} pattern="[A-Za-z0-9][A-Za-z0-9._-]*" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
       <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} onClick=${() => begin(false)}>${busy ? "One moment (a new solver may have to be compiled)" : "Send the rows"}</button>
@@ -141,7 +141,7 @@ function Progress({ upload }) {
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that are through`} />
     <p>${counts.join(", ")}${total ? ` of ${plural(total, "row")}` : ""}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
     <${Problem} error=${upload.error ?? upload.away} />
-    ${upload.refused.length > 0 && html`<details><summary>Which were refused, and why</summary><div class="behind" tabindex="0" role="region" aria-label="Refused rows"><table>
+    ${upload.refused.length > 0 && html`<details><summary>Which were refused, and why</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
       <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Why</th></tr></thead>
       <tbody>${upload.refused.map((r) => html`<tr><td class="number">${count(r.number)}</td><td><bdi>${(r.id ?? "").slice(0, 60)}</bdi></td><td>${r.why}</td></tr>`)}</tbody></table></div></details>`}</section>`;
 }

@@ -86,13 +86,13 @@ export function Example({ x, show, usual = null, side = SIDE, most = ROWS_MAX })
   }
   const all = pairs(x), [only] = all;
   if (all.length === 1 && typeof only[1] === "string" && !allowed(only[1], origins)) {
-    return html`<div class="x text" tabindex="0" role="region" aria-label=${only[0].slice(0, 80)}><bdi dir="auto">${only[1]}</bdi></div>`;
+    return html`<div class="x text" tabindex="0" role="group" aria-label=${only[0].slice(0, 80)}><bdi dir="auto">${only[1]}</bdi></div>`;
   }
   const long = all.filter(([, v]) => typeof v === "string" && v.length >= TEXT_MIN && !allowed(v, origins));
   const short = all.filter((pair) => !long.includes(pair)).slice(0, most);
   return html`<div class="x">
-    ${long.map(([name, text]) => html`<h3><bdi>${name.slice(0, 200)}</bdi></h3><div class="x text" tabindex="0" role="region" aria-label=${name.slice(0, 80)}><bdi dir="auto">${text}</bdi></div>`)}
-    ${short.length > 0 && html`<div class="within" tabindex="0" role="region" aria-label="Features"><table><thead><tr><th scope="col">Feature</th><th scope="col">Value</th>${usual && html`<th scope="col">Usual</th>`}</tr></thead>
+    ${long.map(([name, text]) => html`<h3><bdi>${name.slice(0, 200)}</bdi></h3><div class="x text" tabindex="0" role="group" aria-label=${name.slice(0, 80)}><bdi dir="auto">${text}</bdi></div>`)}
+    ${short.length > 0 && html`<div class="within" tabindex="0" role="group" aria-label="Features"><table><thead><tr><th scope="col">Feature</th><th scope="col">Value</th>${usual && html`<th scope="col">Usual</th>`}</tr></thead>
       <tbody>${short.map(([name, value]) => html`<tr><th scope="row"><bdi>${name.slice(0, 200)}</bdi></th><td class="value"><${Value} value=${value} origins=${origins} /></td>
         ${usual && html`<td>${typeof value === "number" && usual.of(name) ? html`<${UsualBar} value=${value} usual=${usual.of(name)} />` : ""}</td>`}</tr>`)}</tbody></table></div>`}
     ${all.length > most + long.length && html`<p class="soft">${count(all.length - most)} features more.</p>`}</div>`;

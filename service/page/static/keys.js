@@ -1,7 +1,7 @@
 // The keys of labelling: one for each class and each thing to do, which can be changed; no two of them are the same.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { Dialog, Name } from "./parts.js";
+import { Dialog, Name, shownLabel } from "./parts.js";
 
 export const ACTIONS = { skip: "Skip for me", skipAll: "Skip for all", unsure: "Not sure, ask later", undo: "Undo", why: "Why this one?", another: "Another label", help: "Keys" };
 const USUAL = { skip: "s", skipAll: "x", unsure: "d", undo: "u", why: "w", another: "n", help: "?" };
@@ -64,6 +64,6 @@ export function Keys({ model, classes, keys, changed, close }) {
     <p class="soft">Press a key in a field to change it. Keys do nothing while a field has the focus.</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <table class="keys"><tbody>${rows.map(([action, word]) => html`<tr><th scope="row"><${Name} of=${ACTIONS[action] ?? word} cut=${40} /></th>
-      <td><input aria-label=${`key of ${ACTIONS[action] ?? action}`} value=${keys.all[action] ?? ""} readonly onKeyDown=${(e) => set(action, e)} /></td></tr>`)}</tbody></table>
+      <td><input aria-label=${`key of ${ACTIONS[action] ?? shownLabel(word)}`} value=${keys.all[action] ?? ""} readonly onKeyDown=${(e) => set(action, e)} /></td></tr>`)}</tbody></table>
     <p><button class="plain" onClick=${() => { localStorage.removeItem(NAME + model); setProblem(null); changed(); }}>As they were</button></p></${Dialog}>`;
 }

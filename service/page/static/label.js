@@ -36,7 +36,7 @@ function Work({ model, annotator, leave }) {
   const [given, setGiven] = useState([]); // my answers of this session, newest last: {id, lease, label, x}
   const [undoing, setUndoing] = useState(null); // an answer that is being changed: {id, label, x}
   const [said, setSaid] = useState(null); // what came of the last one
-  const [open, setOpen] = useState({});
+  const [open, setOpen] = useState({}); // what is unfolded, and of which question
   const [changes, setChanges] = useState(0); // of answers, so that lists are read anew
   const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
   const [effects, noteEffect] = useEffects(model);
@@ -66,7 +66,6 @@ function Work({ model, annotator, leave }) {
   const declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, classes);
   const lease = now?.present?.lease ?? null;
-  useEffect(() => setOpen({}), [question?.id]);
   useEffect(() => { if (lease && !undoing) announce(`Next question, ${plural(now.waiting.length - 1, "question")} ready behind it`); }, [lease]);
 
   const act = {
@@ -90,8 +89,8 @@ function Work({ model, annotator, leave }) {
       if (!now.recall(last.lease)) setUndoing(last);
       announce(`Back at ${last.id.slice(0, 80)}, which you gave ${shownLabel(last.label)}`);
     },
-    why: () => question && setOpen((was) => ({ ...was, why: !was.why })),
-    another: () => { setOpen((was) => ({ ...was, another: true })); setTimeout(() => field.current?.focus(), 0); },
+    why: () => question && setOpen((was) => ({ ...was, why: was.why === question.id ? null : question.id })),
+    another: () => { setOpen((was) => ({ ...was, another: question?.id })); setTimeout(() => field.current?.focus(), 0); },
     help: () => setOpen((was) => ({ ...was, keys: true })),
     escape: () => setUndoing(null),
   };
@@ -120,7 +119,7 @@ function Work({ model, annotator, leave }) {
     const label = typedLabel(event.target.elements.label.value);
     if (label === "") return;
     setMore((was) => withNew(was, [label]));
-    setOpen((was) => ({ ...was, another: false }));
+    setOpen((was) => ({ ...was, another: null }));
     act.label(label);
   };
 
@@ -131,7 +130,7 @@ function Work({ model, annotator, leave }) {
     <${Problem} error=${now?.error ?? (figures ? null : problem)} />
     <div class="labelling"><div class="side">
       <section class=${`card question ${undoing ? "again" : ""}`} aria-label="Question">
-        ${undoing && html`<p role="status">You gave <b><${Name} of=${undoing.label} /></b>. Give another label, or leave it with <kbd>Esc</kbd>.
+        ${undoing && html`<p>You gave <b><${Name} of=${undoing.label} /></b>. Give another label, or leave it with <kbd>Esc</kbd>.
           <button class="plain" onClick=${act.escape}>Leave it</button></p>`}
         <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} show=${figures?.configuration.show} usual=${usual.current} />`
           : now?.asked ? html`<p class="soft" role="status">Nothing to ask: ${figures?.pool.size ? "others work on what is left, or you have skipped it." : "the pool is empty."}</p>`
@@ -139,16 +138,16 @@ function Work({ model, annotator, leave }) {
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
             <${Name} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}</button>`)}
-          ${!declared && (open.another || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Give it</button></form>`
+          ${!declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Give it</button></form>`
             : button("another", { disabled: none }))}</div>
         <div class="others">${button("skip", { disabled: none || undoing })}${button("skipAll", { disabled: none || undoing })}
           ${button("unsure", { disabled: none || undoing || now.waiting.length < 2 })}${button("undo", { disabled: undoing || !given.length })}
-          ${button("why", { disabled: none, "aria-expanded": Boolean(open.why) })}${button("help")}</div>
+          ${button("why", { disabled: none, "aria-expanded": question?.id === open.why })}${button("help")}</div>
         <p class="soft" style=${{ textAlign: "center" }}>${question && html`<bdi class="code">${question.id.slice(0, 60)}${question.id.length > 60 ? "…" : ""}</bdi>`}
           ${said && html` · <span class=${said.bad ? "problem" : said.wrong ? "flag" : ""}>${said.text}</span>`}
           ${now?.outbox.length > 1 && ` · ${plural(now.outbox.length, "answer")} on the way`}</p>
       </section>
-      ${open.why && question && html`<${Why} key=${question.id} model=${model} question=${question} show=${figures?.configuration.show} />`}
+      ${question && open.why === question.id && html`<${Why} key=${question.id} model=${model} question=${question} show=${figures?.configuration.show} />`}
     </div>
     <aside class="side" aria-label="Your work">
       <${Effect} model=${model} figures=${figures} effects=${effects} given=${given.length} />

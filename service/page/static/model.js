@@ -141,14 +141,14 @@ function Confusion({ confusion }) {
   if (!confusion || !confusion.classes.length) return html`<section class="card"><h2>What it takes for what</h2><p class="soft">Nothing yet, or too many classes.</p></section>`;
   const { classes, window: cells } = confusion, most = Math.max(1, ...cells.flat());
   return html`<section class="card"><h2>What it takes for what <small>newest 1,000</small></h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="Confusion matrix"><table class="confusion">
+    <div class="scroll" tabindex="0" role="group" aria-label="Confusion matrix"><table class="confusion">
     <thead><tr><th scope="col">is \\ said</th>${classes.map((c) => html`<th scope="col"><${Name} of=${c} cut=${12} /></th>`)}</tr></thead>
     <tbody>${cells.map((row, i) => html`<tr><th scope="row"><${Name} of=${classes[i]} cut=${12} /></th>${row.map((n, j) => html`
       <td class=${i === j ? "right" : ""} style=${{ background: n ? `color-mix(in srgb, var(${i === j ? "--c1" : "--bad"}) ${Math.round(8 + 27 * Math.sqrt(n / most))}%, transparent)` : "" }}>${n || ""}</td>`)}</tr>`)}</tbody></table></div></section>`;
 }
 
 const Happened = ({ history }) => html`<section class="card"><h2>What happened</h2>
-  ${history.marks.length === 0 ? html`<p class="soft">No drift, no finishing step, no change.</p>` : html`<div class="behind" tabindex="0" role="region" aria-label="What happened"><table>
+  ${history.marks.length === 0 ? html`<p class="soft">No drift, no finishing step, no change.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="What happened"><table>
     <thead><tr><th scope="col">What</th><th scope="col" class="number">Example</th><th scope="col" class="number">Position</th><th scope="col">When</th></tr></thead>
     <tbody>${history.marks.slice(-100).reverse().map((m) => html`<tr><th scope="row">${m.kind.replace("_", " ")}</th><td class="number">${count(m.examples)}</td>
       <td class="number">${count(m.position)}</td><td>${new Date(m.at_ms).toLocaleString("en")}</td></tr>`)}</tbody></table></div>`}
@@ -167,7 +167,7 @@ function Challengers({ model, shadows, again }) {
   };
   const rows = [["champion", shadows.champion], ...Object.entries(shadows.shadows)];
   return html`<section class="card"><h2>Champion and challengers</h2><${Problem} error=${error} />
-    <div class="scroll" tabindex="0" role="region" aria-label="Champion and challengers"><table><thead><tr><th scope="col">Who</th><th scope="col">Solver</th><th scope="col" class="number">Taught</th>
+    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table><thead><tr><th scope="col">Who</th><th scope="col">Solver</th><th scope="col" class="number">Taught</th>
       <th scope="col" class="number">Accuracy</th><th scope="col" class="number">Log loss</th><th scope="col" class="number">Support vectors</th><th scope="col">${may("admin") ? "What to do" : "State"}</th></tr></thead>
     <tbody>${rows.map(([name, it]) => html`<tr key=${name}><th scope="row"><${Name} of=${name} /></th><td>${it.configuration.solver}</td>
       <td class="number">${count(it.examples)}</td><td class="number">${percent(it.metrics.accuracy_window)}</td><td class="number">${figure(it.metrics.window.log_loss)}</td>

@@ -46,7 +46,7 @@ export function Overview() {
   const models = found.models;
   return html`<h1>Models</h1>
     <${Problem} error=${error} again=${again} />
-    ${models.length ? html`<div class="scroll" tabindex="0" role="region" aria-label="Models"><table class="models">
+    ${models.length ? html`<div class="scroll" tabindex="0" role="group" aria-label="Models"><table class="models">
       <thead><tr><th scope="col">Model</th><th scope="col">State</th><th scope="col" class="number">Examples</th>
         <th scope="col" class="number" title="Of the newest 1,000 predictions">Accuracy</th><th scope="col">Its course</th><th scope="col" class="number">Points</th>
         <th scope="col">Drift</th><th scope="col" class="number">Queue</th><th scope="col" class="number">Pool</th></tr></thead>
