@@ -217,7 +217,7 @@ def test_ten_thousand_characters_and_hundreds_of_numbers_stay_in_their_places(cl
     page = tab(server.url, viewport={"width": 400, "height": 700}).label(texts, "ann")
     assert len(page.locator(".x.text").first.inner_text()) == CHARS
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    path = tmp_path / "long.jsonl"
+    path = tmp_path / "cells.jsonl"
     path.write_text(json.dumps({"<b>name</b>": "<script>" + "x" * 10_000, "y": "a"}) + "\n")
     page.goto(f"{server.url}/ui#/data")
     page.set_input_files("input[type=file]", path)

@@ -45,6 +45,7 @@ function drawMarks(u, marks) {
   ctx.save();
   ctx.lineWidth = devicePixelRatio;
   ctx.font = `${11 * devicePixelRatio}px system-ui`;
+  ctx.textAlign = "left";
   let last = -Infinity;
   for (const { at, kind } of marks) {
     const x = Math.round(u.valToPos(at, "x", true));
