@@ -1,8 +1,9 @@
 """The learning curves of a model: its figures along its log, thinned as they grow, and what happened on the way.
 
-A curve begins with a point after every micro-batch. When it holds POINTS_MAX, every other point leaves and from then on
-only every second stride of examples makes one: so the memory is bounded, a curve spans the whole life of its model, and
-the older a model is the less it costs. Everything in it follows from the log.
+A micro-batch makes a point if the last one is PAUSE_MS old by the log's time, and a stride of examples away. When a
+curve holds POINTS_MAX, every other point leaves and the stride doubles. So its memory is bounded, it spans the whole
+life of its model, and costs the same few points a second however quickly examples come. Everything in it follows from
+the log.
 
 points  (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure has no meaning or nothing was counted yet
 """
@@ -16,11 +17,13 @@ import numpy as np
 
 from hinged.service.model.learner import Learner
 from hinged.service.model.metrics import ALL, SOURCES
-from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.core.solver import COUNT_MAX, Solver, StateReader
+from hinged.solvers.dual.tracking import TrackingSVM
 
 Array = np.ndarray[Any, Any]
 
 POINTS_MAX = 512
+PAUSE_MS = 200  # between two points, at least
 MARKS_KEPT = 256
 UNKNOWN = -1.0  # no figure of a curve is negative
 WHERE = ("position", "examples", "at_ms")
@@ -44,12 +47,15 @@ class Curve:
     """The figures of one learner."""
 
     def __init__(self) -> None:
-        self.stride = 1  # examples between two points
+        self.stride = 1  # examples between two points, at least
         self.points: list[tuple[float, ...]] = []
 
-    def due(self, examples: int) -> bool:
-        """Whether so many examples make another point."""
-        return not self.points or examples - self.points[-1][1] >= self.stride
+    def due(self, examples: int, at_ms: int) -> bool:
+        """Whether so many examples at this time make another point."""
+        if not self.points:
+            return True
+        _, last_examples, last_ms, *_ = self.points[-1]
+        return at_ms - last_ms >= PAUSE_MS and examples - last_examples >= self.stride
 
     def add(self, point: tuple[float, ...]) -> None:
         """One more point, in the order of FIELDS; where there are too many, every other one leaves."""
@@ -58,9 +64,9 @@ class Curve:
             points, self.stride = points[1::2], 2 * self.stride
         self.points = points  # as a whole: others read it meanwhile
 
-    def columns(self, after: int = 0) -> dict[str, list[Any]]:
-        """The figures of the points behind a position, by name; None where there is none."""
-        points = [point for point in self.points if point[0] > after]
+    def columns(self, after: int = 0, now: tuple[float, ...] | None = None) -> dict[str, list[Any]]:
+        """The figures of the points behind a position, by name; None where there is none. now: one more."""
+        points = [point for point in [*self.points, *([now] if now else [])] if point[0] > after]
         found: dict[str, list[Any]] = {name: [int(p[i]) for p in points] for i, name in enumerate(WHERE)}
         for i, name in enumerate(FIGURES, len(WHERE)):
             found[name] = [None if p[i] == UNKNOWN else p[i] for p in points]
@@ -83,12 +89,12 @@ class Curves:
 
     def note(self, position: int, examples: int, at_ms: int, learner: Learner, shadows: Mapping[str, Learner]) -> None:
         """A micro-batch was learned: a point for whoever is due."""
-        if self.own.due(examples):
+        if self.own.due(examples, at_ms):
             self.own.add((position, examples, at_ms, *figures_of(learner)))
         if shadows or self.shadows:
             self.shadows = {name: self.shadows.get(name) or Curve() for name in shadows}
             for name, shadow in shadows.items():
-                if shadow.stopped is None and self.shadows[name].due(examples):
+                if shadow.stopped is None and self.shadows[name].due(examples, at_ms):
                     self.shadows[name].add((position, examples, at_ms, *figures_of(shadow)))
 
     def mark(self, kind: str, position: int, examples: int, at_ms: int) -> None:
@@ -123,22 +129,30 @@ class Curves:
 
 def figures_of(learner: Learner) -> tuple[float, ...]:
     """What a point holds of a learner, in the order of FIGURES."""
-    metrics, certificate = learner.metrics, learner.solver.certificate()
+    metrics, (support_vectors, gap) = learner.metrics, _solution(learner.solver)
     glances = {glance.source: glance for glance in metrics.glance()}
     everything = glances[ALL]
     accuracies = [glances[source].accuracy if source in glances else np.nan for source in SOURCES]
-    fading, gap = metrics.fading_accuracy, certificate["gap"]
+    fading = metrics.fading_accuracy
     found: tuple[Any, ...] = (
         everything.accuracy,
         np.nan if fading is None else fading,
         *accuracies,
         everything.log_loss,
-        certificate["support_vectors"],
-        certificate["points"],
+        support_vectors,
+        learner.solver.live,
         np.nan if gap is None else gap,
     )
     # A log loss may be a rounding below 0.
     return tuple(min(max(float(v), 0.0), FIGURE_MAX) if np.isfinite(v) else UNKNOWN for v in found)
+
+
+def _solution(solver: Solver) -> tuple[int, float | None]:
+    """Support vectors, and the duality gap where it can be told without kernel values."""
+    if isinstance(solver, TrackingSVM):  # the gradients of its averages would be worked out anew
+        return int((solver.smooth[:, : solver.slots] != 0).any(axis=0).sum()), None
+    certificate = solver.certificate()
+    return int(certificate["support_vectors"] or 0), certificate["gap"]
 
 
 def _array(curve: Curve) -> Array:

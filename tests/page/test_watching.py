@@ -75,7 +75,7 @@ def test_a_models_curves_grow_while_it_learns_and_are_there_after_a_restart(tmp_
         client.finish("m")
         page.get_by_role("row", name=re.compile("finished")).wait_for()
         before = client.history("m")
-        assert before["curve"]["examples"][-20:] == list(range(65, 161, 5))
+        assert before["curve"]["examples"][-1] == 160
         server.kill()
         server.start()
         assert client.history("m")["curve"] == before["curve"]
