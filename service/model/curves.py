@@ -1,9 +1,9 @@
 """The learning curves of a model: its figures along its log, thinned as they grow, and what happened on the way.
 
-A micro-batch makes a point if the last one is PAUSE_MS old by the log's time, and a stride of examples away. When a
-curve holds POINTS_MAX, every other point leaves and the stride doubles. So its memory is bounded, it spans the whole
-life of its model, and costs the same few points a second however quickly examples come. Everything in it follows from
-the log.
+A micro-batch makes a point if the last one is a stride of examples away and PAUSE_MS old by the log's time, or a
+twentieth of all examples away. When a curve holds POINTS_MAX, every other point leaves and the stride doubles. So its
+memory is bounded, it spans the whole life of its model, and costs a few points a second however quickly examples come.
+Everything in it follows from the log.
 
 points  (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure has no meaning or nothing was counted yet
 """
@@ -23,7 +23,8 @@ from hinged.solvers.dual.tracking import TrackingSVM
 Array = np.ndarray[Any, Any]
 
 POINTS_MAX = 512
-PAUSE_MS = 200  # between two points, at least
+PAUSE_MS = 200  # between two points
+PART = 20  # of what was learned: so much more makes a point in any case
 MARKS_KEPT = 256
 UNKNOWN = -1.0  # no figure of a curve is negative
 WHERE = ("position", "examples", "at_ms")
@@ -55,7 +56,8 @@ class Curve:
         if not self.points:
             return True
         _, last_examples, last_ms, *_ = self.points[-1]
-        return at_ms - last_ms >= PAUSE_MS and examples - last_examples >= self.stride
+        more = examples - last_examples
+        return more >= self.stride and (at_ms - last_ms >= PAUSE_MS or more >= examples / PART)
 
     def add(self, point: tuple[float, ...]) -> None:
         """One more point, in the order of FIELDS; where there are too many, every other one leaves."""

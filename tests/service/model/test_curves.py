@@ -14,7 +14,7 @@ from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import SOLVER_NAMES, parse_configuration
 from hinged.service.data.examples import digests, to_rows
-from hinged.service.model.curves import FIGURES, MARKS_KEPT, PAUSE_MS, POINTS_MAX, WHERE, Curve, Curves
+from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curve, Curves
 from hinged.service.model.events import Created, Finished, RolledBack
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
@@ -149,7 +149,7 @@ def test_every_solver_has_a_curve_and_to_be_looked_at_changes_no_bit_of_it(solve
     for k in range(8):
         learn(watched, stream(10, seed=k))
         learn(unwatched, stream(10, seed=k))
-    assert len(watched.curves.own.points) == 8
+    assert len(watched.curves.own.points) >= 8
     assert digest_of(watched) == digest_of(unwatched)
     restored = Model.restore("m", watched.snapshot(), **SIZES)
     assert restored.curves.own.points == watched.curves.own.points
@@ -160,17 +160,19 @@ def test_micro_batches_in_quick_succession_make_a_point_now_and_then():
     for k in range(1, 2001):  # one each millisecond
         if curve.due(k, k):
             curve.add((2 * k, k, k, *[0.5] * len(FIGURES)))
-    assert [p[1] for p in curve.points] == list(range(1, 2001, PAUSE_MS))
+    found = np.array([p[1] for p in curve.points])
+    assert found[:PART].tolist() == list(range(1, PART + 1))
+    assert (np.diff(found[PART:]) <= np.minimum(PAUSE_MS, found[PART + 1 :] / PART + 1)).all()
+    assert found.size < PART * (1 + np.log(2000 / PART)) + 2000 / PAUSE_MS
 
 
 def test_the_last_point_that_is_told_is_the_present():
     model = new_model()
-    learn(model, stream(10))
-    request = stream(1, seed=1)
+    learn(model, stream(60))
     model.at_ms -= PAUSE_MS  # the next one comes at the same time
-    learn(model, request)
-    assert model.curves.own.columns()["examples"][-1] < 11
+    learn(model, stream(1, seed=1))
+    assert model.curves.own.columns()["examples"][-1] == 60
     told = curves_of(model, 0)["curve"]
-    assert told["examples"][-1] == 11
+    assert told["examples"][-1] == 61
     assert told["accuracy"][-1] == model.metrics.figures()["accuracy_window"]
     assert curves_of(model, told["position"][-1])["curve"]["position"] == []
