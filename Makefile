@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUN_INSTALLED := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := default
-.PHONY: default init redis run fix check test quick bench clean
+.PHONY: default init redis chromium vendor run fix check test quick bench clean
 
 default: check test
 
@@ -34,6 +34,29 @@ redis:
 	fi; \
 	command -v redis-server >/dev/null || echo 'no redis-server: the tests of the store on Redis will not run'
 
+# The browser in which the tests open the page, from the distribution; as for Redis, where apt may install it.
+chromium:
+	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium >/dev/null; \
+	fi; \
+	command -v chromium >/dev/null || echo 'no chromium: the tests of the page will not run'
+
+# The page's libraries as npm has them, each file where service/page/static/vendor/SHA256SUMS expects it. Another version
+# is another line there and here; `sha256sum *` in that folder writes the list.
+VENDOR := service/page/static/vendor
+vendor:
+	@set -e; folder=$$(mktemp -d); \
+	get() { (cd $$folder && npm pack --silent "$$1" >name && mkdir "$$2" && tar -xzf "$$(cat name)" -C "$$2" --strip-components=1); }; \
+	get htm@3.1.1 htm; get preact@10.19.3 preact; get uplot@1.6.32 uplot; get swagger-ui-dist@5.35.0 swagger; \
+	cp $$folder/htm/preact/standalone.module.js $(VENDOR)/htm-preact.js; cp $$folder/htm/LICENSE $(VENDOR)/htm.LICENSE; \
+	cp $$folder/preact/LICENSE $(VENDOR)/preact.LICENSE; \
+	cp $$folder/uplot/dist/uPlot.iife.min.js $(VENDOR)/uplot.js; cp $$folder/uplot/dist/uPlot.min.css $(VENDOR)/uplot.css; \
+	cp $$folder/uplot/LICENSE $(VENDOR)/uplot.LICENSE; \
+	for name in swagger-ui-bundle.js swagger-ui.css swagger-ui-bundle.js.LICENSE.txt; do cp $$folder/swagger/$$name $(VENDOR)/; done; \
+	cp $$folder/swagger/LICENSE $(VENDOR)/swagger-ui.LICENSE; cp $$folder/swagger/NOTICE $(VENDOR)/swagger-ui.NOTICE; \
+	rm -r $$folder; cd $(VENDOR) && sha256sum --check --quiet SHA256SUMS && echo 'as they should be'
+
 # A server on ./data that learns a real stream before your eyes, then stays.
 run: $(RUN_INSTALLED)
 	@$(BIN)/hinged demo
@@ -50,12 +73,12 @@ check: init
 
 # Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/compiled.py), so what is
 # there was compiled from just these sources.
-test: init redis
+test: init redis chromium
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Without servers, fault programs and Redis: under two minutes, once the solvers are compiled.
 quick: init
-	$(BIN)/python -m pytest -m "not server and not faults and not compiles" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not server and not faults and not compiles and not browser" $(PYTEST_ARGS)
 
 # Solvers and server beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds
 # MNIST.

@@ -105,6 +105,8 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         version=_version(),
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
         generate_unique_id_function=operation_id,
     )
     described: dict[str, Any] = {}

@@ -14,5 +14,7 @@ def pytest_collection_modifyitems(items):
         starting = STARTING & vars(item.module).keys() or STARTED & set(item.fixturenames)
         if starting or "redis" in item.name or "upgrades" in item.path.parts:
             item.add_marker("server")
+        if "browser" in item.fixturenames:
+            item.add_marker("browser")
         if item.path.name in COMPILING:
             item.add_marker("compiles")

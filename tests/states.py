@@ -10,16 +10,26 @@ from hinged.service.model.state import SNAPSHOT
 def digest_of(model, without=None):
     """A hash of the whole state but positions and time: equal for equal folds, however they were batched.
 
-    without: by solver, the parameters of a configuration that do not count; with it, features say only what they have.
+    Learning curves are left out: their points stand where micro-batches ended.
+
+    without: by solver, the parameters of a configuration that do not count; of an older version, which knew no
+    annotators, nothing of how an x is shown, and of features less than there is now.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
         for name in (without or {}).get(learner["configuration"]["solver"], ()):
             del learner["configuration"][name]
-        if without:
+        if without is not None:
+            del learner["configuration"]["show"]
             features = learner["configuration"]["features"]
             said = {name: value for name, value in features.items() if value is not None and value is not False}
             learner["configuration"]["features"] = said
     facts |= {"position": 0, "at_ms": 0, "undone": [], "reads_back_at": 0, "floor": 0, "set_aside": []}
     facts["jobs"] = Jobs().state()
+    facts.pop("curves", None)
+    for answered in facts["annotators"]["answers"]:
+        answered["at_ms"] = 0
+    if without is not None:
+        del facts["annotators"]
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("curves.")}
     return hashlib.sha256(encode(SNAPSHOT, facts, arrays)).hexdigest()

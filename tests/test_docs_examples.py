@@ -13,6 +13,7 @@ DOCUMENTS = {
     "docs/changes.md": 12,
     "docs/streams.md": 4,
     "docs/security.md": 1,
+    "docs/page.md": 1,
 }
 """With the least number of blocks that are there to be run."""
 

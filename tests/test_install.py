@@ -28,6 +28,10 @@ def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
     assert {name.split("/")[0].split("-")[0] for name in names} == {"hinged"}
     for top in "service", "solvers":
         assert {f"hinged/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / top).rglob("*.py")} <= names
+    static = ROOT / "service" / "page" / "static"
+    files = {path.relative_to(ROOT).as_posix() for path in static.rglob("*") if path.is_file()}
+    assert len(files) > 20
+    assert {f"hinged/{file}" for file in files} <= names
     assert "hinged/py.typed" in names
 
 

@@ -22,6 +22,8 @@ from hinged.client.exchange import (
 )
 from hinged.client.methods import route
 from hinged.client.shapes import (
+    Answers,
+    Candidates,
     Certified,
     Challengers,
     Changed,
@@ -29,12 +31,15 @@ from hinged.client.shapes import (
     Deleted,
     Described,
     Finished,
+    History,
     Imported,
     JobState,
     KeptSnapshot,
+    KeyShown,
     Learned,
     LeftOut,
     Offered,
+    Overview,
     Peeked,
     Predicted,
     Queries,
@@ -44,6 +49,7 @@ from hinged.client.shapes import (
     Retired,
     RolledBack,
     SetAside,
+    ShownExample,
     Skipped,
     Summary,
     Suspects,
@@ -89,6 +95,16 @@ class Routes:
         """All models of the server, as it lists them."""
         call = Call("GET", "/models", part="models")
         return exchange(self.url, call, self.tries_max)
+
+    @route
+    def overview(self) -> Exchange[Overview]:
+        """All models in a few figures, waiting for none of them."""
+        return self._ask("GET", "/overview")
+
+    @route
+    def history(self, model: str, *, after: int | None = None) -> Exchange[History]:
+        """Learning curves of a model and its challengers, behind a position of the log, and what happened."""
+        return self._ask("GET", f"{path_of(model)}/history", query={"from": after})
 
     @route
     def model(self, model: str) -> Exchange[Described]:
@@ -218,6 +234,27 @@ class Routes:
         return self._ask("GET", f"{path_of(model)}/queries", query={"n": n, "strategy": strategy})
 
     @route
+    def candidates(self, model: str, *, n: int = 100) -> Exchange[Candidates]:
+        """The candidates that were offered first, and what the model says of each."""
+        return self._ask("GET", f"{path_of(model)}/pool", query={"n": n})
+
+    @route
+    def answers(self, model: str, *, annotator: str | None = None, n: int = 50) -> Exchange[Answers]:
+        """The newest answers to questions, and each annotator in numbers."""
+        return self._ask("GET", f"{path_of(model)}/answers", query={"annotator": annotator, "n": n})
+
+    @route
+    def change_answer(self, model: str, example: str, *, annotator: str, y: Any) -> Exchange[Changed]:
+        """Give another label than before. Where the model is taught anew the answer names a `job`."""
+        path = f"{path_of(model)}/answers/{quote(example, safe='')}"
+        return self._ask("PUT", path, {"annotator": annotator, "y": y})
+
+    @route
+    def example(self, model: str, example: str) -> Exchange[ShownExample]:
+        """One example, learned or in the pool: its x and its label, as far as they are known."""
+        return self._ask("GET", _example(model, example))
+
+    @route
     def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Exchange[Renewed]:
         """Keep a lease for longer."""
         return self._ask("POST", _lease(model, lease, "heartbeat"), _given(lease_s=lease_s))
@@ -338,6 +375,11 @@ class Routes:
         return exchange(self.url, call, tries_max=1)
 
     # -- the server
+
+    @route
+    def key(self) -> Exchange[KeyShown]:
+        """Who asks: the name of the key, its role, its models."""
+        return self._ask("GET", "/key")
 
     @route
     def ticket(self) -> Exchange[Ticket]:

@@ -12,6 +12,14 @@ Label = str | int | bool
 # -- the server -------------------------------------------------------------------------------------------------------
 
 
+class KeyShown(TypedDict):
+    """A key, without its text."""
+
+    name: str
+    role: Literal["reader", "annotator", "writer", "admin"]
+    models: list[str]
+
+
 class Ticket(TypedDict):
     """What opens one stream."""
 
@@ -48,6 +56,16 @@ class PassedOver(TypedDict):
     kind: str
 
 
+class RunningJob(TypedDict):
+    """A change that is under way. progress: from 0 to 1."""
+
+    job: str
+    kind: Literal["forget", "correct", "configure", "shadow"]
+    state: Literal["running"]
+    progress: float
+    certificate: None
+
+
 class Described(TypedDict):
     """A model in figures."""
 
@@ -68,7 +86,73 @@ class Described(TypedDict):
     features: NotRequired[dict[str, Any]]
     discards: NotRequired[dict[str, Any]]
     set_aside: NotRequired[list[PassedOver]]
+    jobs: list[RunningJob]
     error: NotRequired[str]
+
+
+class Glance(TypedDict):
+    """A model in an overview; one that is not loaded has its state alone."""
+
+    model: str
+    state: Literal["loading", "serving", "stopped"]
+    error: NotRequired[str]
+    position: NotRequired[int]
+    examples: NotRequired[int]
+    classes: NotRequired[list[Label]]
+    solver: NotRequired[str]
+    accuracy: NotRequired[float | None]
+    curve: NotRequired[list[float | None]]
+    points: NotRequired[int]
+    drifts: NotRequired[int]
+    drifted: NotRequired[bool]
+    queue: NotRequired[int]
+    pool: NotRequired[int]
+    jobs: NotRequired[int]
+
+
+class Overview(TypedDict):
+    """All models that the key covers."""
+
+    models: list[Glance]
+
+
+class Curve(TypedDict):
+    """Figures by position, as columns of one length; null where there is none."""
+
+    position: list[int]
+    examples: list[int]
+    at_ms: list[int]
+    accuracy: list[float | None]
+    fading: list[float | None]
+    streamed: list[float | None]
+    queried: list[float | None]
+    random: list[float | None]
+    log_loss: list[float | None]
+    support_vectors: list[float | None]
+    points: list[float | None]
+    gap: list[float | None]
+
+
+class Mark(TypedDict):
+    """Something that happened."""
+
+    kind: Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
+    position: int
+    examples: int
+    at_ms: int
+
+
+class History(TypedDict):
+    """The learning curves of a model and its challengers. stride: examples between two points."""
+
+    model: str
+    position: int
+    points_max: int
+    stride: int
+    curve: Curve
+    shadows: dict[str, Curve]
+    marks: list[Mark]
+    snapshots: list[int]
 
 
 class Deleted(TypedDict):
@@ -203,6 +287,72 @@ class Peeked(TypedDict):
     next: list[Next]
     leased: list[dict[str, Any]]
     pool: dict[str, Any]
+
+
+class GivenAnswer(TypedDict):
+    """An answer. prediction: what the model had said; learned: whether the candidate has all its labels."""
+
+    id: str
+    annotator: str
+    label: Label
+    prediction: Label | None
+    learned: bool
+    at: str
+
+
+class Annotator(TypedDict):
+    """An annotator in numbers.
+
+    predicted: answers of which the model had said something before; as_predicted: those that were the same. compared:
+    candidates that others labelled as well; agreed: those learned with this annotator's label.
+    """
+
+    labelled: int
+    skipped: int
+    changed: int
+    predicted: int
+    as_predicted: int
+    compared: int
+    agreed: int
+
+
+class Answers(TypedDict):
+    """The newest answers, and what everybody's have come to."""
+
+    model: str
+    position: int
+    answers: list[GivenAnswer]
+    annotators: dict[str, Annotator]
+    answered: int
+    disagreement: float | None
+
+
+class ShownExample(TypedDict):
+    """An example. number and label: null for a candidate; x: null where neither model nor log have it."""
+
+    model: str
+    position: int
+    id: str
+    number: int | None
+    label: Label | None
+    x: Any
+
+
+class PredictedCandidate(TypedDict):
+    """What the model says of a candidate, and how far that is from the boundary."""
+
+    id: str
+    prediction: Label | None
+    score: float | None
+
+
+class Candidates(TypedDict):
+    """The pool. size: of all of it."""
+
+    model: str
+    position: int
+    size: int
+    candidates: list[PredictedCandidate]
 
 
 class Renewed(TypedDict):

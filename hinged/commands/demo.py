@@ -33,6 +33,8 @@ C = 10.0
 TOL = 0.001
 # Small, so that there is something to watch.
 BATCH = 1
+SIDE = 8  # of a digit's picture, pixels
+TO_LABEL = 200  # digits that are left in the pool without a label
 SHUFFLE_SEED = 0
 READY_S = 600.0
 NOTE_S = 10.0
@@ -75,7 +77,8 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
                     raise
                 raise died(server) from error
             if stay:
-                say(console, f"\nThe server goes on at {url}; Ctrl-C stops it.")
+                say(console, f"\n{TO_LABEL} digits wait for labels: {url}/ui#/models/{MODEL}/label")
+                say(console, f"The server goes on at {url}; Ctrl-C stops it.")
                 server.wait()
                 raise died(server)
     except KeyboardInterrupt:
@@ -124,6 +127,9 @@ def compare(client: Client, console: Console) -> None:
         "digits", DenseRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
     )
     fresh_model(client, source, console)
+    # What is held out is never learned but by whoever labels it: the pool's predictions are no part of the comparison.
+    client.offer(MODEL, [{"id": f"unlabelled-{k}", "x": x.tolist()} for k, x in enumerate(digits.X_test[:TO_LABEL])])
+    say(console, f"watch it learn: {client.url}/ui#/models/{MODEL}")
     say(
         console,
         f"streaming {source.rows:,} handwritten digits of {source.dim} pixels, one at a time; "
@@ -164,6 +170,7 @@ def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
         tol=TOL,
         features=source.features,
         classes=None,
+        show={"image": [SIDE, SIDE]},
         seed=0,
     )
 

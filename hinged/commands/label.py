@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hinged.client.client import Client
-    from hinged.client.shapes import Described, LearnedExample, Queries, Query
+    from hinged.client.shapes import Changed, Described, LearnedExample, Queries, Query
 
 HELP = "s skip   S skip for all   n another label   u undo   ? help   q quit"
 TAKEN = "snuq"
@@ -67,6 +67,7 @@ class Session:
     ) -> None:
         self.client = client
         self.model = model
+        self.annotator = annotator
         self.tally = Tally()
         self._ask = {"annotator": annotator, "strategy": strategy, "lease_s": lease_s}
         self._lease_s = lease_s
@@ -112,6 +113,10 @@ class Session:
             self.tally.predicted += 1
             self.tally.right += type(label) is type(result["prediction"]) and label == result["prediction"]
         return result
+
+    def change(self, candidate: Query, label: Any) -> Changed:
+        """Give another label than before to what was answered."""
+        return self.client.change_answer(self.model, candidate["id"], annotator=self.annotator, y=label)
 
     def skip(self, candidate: Query, whom: Literal["me", "all"]) -> None:
         """Pass a candidate over."""
@@ -259,6 +264,7 @@ class Person:
         self.classes = described["classes"]
         self.declared = described["configuration"].get("classes")
         self.support_vectors = described["support_vectors"]
+        self.given: list[tuple[Query, Any]] = []  # answers of this session, with the labels given
 
     def work(self) -> None:
         """Until there is nothing to ask or the person has had enough."""
@@ -285,18 +291,14 @@ class Person:
                         self.screen.print("skipped" if key == "s" else "skipped for all", style="yellow")
                         return True
                     case "u":
-                        self.screen.print("a label cannot be taken back: it was learned when you gave it")
+                        self.undo()
+                        self.show(candidate)
                     case "?":
                         self.show(candidate)
-                    case "n":
-                        label = self.typed()
-                        if label is not None:
-                            self.learn(candidate, label)
-                            return True
-                    case _ if key in CLASS_KEYS and CLASS_KEYS.index(key) < len(self.classes):
-                        self.learn(candidate, self.classes[CLASS_KEYS.index(key)])
+                    case _ if (label := self.label_of(key)) is not None:
+                        self.learn(candidate, label)
                         return True
-                    case _ if key.isprintable():
+                    case _ if key.isprintable() and key != "n":
                         self.screen.print(f"{key!r} is no key here; ? shows those that are", markup=False)
             except HingedError as error:
                 if error.status is None:
@@ -314,6 +316,33 @@ class Person:
         pairs = zip(CLASS_KEYS, self.classes, strict=False)
         self.screen.print(plain("   ".join(f"{key} {shown_label(name)}" for key, name in pairs)), style="bold cyan")
         self.screen.print(HELP, style="dim", markup=False, highlight=False)
+
+    def undo(self) -> None:
+        """Go back to the last answer: another label changes it, any other key leaves it as it is."""
+        from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
+
+        if not self.given:
+            self.screen.print("there is nothing to undo")
+            return
+        candidate, given = self.given.pop()
+        self.show(candidate)
+        self.screen.print(f"you gave {shown_label(given)}: another label, or any other key to leave it", markup=False)
+        label = self.label_of(self.keys.next())
+        if label is None or same(label, given):
+            self.screen.print(f"left as {shown_label(given)}", markup=False)
+        else:
+            anew = "job" in self.session.change(candidate, label)
+            more = "; the model is being taught anew" if anew else ""
+            self.screen.print(f"changed to {shown_label(label)}{more}", style="yellow", markup=False)
+            given = label
+        self.given.append((candidate, given))
+
+    def label_of(self, key: str) -> Any:
+        """The label that a key stands for, or that is typed after it; None if there is none."""
+        if key == "n":
+            return self.typed()
+        place = CLASS_KEYS.find(key)
+        return self.classes[place] if 0 <= place < len(self.classes) else None
 
     def typed(self) -> Any:
         """A label that has no key, or None if it can be none."""
@@ -334,6 +363,7 @@ class Person:
         from hinged.commands.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
 
         result = self.session.answer(candidate, label)
+        self.given.append((candidate, label))
         words = plain(f"{shown_label(label)}: ")
         if result.get("collected", result.get("needed")) != result.get("needed"):
             words.append(f"label {result['collected']} of {result['needed']}; it is learned with the last")

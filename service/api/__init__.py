@@ -11,11 +11,13 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
+from hinged.service.api.answers.routes import router as answers_routes
 from hinged.service.api.changes.routes import router as changes_routes
 from hinged.service.api.examples.routes import router as examples_routes
 from hinged.service.api.inference.routes import router as inference_routes
 from hinged.service.api.labels.routes import router as labels_routes
 from hinged.service.api.models.routes import router as models_routes
+from hinged.service.api.page.routes import router as page_routes
 from hinged.service.api.server.routes import router as server_routes
 from hinged.service.api.snapshots.routes import router as snapshots_routes
 from hinged.service.api.streams.routes import router as streams_routes
@@ -26,10 +28,12 @@ PARTS = (
     models_routes,
     examples_routes,
     labels_routes,
+    answers_routes,
     snapshots_routes,
     changes_routes,
     streams_routes,
     inference_routes,
+    page_routes,
 )
 
 router = APIRouter()

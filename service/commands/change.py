@@ -16,7 +16,7 @@ from hinged.service.commands.ask import Planned
 from hinged.service.data.classes import Label, check_label, label_key
 from hinged.service.data.configuration import configured_anew, parse_configuration
 from hinged.service.data.examples import SERVER_ID
-from hinged.service.data.inputs import content_of
+from hinged.service.data.inputs import Inputs, content_of
 from hinged.service.data.parts import MODEL_NAME, Configuration
 from hinged.service.errors import (
     Conflict,
@@ -41,11 +41,16 @@ from hinged.service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What the log says of an id: the position, and number and x digest (None if that is not known) of the example."""
+    """What the log says of an id: the position, and number, x, its digest and the class number of the example.
+
+    None for what is not known.
+    """
 
     position: int
     number: int
     digest: bytes | None
+    x: Inputs | None = None
+    label: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class Correct:
     classes_max: int
     label_chars_max: int
     located: Located | None = None
+    annotator: str | None = None  # who changes an answer of his own
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """NotFound for an example that was not learned, Gone for one that is forgotten, Invalid for the label."""
@@ -88,16 +94,9 @@ class Correct:
         number = number_of(model, self.given, self.located)
         if number is None:
             raise NotFound(f"there is no learned example {self.given!r}", id=self.given)
-        check_label(self.label, "y", self.label_chars_max)
         events: list[ModelEvent] = []
-        label = model.labels.number(self.label)
-        if label is None:
-            key = label_key(self.label)
-            if model.configuration.classes is not None:
-                raise Invalid(f"y: the classes are declared, and {key} is none of them")
-            if len(model.labels) >= self.classes_max:
-                raise Invalid(f"y: a model has at most {self.classes_max} classes, {key} is one more")
-            label = len(model.labels)
+        label = class_of(model, self.label, self.classes_max, self.label_chars_max)
+        if label == len(model.labels):
             events.append(ClassAdded(self.label))
         # Without an x there is nothing that a repetition could be compared with but the label.
         digest = self.located.digest if self.located is not None else None
@@ -105,7 +104,7 @@ class Correct:
         if model.corrections.get(number) == label:  # asked again
             running = [job.at for job in model.jobs.running() if (job.kind, job.number) == ("correct", number)]
             return Planned([], lambda model: _answer(model, max(running, default=None)))
-        events.append(Corrected(number, label, content.hex(), now_ms))
+        events.append(Corrected(number, label, content.hex(), now_ms, self.annotator))
         at = model.position + len(events)
         return Planned(events, lambda model: _answer(model, at if model.jobs.find(at) else None))
 
@@ -190,6 +189,20 @@ class Promote:
         return Planned([Promoted(self.shadow, now_ms)], lambda model: _answer(model, None))
 
 
+def class_of(model: Model, label: Label, classes_max: int, label_chars_max: int) -> int:
+    """The number of a label's class, that of the next class for a new one. Invalid for a label that may not come."""
+    check_label(label, "y", label_chars_max)
+    number = model.labels.number(label)
+    if number is not None:
+        return number
+    key = label_key(label)
+    if model.configuration.classes is not None:
+        raise Invalid(f"y: the classes are declared, and {key} is none of them")
+    if len(model.labels) >= classes_max:
+        raise Invalid(f"y: a model has at most {classes_max} classes, {key} is one more")
+    return len(model.labels)
+
+
 def number_of(model: Model, given: str, located: Located | None) -> int | None:
     """The number of the learned example with this id."""
     number = model.answers.number_of(given)
@@ -217,10 +230,10 @@ def in_place(model: Model, configuration: Configuration) -> bool:
     """Whether the solver can go there without being taught anew."""
     then, now = model.configuration.model_dump(), configuration.model_dump()
     differ = {name for name in now if then.get(name) != now[name]}
-    if differ <= {"labels"}:
+    if differ <= {"labels", "show"}:
         return True
     kernel_stays = then["kernel"]["type"] == now["kernel"]["type"] in ("rbf", "laplacian") or "kernel" not in differ
-    return model.learner.exact and kernel_stays and differ <= {"labels", "C", "class_weight", "kernel"}
+    return model.learner.exact and kernel_stays and differ <= {"labels", "show", "C", "class_weight", "kernel"}
 
 
 def _check_shadow(model: Model, name: str, *, running: bool) -> None:

@@ -61,14 +61,16 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
 def suspects(model: Model, most: int) -> list[dict[str, Any]]:
     """The points that contradict their label most, or that the ramp set aside, as likely errors of the label.
 
-    margin: y f(x), negative where the prediction is another label. Invalid for a solver without points.
+    Without those whose label somebody has confirmed, by giving it again. margin: y f(x), negative where the prediction
+    is another label. Invalid for a solver without points.
     """
     held = model.solver.point_scores()
     if held is None:
         raise Invalid(f"solver {model.configuration.solver} keeps no examples")
     numbers, _ = predicted(held.scores, len(model.labels))
     found = margins(held.scores, held.classes)
-    wanted = np.flatnonzero((found < 0) | held.aside)
+    confirmed = [model.corrections.get(number) == label for number, label in zip(held.keys, held.classes, strict=True)]
+    wanted = np.flatnonzero(((found < 0) | held.aside) & ~np.array(confirmed, bool))
     wanted = wanted[np.argsort(found[wanted], kind="stable")][:most]
     return [
         {

@@ -2,12 +2,77 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Protocol
 
 from hinged.service.errors import Conflict
+from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, Curve, figures_of
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
+
+SPARK_POINTS = 64  # of a curve in an overview
+
+
+class Standing(Protocol):
+    """A model that serves, as far as an overview needs it."""
+
+    @property
+    def model(self) -> Model:
+        """The model, which may be learning."""
+
+    @property
+    def waiting_examples(self) -> int:
+        """Examples that have queued up."""
+
+
+def glance(standing: Standing) -> dict[str, Any]:
+    """A model in the figures that cost next to nothing, without waiting for it.
+
+    They may be of the moment before or after its newest example, or of both.
+    """
+    model = standing.model
+    metrics, points = model.metrics, model.curves.own.points
+    accuracy = metrics.glance()[0].accuracy
+    accuracies = [point[len(WHERE)] for point in points]
+    if points and points[-1][1] < model.learned:
+        accuracies.append(UNKNOWN if math.isnan(accuracy) else accuracy)
+    step = max(1, -(-len(accuracies) // SPARK_POINTS))
+    return {
+        "solver": model.configuration.solver,
+        "accuracy": None if math.isnan(accuracy) else accuracy,
+        "curve": [None if a == UNKNOWN else a for a in accuracies[(len(accuracies) - 1) % step :: step]],
+        "points": model.solver.live,
+        "drifts": metrics.drift.count,
+        "drifted": metrics.drifted,
+        "queue": standing.waiting_examples,
+        "pool": len(model.pool),
+        "jobs": len(model.jobs.running()),
+    }
+
+
+def curves_of(model: Model, after: int) -> dict[str, Any]:
+    """The learning curves behind a position of the log and up to now, with all marks."""
+    curves = model.curves
+
+    def columns(curve: Curve, learner: Learner) -> dict[str, list[Any]]:
+        behind = bool(curve.points) and curve.points[-1][1] < model.learned and learner.stopped is None
+        now = (model.position, model.learned, model.at_ms, *figures_of(learner)) if behind else None
+        return curve.columns(after, now)
+
+    return {
+        "model": model.name,
+        "position": model.position,
+        "points_max": POINTS_MAX,
+        "stride": curves.own.stride,
+        "curve": columns(curves.own, model.learner),
+        "shadows": {
+            name: columns(curve, model.shadows[name])
+            for name, curve in sorted(curves.shadows.items())
+            if name in model.shadows
+        },
+        "marks": [mark._asdict() for mark in curves.marks],
+    }
 
 
 def certificate(model: Model) -> tuple[int, dict[str, Any]]:

@@ -77,7 +77,7 @@ class AllNew(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewExample:
-    """A new example; its x is row `row` of `batch`."""
+    """A new example; its x is row `row` of `batch`. annotator: who answered a question with it."""
 
     given: str | None
     batch: Inputs
@@ -85,6 +85,7 @@ class NewExample:
     label: Label
     content: bytes
     source: int
+    annotator: str | None = None
 
 
 @dataclass(slots=True)

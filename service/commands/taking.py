@@ -174,7 +174,7 @@ class _Taking:
         if tally:
             label = tally[0][0]  # the most frequent; of several, the one that came first
         content = content_of(candidate.digest, label)
-        added = self._add(index, NewExample(given, candidate.x, 0, label, content, found[1].source))
+        added = self._add(index, NewExample(given, candidate.x, 0, label, content, found[1].source, annotator))
         return replace(added, votes=Votes(len(votes), needed, tally)) if tally else added
 
     def _add(self, index: int, example: NewExample) -> PlannedExample:

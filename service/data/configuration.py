@@ -388,7 +388,7 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
     if isinstance(kernel, dict) and kernel.get("gamma") == AUTO != base["kernel"].get("gamma"):
         changes = {**changes, "kernel": {**kernel, "gamma": SCALE}}
     for name, value in changes.items():
-        inner = name in ("kernel", "labels") and isinstance(value, dict) and isinstance(facts.get(name), dict)
+        inner = name in ("kernel", "labels", "show") and isinstance(value, dict) and isinstance(facts.get(name), dict)
         whole = not inner or value.get("type", facts[name].get("type")) != facts[name].get("type")
         facts[name] = value if whole else {**facts[name], **value}
     return facts

@@ -151,6 +151,22 @@ class Labelling(Part):
     pending_durable: bool = Field(False, description="whether such a prediction is on disk before it is answered")
 
 
+class Show(Part):
+    """How a person is shown an x. Nothing is learned from it."""
+
+    image: (
+        Annotated[tuple[Annotated[int, Field(ge=1, le=1024)], Annotated[int, Field(ge=1, le=1024)]], Field()] | None
+    ) = Field(None, description="rows and columns of the picture that a dense x is")
+    origins: tuple[Annotated[str, Field(max_length=256, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+$")], ...] = Field(
+        (), max_length=16, description="where a URL in a feature may lead, to be shown as a link"
+    )
+
+    @field_validator("image", "origins", mode="before")
+    @classmethod
+    def _list_to_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
 class Span(Part):
     """So many examples, or so many seconds."""
 
@@ -211,6 +227,7 @@ class Configuration(Part):
     window: Window | None = Field(None, description="how old an example may be; null: any")
     half_life: HalfLife | None = Field(None, description="after how long an example counts half; null: it never does")
     labels: Labelling = Labelling()
+    show: Show | None = Field(None, description="how a person is shown an x; null: as names and numbers")
     seed: int = Field(0, ge=0, lt=2**63)
 
     @field_validator("classes", mode="before")
@@ -270,6 +287,17 @@ class Configuration(Part):
     def weight_of(self, label: Label) -> float:
         """The class's factor of C."""
         return (self.class_weight or {}).get(score_name(label), 1.0)
+
+    @model_validator(mode="after")
+    def _picture_fits(self) -> Self:
+        image = self.show.image if self.show is not None else None
+        if image is not None and (self.features.type != "dense" or image[0] * image[1] != self.features.dim):
+            raise PydanticCustomError(
+                "show",
+                "show.image: rows times columns must be the width of dense features, {dim}, got {rows} x {columns}",
+                {"dim": self.features.dim, "rows": image[0], "columns": image[1]},
+            )
+        return self
 
     def same_as(self, other: Configuration) -> bool:
         """Whether both say the same. `==` would take the labels true and 1 for one."""

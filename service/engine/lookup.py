@@ -75,8 +75,7 @@ class Lookup:
         for position in self._store.find(self._name, [given]).values():
             event = self._event_at(position)
             if isinstance(event, Learned) and given in event.ids:
-                row = event.ids.index(given)
-                return Located(position, int(event.keys[row]), x_digests(event.inputs.take(np.array([row])))[0])
+                return _located(position, event, event.ids.index(given))
             if isinstance(event, Imported) and (number := answers_of(event.state).number_of(given)) is not None:
                 return Located(position, number, None)
         return None
@@ -87,9 +86,8 @@ class Lookup:
             if record.kind == Learned.KIND and model.counts(position):
                 event = decode_event(record.kind, record.payload)
                 if isinstance(event, Learned):
-                    for row in np.flatnonzero(event.keys == number):
-                        digest = x_digests(event.inputs.take(np.array([row])))[0]
-                        return Located(position, number, digest) if event.ids[row] is None else None
+                    for row in np.flatnonzero(event.keys == number).tolist():
+                        return _located(position, event, row) if event.ids[row] is None else None
         return None
 
     def _event_at(self, position: int) -> ModelEvent | None:
@@ -101,3 +99,8 @@ class Lookup:
             if at <= position:
                 raise
         return decode_event(record.kind, record.payload) if record is not None and at == position else None
+
+
+def _located(position: int, event: Learned, row: int) -> Located:
+    x = event.inputs.take(np.array([row]))
+    return Located(position, int(event.keys[row]), x_digests(x)[0], x, int(event.classes[row]))

@@ -131,19 +131,23 @@ class Registry:
             log.warning("a computation did not notice that it was given up, and ends with the process")
         self._store.close()
 
-    def summaries(self) -> list[dict[str, Any]]:
-        """Every model in short, sorted by name, from what was published last; `error` where it has stopped."""
-        self._check_open()
-        return [self._summary(name) for name in self.names()]
+    def summaries(self, *, configured: bool = True) -> list[dict[str, Any]]:
+        """Every model in short, sorted by name, from what was published last; `error` where it has stopped.
 
-    def _summary(self, name: str) -> dict[str, Any]:
+        configured: with its configuration.
+        """
+        self._check_open()
+        return [self._summary(name, configured=configured) for name in self.names()]
+
+    def _summary(self, name: str, *, configured: bool) -> dict[str, Any]:
         state, error = self.state(name)
         found: dict[str, Any] = {"model": name, "state": state}
         worker = self._workers.get(name)
         if worker is not None:
             published = worker.published
+            if configured:
+                found["configuration"] = worker.model.configuration.model_dump(mode="json")
             found |= {
-                "configuration": worker.model.configuration.model_dump(mode="json"),
                 "position": published.position,
                 "examples": published.examples,
                 "classes": list(published.labels),

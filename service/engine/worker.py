@@ -16,8 +16,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from hinged.service.commands.answers import ChangeAnswer, known_example
 from hinged.service.commands.ask import Command, LabelBudget, Wish
-from hinged.service.commands.change import Correct, Forget
+from hinged.service.commands.change import Correct, Forget, Located
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.classes import Label
 from hinged.service.engine.follow import Feed, Follower
@@ -42,7 +43,7 @@ from hinged.service.engine.work import (
     Work,
     do,
 )
-from hinged.service.errors import Invalid, StoreUnavailable, Unavailable
+from hinged.service.errors import Invalid, NotFound, StoreUnavailable, Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction
 from hinged.service.model.view import Published
@@ -196,12 +197,34 @@ class Worker:
         answer: dict[str, Any] = await self._enqueue(Commanding(command))
         return answer
 
-    async def change(self, command: Forget | Correct) -> dict[str, Any]:
+    async def change(self, command: Forget | Correct | ChangeAnswer) -> dict[str, Any]:
         """What a change of one example answers, which is looked up in the log beside the worker."""
         self._check_running()
-        find = partial(self._journal.lookup.locate, self.model, command.given)
-        located = await self._loop.run_in_executor(self._executor, find)
-        return await self.command(replace(command, located=located))
+        return await self.command(replace(command, located=await self._locate(command.given)))
+
+    async def example(self, given: str) -> dict[str, Any]:
+        """An example that the model or its log knows. NotFound, or Gone where it was forgotten."""
+        found = await self.read(partial(known_example, given=given))
+        if found is None:
+            found = await self.read(partial(known_example, given=given, located=await self._locate(given)))
+        if found is None:
+            raise NotFound(f"there is no example {given!r}, or its x is known no more", id=given)
+        answer: dict[str, Any] = found
+        return answer
+
+    async def _locate(self, given: str) -> Located | None:
+        find = partial(self._journal.lookup.locate, self.model, given)
+        return await self._loop.run_in_executor(self._executor, find)
+
+    async def snapshots(self) -> list[int]:
+        """Positions of the snapshots that the store holds, oldest first."""
+        self._check_running()
+        found = await self._loop.run_in_executor(self.readers, self._journal.store.snapshots, self.name)
+        return sorted(found)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs that run, in figures, oldest first."""
+        return [{"job": f"/jobs/{self.name}.{at}", **self.job(at)} for at in sorted(self._jobs.running())]
 
     def job(self, at: int) -> dict[str, Any]:
         """A job in figures. NotFound for one that is none, or ended long ago."""

@@ -102,6 +102,13 @@ class Answers:
             float(self._scores[place]),
         )
 
+    def label_of(self, number: int) -> int | None:
+        """The class number of an example as it was learned, or corrected; None if it is no longer kept."""
+        if not self.oldest <= number <= self.newest:
+            return None
+        label = int(self._labels[number % len(self._ids)])
+        return None if label == FORGOTTEN else label
+
     def id_of(self, number: int) -> str | None:
         """The id that a client gave to the example of this number, None if it gave none or it is no longer kept."""
         return self._ids[number % len(self._ids)] if self.oldest <= number <= self.newest else None

@@ -26,7 +26,7 @@ at_ms is the time of an event, milliseconds since 1970; in a log it never falls.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -181,13 +181,17 @@ class Forgotten(Facts):
 
 @dataclass(frozen=True, slots=True)
 class Corrected(Facts):
-    """An example has another label: class number, and hex of the 16 bytes that tell it from any other example now."""
+    """An example has another label: class number, and hex of the 16 bytes that tell it from any other example now.
+
+    annotator: who changed an answer of his own so.
+    """
 
     KIND: ClassVar[str] = "corrected"
     number: int
     label: int
     content: str
     at_ms: int
+    annotator: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +347,7 @@ class Learned:
     ids (m,): what the client gave, None where the server gives one. classes (m,) int32. inputs: the m points.
     contents: m times 16 bytes that tell equal examples from others. sources (m,) uint8: why each label came
     (metrics.py). numbers (m,) int64: where some of them were forgotten, the numbers of those that are left.
+    annotators (m,): who answered a question with it, None where nobody did; empty where nobody did at all.
     """
 
     KIND: ClassVar[str] = "learned"
@@ -354,6 +359,7 @@ class Learned:
     at_ms: int
     sources: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     numbers: Array | None = None
+    annotators: Sequence[str | None] = ()
 
     @property
     def keys(self) -> Array:
@@ -374,6 +380,7 @@ class Learned:
             contents=[self.contents[r] for r in wanted],
             sources=self.sources[wanted],
             numbers=self.keys[wanted],
+            annotators=[self.annotators[r] for r in wanted] if self.annotators else (),
         )
 
     def with_inputs(self, inputs: Inputs) -> Learned:
@@ -384,6 +391,8 @@ class Learned:
         """The event's payload."""
         facts, arrays = inputs_state(self.inputs)
         facts |= {"first": self.first, "ids": self.ids, "at_ms": self.at_ms}
+        if self.annotators:
+            facts["annotators"] = list(self.annotators)
         arrays |= {
             "classes": self.classes,
             "contents": np.frombuffer(b"".join(self.contents), np.uint8),
@@ -397,7 +406,8 @@ class Learned:
         inputs, contents = read_inputs(facts, arrays), _sixteens(arrays["contents"])
         sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
         first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
-        return cls(first, ids, classes, inputs, contents, facts["at_ms"], sources, numbers)
+        annotators = facts.get("annotators", ())
+        return cls(first, ids, classes, inputs, contents, facts["at_ms"], sources, numbers, annotators)
 
     @property
     def given_ids(self) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ STREAMED, QUERIED, RANDOM = range(3)
 SOURCES = ("streamed", "queried", "random")
 ALL = "all"
 CONFUSION_CLASSES_MAX = 32  # of a confusion matrix among the figures
+BINS = 10  # of a reliability diagram
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +129,50 @@ class Prequential:
         """What is cheap enough to be taken after each micro-batch: of all, then of each source seen."""
         return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
+    @property
+    def fading_accuracy(self) -> float | None:
+        """Of all predictions, the newest counting most; None before the first."""
+        return agreement(self._tallies[ALL].faded)["accuracy"]
+
+    def reliability(self) -> list[Figures]:
+        """How often predictions of the newest 1,000 were right, by the probability that the present fit gives them.
+
+        A bin for each tenth that holds any: its bounds, its examples, their mean probability, their accuracy.
+        """
+        window = self._tallies[ALL].window
+        whole = np.flatnonzero(~np.isnan(window.scores).any(axis=0))
+        if not whole.size:
+            return []
+        numbers = window.numbers[whole]
+        chances = self.probability(np.ascontiguousarray(window.scores[:, whole].T, np.float64), numbers)
+        right, known = window.classes[whole] == numbers, ~np.isnan(chances)
+        bins = np.minimum((BINS * chances[known]).astype(np.int64), BINS - 1)
+        return [
+            {
+                "from": b / BINS,
+                "to": (b + 1) / BINS,
+                "examples": int((bins == b).sum()),
+                "probability": float(chances[known][bins == b].mean()),
+                "accuracy": float(right[known][bins == b].mean()),
+            }
+            for b in np.unique(bins).tolist()
+        ]
+
+    @property
+    def drifted(self) -> bool:
+        """Whether there was a drift among the newest 1,000 examples."""
+        return bool(self.drift.last_at and self.added - self.drift.last_at < WINDOW)
+
     def figures(self, labels: Sequence[Label] = ()) -> Figures:
         """The metrics as the server answers them; `labels` name the classes of the confusion matrices."""
         at = self.drift.last_at
         return {
             **_figures(self._tallies[ALL], labels),
+            "reliability": self.reliability(),
             "sources": {name: _figures(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
             "drift": {
                 "detector": DETECTOR,
-                "flagged": bool(at and self.added - at < WINDOW),
+                "flagged": self.drifted,
                 "last_at": at or None,
                 "count": self.drift.count,
             },

@@ -20,6 +20,8 @@ from hinged.service.data.configuration import read_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
 from hinged.service.frames import BadFrame
+from hinged.service.model.annotators import Given
+from hinged.service.model.curves import Curves
 from hinged.service.model.events import (
     ClassAdded,
     Corrected,
@@ -91,6 +93,7 @@ class Model(State):
                 if model.position != position - 1:
                     raise BadFrame(f"the event at {position} holds the state at {model.position}")
                 model.position, model.at_ms = position, max(model.at_ms, first.at_ms)
+                model.mark(Swapped.KIND)
             case Created():
                 model = cls(name, read_configuration(first.configuration), **sizes)
                 model.apply(1, first)
@@ -99,7 +102,7 @@ class Model(State):
                 model.position, model.at_ms = 1, max(model.at_ms, first.at_ms)
                 # Positions of another log.
                 model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
-                model.set_aside = []
+                model.set_aside, model.curves = [], Curves()
             case _:
                 raise BadFrame(f"a log begins with {Created.KIND!r} or {Imported.KIND!r}, got {first.KIND!r}")
         return model
@@ -115,7 +118,7 @@ class Model(State):
         if not isinstance(event, ClassAdded):  # the only one without a time
             self.at_ms = max(self.at_ms, event.at_ms)
             self.pending.expire(self.at_ms)
-        outcome = NOTHING
+        outcome, marks, drifts = NOTHING, list[str](), self.metrics.drift.count
         match event:
             case Created():
                 pass
@@ -130,17 +133,29 @@ class Model(State):
                     learner.add_class(event.label)
             case Learned():
                 outcome = self._learn(event)
+                self.curves.note(position, self.learned, self.at_ms, self.learner, self.shadows)
+                if self.metrics.drift.count > drifts:
+                    marks.append("drift")
             case Finished():
                 outcome = Outcome(NOTHING.predictions, NOTHING.scores, self._finish(event.epochs, epoch))
                 self.reads_back_at = position if event.epochs else self.reads_back_at
+                marks.append(event.KIND)
             case Predicted():
                 self.pending.keep(event.predictions)
             case Offered() | Leased() | Renewed() | Released() | Skipped() | Voted():
                 self._label(event)
             case _:
                 self._change(position, event)
+                if isinstance(event, Promoted | Reconfigured | SetAside):
+                    marks.append(event.KIND)
         self.position = position
+        for kind in marks:
+            self.mark(kind)
         return outcome
+
+    def mark(self, kind: str) -> None:
+        """Note on the curves that this has happened here."""
+        self.curves.mark(kind, self.position, self.learned, self.at_ms)
 
     def pass_over(self, position: int, kind: str) -> None:
         """Stand behind an event that was set aside, as if it had been undone."""
@@ -158,6 +173,7 @@ class Model(State):
         self.reads_back_at = self.position = position
         self.at_ms = max(self.at_ms, event.at_ms)
         self.pending.expire(self.at_ms)
+        self.mark(event.KIND)
 
     def counts(self, position: int) -> bool:
         """Whether the event at this position is a part of what the model is, and was not undone."""
@@ -186,9 +202,12 @@ class Model(State):
             case Released():
                 self.pool.release(event.token)
             case Skipped():
+                self.annotators.skip(self.pool.lease(event.token)[1].annotator)
                 self.pool.skip(event.token, for_all=event.for_all)
             case Voted():
+                candidate, leased = self.pool.lease(event.token)
                 self.pool.vote(event.token, event.label)
+                self.annotators.vote(candidate.id, leased.annotator, event.label, event.at_ms)
 
     def _change(
         self,
@@ -228,6 +247,8 @@ class Model(State):
         self.floor = position
         for given in [c.id for c in self.pool if self.tombstones.mark_of(c.id) == event.mark]:
             self.pool.forget(given)
+        for given in {a.id for a in self.annotators if self.tombstones.mark_of(a.id) == event.mark}:
+            self.annotators.forget(given)
         for given in [p.id for p in self.pending if self.tombstones.mark_of(p.id) == event.mark]:
             self.pending.pop(given)
         folds = False
@@ -248,7 +269,12 @@ class Model(State):
         self.jobs.add(Job(position, "forget", folds, event.number))
 
     def _correct(self, position: int, event: Corrected) -> None:
+        former = self.corrections.get(event.number, self.answers.label_of(event.number))
         self.corrections[event.number] = event.label
+        given = self.id_of(event.number)
+        self.annotators.correct(given, event.annotator, self.labels.labels[event.label])
+        if former == event.label:  # somebody has seen it, and it is right
+            return
         self.answers.correct(event.number, event.label, bytes.fromhex(event.content))
         folds = False
         for learner in self.learners:
@@ -310,6 +336,7 @@ class Model(State):
                 scores[r] = score_of(prediction.columns[None], numbers[r : r + 1])[0]
         forgotten = self.answers.add(event, numbers, scores)
         self._remember(forgotten)
+        self._answered(event, numbers)
         for given in ids:
             self.pool.answer(given)
             self.pending.pop(given)
@@ -317,6 +344,20 @@ class Model(State):
         for shadow in self.shadows.values():
             shadow.challenge(event)
         return Outcome(numbers, scores)
+
+    def _answered(self, event: Learned, numbers: Array) -> None:
+        """Note who answered what, while the pool still knows the votes."""
+        labels = self.labels.labels
+        for r, annotator in enumerate(event.annotators):
+            given = event.ids[r]
+            if annotator is None or given is None:
+                continue
+            candidate, label = self.pool.find(given), labels[event.classes[r]]
+            if candidate is not None and candidate.votes:
+                self.annotators.settle(candidate.votes, label)
+            else:
+                said = None if numbers[r] == UNKNOWN else labels[numbers[r]]
+                self.annotators.answer(Given(given, annotator, label, said, event.at_ms))
 
     def _late(self, event: Learned) -> dict[int, Prediction]:
         """By row the predictions that have waited for these very examples' labels."""

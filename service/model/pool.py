@@ -137,7 +137,7 @@ class Pool:
 
     def held_by(self, annotator: str, now_ms: int) -> list[tuple[Candidate, Lease]]:
         """An annotator's open leases, in the order in which they were given."""
-        found = [self._leased(token) for token in self._by_token]
+        found = [self.lease(token) for token in self._by_token]
         return [(c, lease) for c, lease in found if lease.annotator == annotator and lease.open_at(now_ms)]
 
     def asked(self, annotator: str, request_id: str) -> Asked | None:
@@ -191,7 +191,7 @@ class Pool:
 
     def skip(self, token: str, *, for_all: bool) -> None:
         """Close a lease; its candidate is not asked again, of this annotator or of anybody."""
-        candidate, lease = self._leased(token)
+        candidate, lease = self.lease(token)
         lease.closed = True
         candidate.skipped_by_all |= for_all
         if not for_all and lease.annotator not in candidate.skipped_by:
@@ -200,18 +200,25 @@ class Pool:
 
     def release(self, token: str) -> None:
         """Close a lease."""
-        self._leased(token)[1].closed = True
+        self.lease(token)[1].closed = True
 
     def renew(self, token: str, expires_ms: int) -> None:
         """Let a lease last until then."""
-        self._leased(token)[1].expires_ms = expires_ms
+        self.lease(token)[1].expires_ms = expires_ms
 
     def vote(self, token: str, label: Label) -> None:
-        """Note an annotator's label and close the lease, with any later one that the annotator has on the candidate."""
-        candidate, lease = self._leased(token)
+        """Note an annotator's label, instead of one that he gave before.
+
+        Closes the lease, with any later one that the annotator has on the candidate.
+        """
+        candidate, lease = self.lease(token)
         for held in candidate.leases:
             held.closed |= held.annotator == lease.annotator
-        candidate.votes.append((lease.annotator, label))
+        vote, before = (lease.annotator, label), [voter for voter, _ in candidate.votes]
+        if lease.annotator in before:
+            candidate.votes[before.index(lease.annotator)] = vote
+        else:
+            candidate.votes.append(vote)
 
     def answer(self, given: str) -> None:
         """The label of this id is learned: it is no candidate any more."""
@@ -244,7 +251,8 @@ class Pool:
             except ValueError:
                 self._remove(candidate.id)
 
-    def _leased(self, token: str) -> tuple[Candidate, Lease]:
+    def lease(self, token: str) -> tuple[Candidate, Lease]:
+        """A lease that the log names, and its candidate."""
         found = self.find_lease(token)
         if found is None:
             raise ValueError("the log names a lease that was never given")

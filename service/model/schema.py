@@ -18,6 +18,7 @@ STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 AnyLabel = StrictBool | StrictInt | StrictStr
 Count = Annotated[int, Field(ge=0, lt=2**53)]
+MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 Milliseconds = Annotated[int, Field(ge=0, le=MS_MAX)]
 
 
@@ -109,6 +110,47 @@ class JobFacts(TypedDict):
 
 
 @with_config(STRICT)
+class CurvesFacts(TypedDict):
+    """Learning curves (curves.py): strides, of the model's own and by challenger, and marks."""
+
+    stride: Annotated[int, Field(ge=1, lt=2**53)]
+    shadows: dict[str, Annotated[int, Field(ge=1, lt=2**53)]]
+    marks: list[Annotated[tuple[MarkKind, Count, Count, Milliseconds], Strict(strict=False)]]
+
+
+@with_config(STRICT)
+class AnswerFacts(TypedDict):
+    """What an annotator said (annotators.py)."""
+
+    id: str
+    annotator: str
+    label: AnyLabel
+    prediction: AnyLabel | None
+    at_ms: Milliseconds
+
+
+@with_config(STRICT)
+class TallyFacts(TypedDict):
+    """An annotator in numbers."""
+
+    labelled: Count
+    skipped: Count
+    changed: Count
+    predicted: Count
+    as_predicted: Count
+    compared: Count
+    agreed: Count
+
+
+@with_config(STRICT)
+class AnnotatorsFacts(TypedDict):
+    """The newest answers, and who gave how many."""
+
+    answers: list[AnswerFacts]
+    tallies: list[Annotated[tuple[StrictStr, TallyFacts], Strict(strict=False)]]
+
+
+@with_config(STRICT)
 class StateFacts(TypedDict):
     """All of it."""
 
@@ -128,6 +170,8 @@ class StateFacts(TypedDict):
     answers: AnswersFacts
     pool: PoolFacts
     pending: PendingFacts
+    curves: NotRequired[CurvesFacts]
+    annotators: NotRequired[AnnotatorsFacts]
 
 
 FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

@@ -19,7 +19,9 @@ from hinged.service.data.parts import Configuration
 from hinged.service.data.rows import refit
 from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.frames import BadFrame, decode, encode
+from hinged.service.model.annotators import Annotators
 from hinged.service.model.answers import Answers
+from hinged.service.model.curves import Curves
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.learner import Learner
 from hinged.service.model.metrics import UNKNOWN, Prequential
@@ -36,6 +38,7 @@ Part = TypeVar("Part", Pool, Pending)
 SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 SHADOWS_MAX = 8
+LATER = ("curves",)  # parts that older snapshots do not have
 
 
 class State:
@@ -60,6 +63,8 @@ class State:
         self.corrections: dict[int, int] = {}  # class numbers of examples whose label in the log is another
         self.jobs = Jobs()
         self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
+        self.curves = Curves()
+        self.annotators = Annotators()
 
     @property
     def configuration(self) -> Configuration:
@@ -125,6 +130,7 @@ class State:
             "corrections": sorted(self.corrections.items()),
             "jobs": self.jobs.state(),
             "set_aside": self.set_aside,
+            "annotators": self.annotators.state(),
             "shadows": {},
         }
         arrays: dict[str, Array] = {}
@@ -144,6 +150,7 @@ class State:
             "pool": self.pool,
             "pending": self.pending,
             "traces": self.tombstones,
+            "curves": self.curves,
         }
 
     @classmethod
@@ -171,7 +178,7 @@ class State:
         for shadow, own in facts["shadows"].items():
             model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
         for key, own in model._parts().items():
-            if key != "learner":
+            if key != "learner" and (key in facts or key not in LATER):
                 own.load(facts[key], part(f"{key}."))
         model.old_ids, model.corrections = dict(facts["old_ids"]), dict(facts["corrections"])
         if len(model.old_ids) < len(facts["old_ids"]) or len(model.corrections) < len(facts["corrections"]):
@@ -181,6 +188,8 @@ class State:
         model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
         model.jobs.load(facts["jobs"])
         model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
+        if "annotators" in facts:
+            model.annotators.load(facts["annotators"])
         model._check(arrays)
         return model
 
@@ -196,6 +205,7 @@ class State:
         if self.answers.newest != self.learned:
             raise ValueError(f"the snapshot has learned {self.learned} examples and answered {self.answers.newest}")
         self._check_learners()
+        self.curves.check(self.position, self.learned, self.at_ms)
         for name, numbered in (
             ("corrections", self.corrections.keys()),
             ("old_ids", self.old_ids.keys()),

@@ -166,6 +166,16 @@ class Client:
             given = self.rng.choice(self.known)["id"]
             await self.ask("PUT", f"/models/{model}/examples/{given}", {"y": self.label()})
 
+    async def revise(self, model):
+        """Give another answer than before, or the same again."""
+        answer = await self.ask("GET", f"/models/{model}/answers")
+        if answer.status_code == 200 and answer.json()["answers"]:
+            given = self.rng.choice(answer.json()["answers"])
+            example = {"id": given["id"], "y": self.rng.choice([given["label"], self.label()])}
+            self.note("sent", model=model, examples=[example])
+            body = {"annotator": given["annotator"], "y": example["y"]}
+            await self.ask("PUT", f"/models/{model}/answers/{given['id']}", body)
+
     async def keep(self, model):
         await self.ask("POST", f"/models/{model}/snapshot")
 
@@ -183,7 +193,7 @@ class Client:
                 self.note("error", message=f"import of an export: {answer.text[:500]}", trace="")
 
     async def look(self, model):
-        paths = ("", "/suspects", "/certificate", "/loo", "/queries", "/shadows")
+        paths = ("", "/suspects", "/certificate", "/loo", "/queries", "/shadows", "/history", "/answers", "/pool")
         await self.ask("GET", f"/models/{model}{self.rng.choice(paths)}")
 
     async def live(self, steps):
@@ -195,7 +205,7 @@ class Client:
 
 WHAT = (
     ("learn", 40), ("predict", 12), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4), ("roll_back", 3),
-    ("finish", 3), ("forget", 4), ("correct", 3), ("keep", 2), ("copy", 2), ("look", 5),
+    ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("keep", 2), ("copy", 2), ("look", 5),
 )  # fmt: skip
 CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},
@@ -208,6 +218,7 @@ CHANGES = (
     {"half_life": {"examples": 10}}, {"half_life": {"seconds": 0.1}}, {"half_life": None}, {"solver": "tracking-2"},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 1, "pool_max": 50}},
+    {"show": {"origins": ["https://a.example"]}}, {"show": None},
     {"labels": {"pending_durable": True}}, {"labels": {"pending_max": 4}}, {"labels": {"pending_s": 0.2}},
 )  # fmt: skip
 

@@ -94,7 +94,7 @@ def _judge_model(store, name, form, everything, waits, found, said):
         folded = History(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
         folded = None  # trimmed, or an example was forgotten and the state stands behind it
-    if folded is not None and (folded.position, digest_of(folded)) != (recovered.position, digest_of(recovered)):
+    if folded is not None and _compared(folded) != _compared(recovered):
         found["unequal"] += 1
         said.append(f"{name}: folded from the log alone it is another")
     for at, event, configuration in _along(store, name):
@@ -111,6 +111,11 @@ def _judge_model(store, name, form, everything, waits, found, said):
                 said.append(
                     f"{name}: event {at}: {given} is not as {configuration[0].kernel} {configuration[0].precision}"
                 )
+
+
+def _compared(model):
+    """What two folds of one log have in common: everything."""
+    return model.position, digest_of(model), model.curves.state()[0], model.curves.own.points
 
 
 def _label(event, r, labels):

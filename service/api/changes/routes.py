@@ -53,7 +53,7 @@ router = APIRouter(default_response_class=JSON)
 async def forget(model: str, example: str, request: Request) -> Response:
     """Forget an example: 200 when it is gone, 202 with a job where the model is taught anew without it."""
     worker = registry_of(request).get(model)
-    return await _changed(model, worker, await worker.change(Forget(example)))
+    return await changed(model, worker, await worker.change(Forget(example)))
 
 
 @router.put(
@@ -68,7 +68,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
     body = parsed(CORRECTION, await read_json(request, registry.settings.body_bytes_max))
     settings = registry.settings
     command = Correct(example, body["y"], settings.classes_max, settings.label_chars_max)
-    return await _changed(model, worker, await worker.change(command))
+    return await changed(model, worker, await worker.change(command))
 
 
 @router.patch(
@@ -81,10 +81,11 @@ async def change_model(model: str, request: Request) -> Response:
     registry = registry_of(request)
     worker = registry.get(model)
     changes = await _read_changes(request)
-    return await _changed(model, worker, await worker.command(Configure(changes, registry.settings)))
+    return await changed(model, worker, await worker.command(Configure(changes, registry.settings)))
 
 
-async def _changed(model: str, worker: Worker, answer: dict[str, Any]) -> Response:
+async def changed(model: str, worker: Worker, answer: dict[str, Any]) -> Response:
+    """What a change answers: 200 when it is made, 202 with the job that makes it."""
     if "at" not in answer:
         return JSON({"model": model, "position": answer["position"], "certificate": answer["certificate"]})
     at = answer["at"]
@@ -147,7 +148,7 @@ async def challenge(model: str, shadow: str, request: Request) -> Response:
     registry = registry_of(request)
     worker = registry.get(model)
     command = Challenge(shadow, await _read_changes(request), registry.settings)
-    return await _changed(model, worker, await worker.command(command))
+    return await changed(model, worker, await worker.command(command))
 
 
 @router.delete(
@@ -168,4 +169,4 @@ async def retire(model: str, shadow: str, request: Request) -> Response:
 async def promote(model: str, shadow: str, request: Request) -> Response:
     """Let a challenger take the model's place."""
     worker = registry_of(request).get(model)
-    return await _changed(model, worker, await worker.command(Promote(shadow)))
+    return await changed(model, worker, await worker.command(Promote(shadow)))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, MODEL, MODELS
+from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import read_json, registry_of
+from hinged.service.commands.figures import curves_of, glance
 from hinged.service.data.configuration import new_configuration
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
@@ -45,7 +49,29 @@ async def describe_model(model: str, request: Request) -> Response:
     if error is not None and worker.obstacle is None:
         raise Unavailable(f"model {model} has stopped: {error}", state=state)
     why = {} if error is None else {"error": error}
-    return JSON({"model": model, "state": state, **why, **await worker.describe()})
+    return JSON({"model": model, "state": state, **why, **await worker.describe(), "jobs": worker.jobs()})
+
+
+@router.get("/overview", tags=["models"], openapi_extra=operation(OVERVIEW))
+async def overview(request: Request) -> Response:
+    """All models in the figures that cost nothing, from what each published last: waits for none of them."""
+    registry = registry_of(request)
+    found = visible(request, registry.summaries(configured=False))
+    workers = dict(registry.workers())
+    standing = [model | (glance(workers[model["model"]]) if model["model"] in workers else {}) for model in found]
+    return JSON({"models": standing})
+
+
+@router.get("/models/{model}/history", tags=["models"], openapi_extra=operation(HISTORY))
+async def show_history(
+    model: str,
+    request: Request,
+    after: Annotated[int, Query(alias="from", ge=0, lt=2**63, description="points behind this position alone")] = 0,
+) -> Response:
+    """The model's learning curve, those of its challengers, and what happened on the way."""
+    worker = registry_of(request).get(model)
+    kept = await worker.snapshots()
+    return JSON({**await worker.read(partial(curves_of, after=after)), "snapshots": kept})
 
 
 @router.delete("/models/{model}", tags=["models"], openapi_extra=operation(DELETED, StoreUnavailable))

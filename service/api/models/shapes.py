@@ -51,6 +51,16 @@ class PassedOver(TypedDict):
     kind: str
 
 
+class RunningJob(TypedDict):
+    """A change that is under way. progress: from 0 to 1."""
+
+    job: str
+    kind: Literal["forget", "correct", "configure", "shadow"]
+    state: Literal["running"]
+    progress: float
+    certificate: None
+
+
 class Described(TypedDict):
     """A model in figures."""
 
@@ -71,7 +81,73 @@ class Described(TypedDict):
     features: NotRequired[dict[str, Any]]
     discards: NotRequired[dict[str, Any]]
     set_aside: NotRequired[list[PassedOver]]
+    jobs: list[RunningJob]
     error: NotRequired[str]
+
+
+class Glance(TypedDict):
+    """A model in an overview; one that is not loaded has its state alone."""
+
+    model: str
+    state: Literal["loading", "serving", "stopped"]
+    error: NotRequired[str]
+    position: NotRequired[int]
+    examples: NotRequired[int]
+    classes: NotRequired[list[Label]]
+    solver: NotRequired[str]
+    accuracy: NotRequired[float | None]
+    curve: NotRequired[list[float | None]]
+    points: NotRequired[int]
+    drifts: NotRequired[int]
+    drifted: NotRequired[bool]
+    queue: NotRequired[int]
+    pool: NotRequired[int]
+    jobs: NotRequired[int]
+
+
+class Overview(TypedDict):
+    """All models that the key covers."""
+
+    models: list[Glance]
+
+
+class Curve(TypedDict):
+    """Figures by position, as columns of one length; null where there is none."""
+
+    position: list[int]
+    examples: list[int]
+    at_ms: list[int]
+    accuracy: list[float | None]
+    fading: list[float | None]
+    streamed: list[float | None]
+    queried: list[float | None]
+    random: list[float | None]
+    log_loss: list[float | None]
+    support_vectors: list[float | None]
+    points: list[float | None]
+    gap: list[float | None]
+
+
+class Mark(TypedDict):
+    """Something that happened."""
+
+    kind: Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
+    position: int
+    examples: int
+    at_ms: int
+
+
+class History(TypedDict):
+    """The learning curves of a model and its challengers. stride: examples between two points."""
+
+    model: str
+    position: int
+    points_max: int
+    stride: int
+    curve: Curve
+    shadows: dict[str, Curve]
+    marks: list[Mark]
+    snapshots: list[int]
 
 
 class Deleted(TypedDict):
@@ -115,6 +191,56 @@ DESCRIBED = Shape(
         "pool": {},
         "pending": 0,
         "memory_bytes": 4096,
+        "jobs": [],
+    },
+)
+OVERVIEW = Shape(
+    Overview,
+    {
+        "models": [
+            {
+                "model": "weather",
+                "state": "serving",
+                "position": 5,
+                "examples": 3,
+                "classes": ["sun", "rain"],
+                "solver": "lasvm",
+                "accuracy": 0.5,
+                "curve": [None, 0.5],
+                "points": 3,
+                "drifts": 0,
+                "drifted": False,
+                "queue": 0,
+                "pool": 0,
+                "jobs": 0,
+            }
+        ]
+    },
+)
+HISTORY = Shape(
+    History,
+    {
+        "model": "weather",
+        "position": 5,
+        "points_max": 512,
+        "stride": 1,
+        "curve": {
+            "position": [5],
+            "examples": [3],
+            "at_ms": [1777636800000],
+            "accuracy": [0.5],
+            "fading": [0.5],
+            "streamed": [0.5],
+            "queried": [None],
+            "random": [None],
+            "log_loss": [0.7],
+            "support_vectors": [3.0],
+            "points": [3.0],
+            "gap": [0.01],
+        },
+        "shadows": {},
+        "marks": [{"kind": "finished", "position": 4, "examples": 2, "at_ms": 1777636800000}],
+        "snapshots": [4],
     },
 )
 DELETED = Shape(Deleted, {"model": "weather", "deleted": True})

@@ -9,8 +9,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from hinged.service.api.openapi import operation
 from hinged.service.api.server.exposition import Exposition
-from hinged.service.api.server.shapes import ALIVE, METRICS, READINESS, TICKET
+from hinged.service.api.server.shapes import ALIVE, KEY, METRICS, READINESS, TICKET
 from hinged.service.api.wire import registry_of
+from hinged.service.edge.access import caller
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import QueueFull
 
@@ -48,6 +49,13 @@ async def metrics(request: Request) -> Response:
 
 
 # -- access -----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/key", tags=["access"], openapi_extra=operation(KEY))
+async def show_key(request: Request) -> Response:
+    """Who asks: the name of the key, what it may do, on which models."""
+    key = caller(request)
+    return JSON({"name": key.name, "role": key.role, "models": list(key.models)})
 
 
 @router.post("/tickets", tags=["access"], openapi_extra=operation(TICKET, QueueFull))

@@ -32,6 +32,14 @@ class Readiness(TypedDict):
     models: Progress
 
 
+class KeyShown(TypedDict):
+    """A key, without its text."""
+
+    name: str
+    role: Literal["reader", "annotator", "writer", "admin"]
+    models: list[str]
+
+
 class Ticket(TypedDict):
     """What opens one stream."""
 
@@ -42,4 +50,5 @@ class Ticket(TypedDict):
 ALIVE = Shape(Alive, {"status": "ok"})
 READINESS = Shape(Readiness, {"status": "ready", "models": {"total": 3, "loading": 0, "serving": 2, "stopped": 1}})
 METRICS = Shape(str, 'hinged_log_position{model="weather"} 5.0\n')
+KEY = Shape(KeyShown, {"name": "ann", "role": "annotator", "models": ["fraud-*"]})
 TICKET = Shape(Ticket, {"ticket": "8bJ0v1xkq2dSgVdE0Zt3rQ", "expires_at": AT})

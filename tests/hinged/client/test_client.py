@@ -78,6 +78,12 @@ CALLS = {
     "forget": ({"example": "a/1"}, "DELETE", "/models/m/examples/a%2F1", None),
     "correct": ({"example": "a", "y": True}, "PUT", "/models/m/examples/a", {"y": True}),
     "change_model": ({"C": 2}, "PATCH", "/models/m", {"C": 2}),
+    "history": ({"after": 7}, "GET", "/models/m/history?from=7", None),
+    "candidates": ({"n": 5}, "GET", "/models/m/pool?n=5", None),
+    "answers": ({"annotator": "ann"}, "GET", "/models/m/answers?annotator=ann&n=50", None),
+    "change_answer": ({"example": "a/1", "annotator": "ann", "y": 1}, "PUT", "/models/m/answers/a%2F1", {
+        "annotator": "ann", "y": 1}),
+    "example": ({"example": "a/1"}, "GET", "/models/m/examples/a%2F1", None),
     "certificate": ({}, "GET", "/models/m/certificate", None),
     "leave_one_out": ({}, "GET", "/models/m/loo", None),
     "shadows": ({}, "GET", "/models/m/shadows", None),
@@ -85,7 +91,7 @@ CALLS = {
     "retire": ({"shadow": "s"}, "DELETE", "/models/m/shadows/s", None),
     "promote": ({"shadow": "s"}, "POST", "/models/m/shadows/s/promote", None),
 }  # fmt: skip
-ON_THE_SERVER = {"job", "models", "ticket", "metrics", "ready", "wait_until_ready"}
+ON_THE_SERVER = {"job", "models", "overview", "key", "ticket", "metrics", "ready", "wait_until_ready"}
 OF_ROWS = {"learn_rows", "predict_rows", "offer_rows"}
 OF_FILES = {"export_model", "import_model"}
 WAITING = {"wait"}
@@ -109,7 +115,9 @@ def test_calls_of_the_server_are_its_routes(server, client):
     assert client.models() == ["m"]
     assert client.ticket() == {"models": ["m"]}
     assert client.metrics() == "text"
-    assert server.requests == [("GET", "/models", None), ("POST", "/tickets", None), ("GET", "/metrics", None)]
+    assert client.overview() == client.key() == {"models": ["m"]}
+    paths = [("GET", "/models"), ("POST", "/tickets"), ("GET", "/metrics"), ("GET", "/overview"), ("GET", "/key")]
+    assert server.requests == [(*request, None) for request in paths]
 
 
 def test_a_change_is_waited_for_until_its_job_has_ended(server, client):

@@ -92,7 +92,7 @@ def test_what_cannot_be_done_is_said_and_the_question_stays(label):
     terminal = label()
     terminal.expect("q quit")
     terminal.send("u")
-    terminal.expect("cannot be taken back")
+    terminal.expect("nothing to undo")
     terminal.send("9")
     terminal.expect("'9' is no key here")
     terminal.send("\x1b[A")  # a cursor key
@@ -271,3 +271,29 @@ def test_a_closed_session_is_closed_again_without_harm(client, model):
         asked.next()
         assert asked.close() == 3
         assert asked.close() == 0
+
+
+def test_undo_goes_back_to_the_last_answer_which_is_changed_or_left(client, model, label):
+    terminal = label("--prefetch", "0")
+    terminal.expect("q quit")
+    terminal.send("1")
+    terminal.expect("1 labelled")
+    terminal.expect("q quit")
+    terminal.send("u")
+    terminal.expect("you gave ham")
+    terminal.send("2")
+    terminal.expect("changed to spam")
+    terminal.expect("q quit")
+    (answer,) = client.answers(model, annotator="ann")["answers"]
+    assert (answer["id"], answer["label"]) == ("m5", "spam")
+    eventually(lambda: not client.model(model)["jobs"])
+    assert client.example(model, "m5")["label"] == "spam"
+    terminal.send("u")
+    terminal.expect("you gave spam")
+    terminal.send("s")  # no label: nothing is skipped either
+    terminal.expect("left as spam")
+    terminal.expect("q quit")
+    terminal.send("q")
+    assert terminal.wait() == 0
+    assert "1 labelled, " in terminal.text
+    assert client.answers(model)["annotators"]["ann"]["changed"] == 1

@@ -58,6 +58,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
             "pending_s": 86_400.0,
             "pending_durable": False,
         },
+        "show": None,
         "seed": 0,
         "C": 1.0,
         "tol": 0.001,

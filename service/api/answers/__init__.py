@@ -1,0 +1,1 @@
+"""What labels have come to: answers, examples, the pool as the model sees it."""

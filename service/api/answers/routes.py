@@ -1,0 +1,76 @@
+"""Routes of what labels have come to: answers and their changes, single examples, what is predicted of the pool."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from hinged.service.api.answers.shapes import (
+    ANSWER_BODY,
+    ANSWERS,
+    CANDIDATES,
+    CHANGE_ANSWER,
+    EXAMPLE,
+    AnswerBody,
+)
+from hinged.service.api.changes.routes import changed
+from hinged.service.api.changes.shapes import CHANGED
+from hinged.service.api.openapi import operation
+from hinged.service.api.wire import parsed, read_json, registry_of
+from hinged.service.commands.answers import ChangeAnswer, first_candidates, given_answers, joined, predicted
+from hinged.service.commands.predict import decided_soon
+from hinged.service.edge.middleware import JSON
+from hinged.service.errors import Gone, QueueFull, StoreUnavailable
+
+router = APIRouter(default_response_class=JSON)
+
+
+@router.get("/models/{model}/answers", tags=["labels"], openapi_extra=operation(ANSWERS))
+async def list_answers(
+    model: str,
+    request: Request,
+    annotator: Annotated[str | None, Query(min_length=1, max_length=256, description="whose; all by default")] = None,
+    n: Annotated[int, Query(ge=1, le=1000, description="answers, at most")] = 50,
+) -> Response:
+    """The newest answers to questions, and each annotator in numbers."""
+    worker = registry_of(request).get(model)
+    found = await worker.read(partial(given_answers, annotator=annotator, most=n))
+    return JSON({"model": model, "position": worker.published.position, **found})
+
+
+@router.put(
+    "/models/{model}/answers/{example:path}",
+    tags=["labels"],
+    openapi_extra=operation(CHANGED, Gone, QueueFull, StoreUnavailable, takes=ANSWER_BODY, statuses=(200, 202)),
+)
+async def change_answer(model: str, example: str, request: Request) -> Response:
+    """Give another label than before: 200, or 202 with a job where the model is taught anew with it."""
+    registry = registry_of(request)
+    worker, settings = registry.get(model), registry.settings
+    body: AnswerBody = parsed(CHANGE_ANSWER, await read_json(request, settings.body_bytes_max))
+    command = ChangeAnswer(example, body["y"], body["annotator"], settings.classes_max, settings.label_chars_max)
+    return await changed(model, worker, await worker.change(command))
+
+
+@router.get("/models/{model}/examples/{example:path}", tags=["labels"], openapi_extra=operation(EXAMPLE, Gone))
+async def show_example(model: str, example: str, request: Request) -> Response:
+    """One example, learned or in the pool: its x and its label, as far as model or log have them."""
+    worker = registry_of(request).get(model)
+    found = await worker.example(example)
+    return JSON({"model": model, "position": worker.published.position, **found})
+
+
+@router.get("/models/{model}/pool", tags=["labels"], openapi_extra=operation(CANDIDATES))
+async def list_candidates(
+    model: str, request: Request, n: Annotated[int, Query(ge=1, le=1000, description="candidates, at most")] = 100
+) -> Response:
+    """The candidates that were offered first, and what the model says of each."""
+    worker = registry_of(request).get(model)
+    published, candidates, size = await worker.read(partial(first_candidates, most=n))
+    shown = []
+    if candidates:
+        shown = await decided_soon(worker, published, joined(candidates), partial(predicted, published, candidates))
+    return JSON({"model": model, "position": published.position, "size": size, "candidates": shown})

@@ -1,0 +1,45 @@
+"""Routes of the page in a browser: its files, and the description of the routes. They hold no data, so need no key."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hinged.service.errors import NotFound
+from hinged.service.page.files import HEADERS, files
+
+PAGE, DOCS = "index.html", "docs.html"
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/ui")
+async def page(request: Request) -> Response:
+    """The page on which people watch and label."""
+    return await _file(request, PAGE)
+
+
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    """The routes, described."""
+    return await _file(request, DOCS)
+
+
+@router.get("/ui/{path:path}")
+async def page_file(path: str, request: Request) -> Response:
+    """A file of either."""
+    return await _file(request, path or PAGE)
+
+
+async def _file(request: Request, path: str) -> Response:
+    file = (await asyncio.to_thread(files)).get(path)
+    if file is None:
+        raise NotFound(f"the page has no file {path[:100]!r}")
+    headers = {**HEADERS, "ETag": file.tag}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=headers)
+    if file.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.zipped, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(file.body, media_type=file.media_type, headers=headers)

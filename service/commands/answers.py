@@ -1,0 +1,125 @@
+"""Answers that were given: an annotator changes them, and everyone sees what they have come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hinged.service.commands.ask import Planned
+from hinged.service.commands.change import Correct, Located, class_of, number_of
+from hinged.service.data.classes import Label, label_key
+from hinged.service.data.inputs import Inputs, join_inputs, shown_x
+from hinged.service.data.times import shown_time
+from hinged.service.errors import Gone, NotFound
+from hinged.service.model.events import ModelEvent, Voted
+from hinged.service.model.metrics import UNKNOWN
+from hinged.service.model.model import Model
+from hinged.service.model.pool import Candidate
+from hinged.service.model.view import Published
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAnswer:
+    """An annotator gives another label than before: to what was learned with it, or in the place of his vote."""
+
+    given: str
+    label: Label
+    annotator: str
+    classes_max: int
+    label_chars_max: int
+    located: Located | None = None
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound where the annotator gave no answer that is still kept, Gone where the example was forgotten."""
+        if model.tombstones.knows(self.given):
+            raise Gone(f"the example {self.given!r} was forgotten", id=self.given)
+        if model.annotators.find(self.given, self.annotator) is None:
+            raise NotFound(f"{self.annotator!r} has not answered {self.given!r}, or long ago", id=self.given)
+        candidate = model.pool.find(self.given)
+        if candidate is None:
+            learned = (self.classes_max, self.label_chars_max, self.located, self.annotator)
+            return Correct(self.given, self.label, *learned).plan(model, now_ms)
+        events: list[ModelEvent] = []
+        if label_key(dict(candidate.votes)[self.annotator]) != label_key(self.label):
+            class_of(model, self.label, self.classes_max, self.label_chars_max)
+            token = next(lease.token for lease in candidate.leases if lease.annotator == self.annotator)
+            events.append(Voted(token, self.label, now_ms))
+        return Planned(events, lambda model: {"certificate": model.solver.certificate()})
+
+
+def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:
+    """The newest answers, of one annotator or of all, and what everybody's come to."""
+    kept = [a for a in model.annotators if annotator in (None, a.annotator)]
+    return {
+        "answers": [
+            {
+                "id": a.id,
+                "annotator": a.annotator,
+                "label": a.label,
+                "prediction": a.prediction,
+                "learned": model.pool.find(a.id) is None,
+                "at": shown_time(a.at_ms),
+            }
+            for a in kept[:most]
+        ],
+        "annotators": model.annotators.figures(),
+        "answered": model.pool.answered,
+        "disagreement": model.pool.disagreed / model.pool.answered if model.pool.answered else None,
+    }
+
+
+def first_candidates(model: Model, most: int) -> tuple[Published, list[Candidate], int]:
+    """The state, so many candidates in the order in which they were offered, and how many there are."""
+    return model.published(), [c for c, _ in zip(model.pool, range(most), strict=False)], len(model.pool)
+
+
+def joined(candidates: list[Candidate]) -> Inputs:
+    """The x of candidates; there must be at least one."""
+    return join_inputs([c.x for c in candidates])
+
+
+def predicted(published: Published, candidates: list[Candidate], inputs: Inputs) -> list[dict[str, Any]]:
+    """What the state says of each candidate."""
+    decided = published.decide(inputs)
+    scores = published.distances(decided.columns) if decided.columns.shape[1] else np.full(len(candidates), np.nan)
+    return [
+        {
+            "id": candidate.id,
+            "prediction": None if number == UNKNOWN else published.labels[number],
+            "score": None if np.isnan(score) else float(score),
+        }
+        for candidate, number, score in zip(candidates, decided.numbers.tolist(), scores, strict=True)
+    ]
+
+
+def known_example(model: Model, given: str, located: Located | None = None) -> dict[str, Any] | None:
+    """An example as far as the model, or the log, has it; None where its x, or the whole of it, is for the log to tell.
+
+    located: where the log has it. x is null where neither has it. NotFound for an id that nobody knows, Gone for an
+    example that was forgotten.
+    """
+    dense = model.configuration.features.type == "dense"
+    if model.tombstones.knows(given):
+        raise Gone(f"the example {given!r} was forgotten", id=given)
+    candidate = model.pool.find(given)
+    if candidate is not None:
+        return {"id": given, "number": None, "label": None, "x": shown_x(candidate.x, 0, dense=dense)}
+    number = number_of(model, given, located)
+    x = located.x if located is not None else None
+    if number is not None and x is None and model.vocabulary is None:
+        x = model.solver.row_of(number)
+    if located is None and x is None:
+        return None
+    if number is None:
+        raise NotFound(f"there is no example {given!r}", id=given)
+    label = model.corrections.get(number, model.answers.label_of(number))
+    if label is None and located is not None:
+        label = located.label
+    return {
+        "id": given,
+        "number": number,
+        "label": None if label is None else model.labels.labels[label],
+        "x": None if x is None else shown_x(x, 0, dense=dense),
+    }

@@ -1,0 +1,133 @@
+"""Who answered what: the newest answers, which their annotators may change, and the figures of each annotator."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hinged.service.data.classes import Label, label_key
+
+ANSWERS_KEPT = 1_000
+ANNOTATORS_KEPT = 256
+
+
+@dataclass(slots=True)
+class Given:
+    """An answer: the label that an annotator gave a candidate, and what the model had said (None: nothing yet)."""
+
+    id: str
+    annotator: str
+    label: Label
+    prediction: Label | None
+    at_ms: int
+
+
+@dataclass(slots=True)
+class Tallied:
+    """An annotator in numbers.
+
+    predicted: answers of which the model had said something before; as_predicted: those that were the same. compared:
+    candidates that others labelled as well; agreed: those learned with this annotator's label.
+    """
+
+    labelled: int = 0
+    skipped: int = 0
+    changed: int = 0
+    predicted: int = 0
+    as_predicted: int = 0
+    compared: int = 0
+    agreed: int = 0
+
+
+class Annotators:
+    """The newest ANSWERS_KEPT answers, and the ANNOTATORS_KEPT annotators who were heard of last."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[tuple[str, str], Given] = OrderedDict()  # by id and annotator, oldest first
+        self._tallies: OrderedDict[str, Tallied] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Given]:
+        """The answers, newest first."""
+        return reversed(self._answers.values())
+
+    def find(self, given: str, annotator: str) -> Given | None:
+        """An annotator's answer to the question of this id."""
+        return self._answers.get((given, annotator))
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Each annotator in numbers, by name."""
+        return {name: asdict(tally) for name, tally in sorted(self._tallies.items())}
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    def vote(self, given: str, annotator: str, label: Label, at_ms: int) -> None:
+        """One of several labels, or another one instead of it."""
+        self._tally(annotator).changed += (given, annotator) in self._answers
+        self._keep(Given(given, annotator, label, None, at_ms))
+
+    def answer(self, answered: Given) -> None:
+        """A label that was asked for, and learned at once."""
+        self._keep(answered)
+        tally = self._tally(answered.annotator)
+        tally.labelled += 1
+        if answered.prediction is not None:
+            tally.predicted += 1
+            tally.as_predicted += label_key(answered.prediction) == label_key(answered.label)
+
+    def settle(self, votes: list[tuple[str, Label]], learned: Label) -> None:
+        """The labels of several annotators came to this one."""
+        for annotator, label in votes:
+            tally = self._tally(annotator)
+            tally.labelled += 1
+            tally.compared += len(votes) > 1
+            tally.agreed += len(votes) > 1 and label_key(label) == label_key(learned)
+
+    def skip(self, annotator: str) -> None:
+        """A question was passed over."""
+        self._tally(annotator).skipped += 1
+
+    def correct(self, given: str, annotator: str | None, label: Label) -> None:
+        """A learned example has another label, from one of its annotators; None: from somebody else."""
+        answered = self._answers.get((given, annotator)) if annotator is not None else None
+        if annotator is not None and answered is not None:
+            answered.label = label
+            self._tally(annotator).changed += 1
+
+    def forget(self, given: str) -> None:
+        """Nothing is known of this example any more; counts stay."""
+        for key in [key for key in self._answers if key[0] == given]:
+            del self._answers[key]
+
+    def _keep(self, answered: Given) -> None:
+        key = answered.id, answered.annotator
+        self._answers[key] = answered
+        self._answers.move_to_end(key)
+        while len(self._answers) > ANSWERS_KEPT:
+            self._answers.popitem(last=False)
+
+    def _tally(self, annotator: str) -> Tallied:
+        tally = self._tallies.setdefault(annotator, Tallied())
+        self._tallies.move_to_end(annotator)
+        while len(self._tallies) > ANNOTATORS_KEPT:
+            self._tallies.popitem(last=False)
+        return tally
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All of it as facts."""
+        return {
+            "answers": [asdict(answered) for answered in self._answers.values()],
+            "tallies": [[name, asdict(tally)] for name, tally in self._tallies.items()],
+        }
+
+    def load(self, facts: dict[str, Any]) -> None:
+        """Take over a state of `state`. ValueError where something is there twice, or there is too much."""
+        self._answers = OrderedDict(((a["id"], a["annotator"]), Given(**a)) for a in facts["answers"])
+        self._tallies = OrderedDict((name, Tallied(**tally)) for name, tally in facts["tallies"])
+        if len(self._answers) < len(facts["answers"]) or len(self._tallies) < len(facts["tallies"]):
+            raise ValueError("an answer or an annotator is there twice")
+        if len(self._answers) > ANSWERS_KEPT or len(self._tallies) > ANNOTATORS_KEPT:
+            raise ValueError(f"at most {ANSWERS_KEPT} answers are kept, of {ANNOTATORS_KEPT} annotators")

@@ -1,0 +1,173 @@
+"""The learning curves of a model: its figures along its log, thinned as they grow, and what happened on the way.
+
+A micro-batch makes a point if the last one is a stride of examples away and PAUSE_MS old by the log's time, or a
+twentieth of all examples away. When a curve holds POINTS_MAX, every other point leaves and the stride doubles. So its
+memory is bounded, it spans the whole life of its model, and costs a few points a second however quickly examples come.
+Everything in it follows from the log.
+
+points  (n, len(FIELDS)) float64, oldest first; UNKNOWN where a figure has no meaning or nothing was counted yet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.service.model.learner import Learner
+from hinged.service.model.metrics import ALL, SOURCES
+from hinged.solvers.core.solver import COUNT_MAX, Solver, StateReader
+from hinged.solvers.dual.tracking import TrackingSVM
+
+Array = np.ndarray[Any, Any]
+
+POINTS_MAX = 512
+PAUSE_MS = 200  # between two points
+PART = 20  # of what was learned: so much more makes a point in any case
+MARKS_KEPT = 256
+UNKNOWN = -1.0  # no figure of a curve is negative
+WHERE = ("position", "examples", "at_ms")
+FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap")
+FIELDS = WHERE + FIGURES
+FIGURE_MAX = 1e300
+MARKS = ("drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside")
+"""Kinds of marks: the events of the log that make a figure jump, and drifts."""
+
+
+class Mark(NamedTuple):
+    """Something that happened."""
+
+    kind: str
+    position: int
+    examples: int
+    at_ms: int
+
+
+class Curve:
+    """The figures of one learner."""
+
+    def __init__(self) -> None:
+        self.stride = 1  # examples between two points, at least
+        self.points: list[tuple[float, ...]] = []
+
+    def due(self, examples: int, at_ms: int) -> bool:
+        """Whether so many examples at this time make another point."""
+        if not self.points:
+            return True
+        _, last_examples, last_ms, *_ = self.points[-1]
+        more = examples - last_examples
+        return more >= self.stride and (at_ms - last_ms >= PAUSE_MS or more >= examples / PART)
+
+    def add(self, point: tuple[float, ...]) -> None:
+        """One more point, in the order of FIELDS; where there are too many, every other one leaves."""
+        points = [*self.points, point]
+        if len(points) >= POINTS_MAX:
+            points, self.stride = points[1::2], 2 * self.stride
+        self.points = points  # as a whole: others read it meanwhile
+
+    def columns(self, after: int = 0, now: tuple[float, ...] | None = None) -> dict[str, list[Any]]:
+        """The figures of the points behind a position, by name; None where there is none. now: one more."""
+        points = [point for point in [*self.points, *([now] if now else [])] if point[0] > after]
+        found: dict[str, list[Any]] = {name: [int(p[i]) for p in points] for i, name in enumerate(WHERE)}
+        for i, name in enumerate(FIGURES, len(WHERE)):
+            found[name] = [None if p[i] == UNKNOWN else p[i] for p in points]
+        return found
+
+    def check(self, position: int, examples: int, at_ms: int) -> None:
+        """ValueError where a point is of a later state than this."""
+        last = self.points[-1] if self.points else (0.0, 0.0, 0.0)
+        if last[0] > position or last[1] > examples or last[2] > at_ms:
+            raise ValueError(f"a curve goes on behind position {position}")
+
+
+class Curves:
+    """The model's own curve, those of its challengers by name, and the newest marks."""
+
+    def __init__(self) -> None:
+        self.own = Curve()
+        self.shadows: dict[str, Curve] = {}
+        self.marks: list[Mark] = []
+
+    def note(self, position: int, examples: int, at_ms: int, learner: Learner, shadows: Mapping[str, Learner]) -> None:
+        """A micro-batch was learned: a point for whoever is due."""
+        if self.own.due(examples, at_ms):
+            self.own.add((position, examples, at_ms, *figures_of(learner)))
+        if shadows or self.shadows:
+            self.shadows = {name: self.shadows.get(name) or Curve() for name in shadows}
+            for name, shadow in shadows.items():
+                if shadow.stopped is None and self.shadows[name].due(examples, at_ms):
+                    self.shadows[name].add((position, examples, at_ms, *figures_of(shadow)))
+
+    def mark(self, kind: str, position: int, examples: int, at_ms: int) -> None:
+        """Something happened."""
+        self.marks = [*self.marks, Mark(kind, position, examples, at_ms)][-MARKS_KEPT:]
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as facts and arrays."""
+        facts = {
+            "stride": self.own.stride,
+            "shadows": {name: curve.stride for name, curve in self.shadows.items()},
+            "marks": [list(mark) for mark in self.marks],
+        }
+        arrays = {"own": _array(self.own)} | {f"shadows/{name}": _array(c) for name, c in self.shadows.items()}
+        return facts, arrays
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over a state of `state`. ValueError where it is none."""
+        self.own = _read(facts["stride"], arrays, "own")
+        self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
+        self.marks = [Mark(*mark) for mark in facts["marks"][-MARKS_KEPT:]]
+
+    def check(self, position: int, examples: int, at_ms: int) -> None:
+        """ValueError where anything is of a later state than this."""
+        for curve in (self.own, *self.shadows.values()):
+            curve.check(position, examples, at_ms)
+        if any(mark.position > position or mark.examples > examples for mark in self.marks):
+            raise ValueError(f"a mark stands behind position {position}")
+
+
+def figures_of(learner: Learner) -> tuple[float, ...]:
+    """What a point holds of a learner, in the order of FIGURES."""
+    metrics, (support_vectors, gap) = learner.metrics, _solution(learner.solver)
+    glances = {glance.source: glance for glance in metrics.glance()}
+    everything = glances[ALL]
+    accuracies = [glances[source].accuracy if source in glances else np.nan for source in SOURCES]
+    fading = metrics.fading_accuracy
+    found: tuple[Any, ...] = (
+        everything.accuracy,
+        np.nan if fading is None else fading,
+        *accuracies,
+        everything.log_loss,
+        support_vectors,
+        learner.solver.live,
+        np.nan if gap is None else gap,
+    )
+    # A log loss may be a rounding below 0.
+    return tuple(min(max(float(v), 0.0), FIGURE_MAX) if np.isfinite(v) else UNKNOWN for v in found)
+
+
+def _solution(solver: Solver) -> tuple[int, float | None]:
+    """Support vectors, and the duality gap where it can be told without kernel values."""
+    if isinstance(solver, TrackingSVM):  # the gradients of its averages would be worked out anew
+        return int((solver.smooth[:, : solver.slots] != 0).any(axis=0).sum()), None
+    certificate = solver.certificate()
+    return int(certificate["support_vectors"] or 0), certificate["gap"]
+
+
+def _array(curve: Curve) -> Array:
+    return np.array(curve.points, np.float64).reshape(len(curve.points), len(FIELDS))
+
+
+def _read(stride: int, arrays: dict[str, Array], name: str) -> Curve:
+    points = StateReader(arrays).take(name, np.float64, (None, len(FIELDS)), UNKNOWN, FIGURE_MAX)
+    where = points[:, : len(WHERE)]
+    if len(points) >= POINTS_MAX or (where < 0).any() or (where > COUNT_MAX).any() or (where % 1 != 0).any():
+        raise ValueError(f"a curve has fewer than {POINTS_MAX} points, each at a position, got {len(points)}")
+    if (np.diff(where, axis=0) < 0).any() or stride < 1:
+        raise ValueError("a curve's points must ascend, by a stride of 1 or more")
+    curve = Curve()
+    curve.stride, curve.points = stride, [tuple(point) for point in points.tolist()]
+    return curve

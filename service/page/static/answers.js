@@ -1,0 +1,42 @@
+// The answers that were given: each of mine can be changed, or forgotten; each annotator in numbers.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { ask, may, path } from "./api.js";
+import { announce, count, Name, percent, Problem, usePolled } from "./parts.js";
+
+export function Answers({ model, annotator, changes, pick, gone, disabled }) {
+  const to = `models/${path(model)}`;
+  const [found, problem, again] = usePolled(() => ask("GET", `${to}/answers?n=50&annotator=${encodeURIComponent(annotator)}`), 10_000, [model, annotator, changes]);
+  const [kept, setKept] = useState(null);
+  const [error, setError] = useState(null);
+  if (found && found !== kept) setKept(found); // what was there stays while it is read anew
+  const shown = found ?? kept;
+  const open = async (answer) => {
+    try {
+      const { x } = await ask("GET", `${to}/examples/${path(answer.id)}`);
+      setError(null);
+      pick({ id: answer.id, label: answer.label, x });
+    } catch (caught) { setError(caught); }
+  };
+  const forget = async ({ id }) => {
+    if (!confirm(`Forget ${id.slice(0, 80)} for good? It can never be learned again.`)) return;
+    try {
+      await ask("DELETE", `${to}/examples/${path(id)}`);
+      announce("Forgotten");
+      gone(id);
+      setError(null);
+    } catch (caught) { setError(caught); }
+    again();
+  };
+  const names = Object.entries(shown?.annotators ?? {});
+  return html`<section class="card" aria-label="Answers"><h2>Your answers</h2><${Problem} error=${error ?? (shown ? null : problem)} />
+    ${shown?.answers.length ? html`<ul class="given-list">${shown.answers.map((answer) => html`<li key=${answer.id}>
+      <button class="plain" disabled=${disabled} title="Change this answer" onClick=${() => open(answer)}><b><${Name} of=${answer.label} cut=${30} /></b> <small><${Name} of=${answer.id} cut=${40} /></small></button>
+      ${may("writer") && answer.learned && html`<button class="plain danger" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
+    : html`<p class="soft">None yet. Each can be changed here.</p>`}
+    ${names.length > 0 && html`<details><summary>Everyone's figures</summary><div class="scroll" tabindex="0" role="group" aria-label="Annotators"><table class="behind">
+      <thead><tr><th scope="col">Who</th><th scope="col" class="number">Labels</th><th scope="col" class="number" title="Answers that were what the model had said">As predicted</th><th scope="col" class="number" title="Of labels that others gave as well: those that were learned">Agreed</th></tr></thead>
+      <tbody>${names.map(([name, t]) => html`<tr><th scope="row"><${Name} of=${name} cut=${20} /></th><td class="number">${count(t.labelled)}</td>
+        <td class="number">${t.predicted ? percent(t.as_predicted / t.predicted, 0) : "–"}</td><td class="number">${t.compared ? percent(t.agreed / t.compared, 0) : "–"}</td></tr>`)}</tbody></table></div>
+      ${shown.disagreement !== null && html`<p class="soft">${percent(shown.disagreement, 0)} of the candidates answered got different labels.</p>`}</details>`}</section>`;
+}

@@ -1,0 +1,117 @@
+// The page as a whole: who uses it, where they are.
+
+import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { may, path, signIn, signOut, who } from "./api.js";
+import { Overview } from "./overview.js";
+import { Problem } from "./parts.js";
+
+// Views that not everyone opens are loaded when they are.
+const VIEWS = {
+  watch: () => import("./model.js").then((m) => m.Model),
+  label: () => import("./label.js").then((m) => m.Label),
+  suspects: () => import("./suspects.js").then((m) => m.Suspects),
+  data: () => import("./data.js").then((m) => m.Data),
+};
+const NEEDS = { watch: "reader", label: "annotator", suspects: "writer", data: "writer" };
+const WORDS = { watch: "Watch", label: "Label", suspects: "Suspects", data: "Data" };
+const loaded = {};
+
+// "#/models/NAME/VIEW", "#/data", or nothing: the overview.
+function place() {
+  const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
+    try { return decodeURIComponent(part); } catch { return part; }
+  });
+  if (parts[0] === "models" && parts[1]) {
+    const own = who.role === "annotator" ? "label" : "watch";
+    return { model: parts[1], view: VIEWS[parts[2]] ? parts[2] : own };
+  }
+  return { model: null, view: parts[0] === "data" ? "data" : "overview" };
+}
+
+export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
+
+function SignIn({ done }) {
+  const [error, setError] = useState(null);
+  const submit = async (event) => {
+    event.preventDefault();
+    const form = event.target;
+    try {
+      await signIn(form.elements.key.value, form.elements.keep.checked);
+      done();
+    } catch (caught) {
+      setError(caught);
+      form.elements.key.select();
+    }
+  };
+  return html`<main class="sign-in"><h1>hinged</h1>
+    <p>This server asks for a key. <code>hinged keys create</code> makes one.</p>
+    <form onSubmit=${submit}>
+      <label>Key <input name="key" type="password" autocomplete="off" required autofocus spellcheck=${false} /></label>
+      <label class="tick"><input name="keep" type="checkbox" /> Keep it for this tab</label>
+      <button class="main">Sign in</button>
+    </form>
+    <${Problem} error=${error} /></main>`;
+}
+
+function View({ at }) {
+  const [, setLoaded] = useState(0);
+  const [error, setError] = useState(null);
+  const View = loaded[at.view];
+  useEffect(() => {
+    if (loaded[at.view] || !VIEWS[at.view]) return;
+    VIEWS[at.view]().then((view) => { loaded[at.view] = view; setLoaded((n) => n + 1); }, setError);
+  }, [at.view]);
+  if (error) return html`<${Problem} error=${error} />`;
+  if (at.view === "overview") return html`<${Overview} />`;
+  if (!may(NEEDS[at.view])) {
+    return html`<p class="problem" role="alert">This needs a key with the role ${NEEDS[at.view]}; yours is ${who.role}.</p>`;
+  }
+  return View ? html`<${View} key=${at.model} model=${at.model} />` : html`<p class="waiting">One moment</p>`;
+}
+
+function App() {
+  const [state, setState] = useState("asking"); // asking, out, in
+  const [error, setError] = useState(null);
+  const [at, setAt] = useState(place);
+  const enter = () => { setAt(place()); setState("in"); };
+  const begin = async () => {
+    try {
+      await signIn(null);
+      enter();
+    } catch (caught) {
+      setError(caught);
+      setState(caught.status === 401 ? "out" : "asking");
+      if (caught.passing) setTimeout(begin, 1000);
+    }
+  };
+  useEffect(() => {
+    begin();
+    const moved = () => { setAt(place()); scrollTo(0, 0); };
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  useEffect(() => { document.title = at.model ? `${at.model}: hinged` : "hinged"; }, [at.model]);
+  if (state === "out") return html`<${SignIn} done=${enter} />`;
+  if (state === "asking") return html`<main><p class="waiting" role="status">
+    ${error ? `The server is not there yet: ${error.message}. Trying again.` : "One moment"}</p></main>`;
+  const tabs = Object.keys(VIEWS).filter((view) => may(NEEDS[view]) && !(view === "watch" && who.role === "annotator"));
+  return html`
+    <header class="top">
+      <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
+      <nav aria-label="Where you are">
+        <a class="brand" href="#/">hinged</a>
+        ${at.model && html`<span aria-hidden="true">/</span><a class="where" href=${link(at.model)}><bdi>${at.model}</bdi></a>`}
+      </nav>
+      ${at.model && html`<nav class="tabs" aria-label="Views of this model">${tabs.map((view) => html`
+        <a href=${link(at.model, view)} aria-current=${view === at.view ? "page" : null}>${WORDS[view]}</a>`)}</nav>`}
+      <span class="room"></span>
+      ${!at.model && may("writer") && at.view !== "data" && html`<a class="button" href="#/data">Bring data</a>`}
+      <span class="who">${who.name !== "everyone" && html`<bdi>${who.name}</bdi> (${who.role})
+        <button class="plain" onClick=${() => { signOut(); location.hash = ""; location.reload(); }}>Sign out</button>`}</span>
+    </header>
+    <main id="main" tabindex="-1" class=${at.view}><${View} at=${at} key=${`${at.model}/${at.view}`} /></main>`;
+}
+
+const app = document.getElementById("app");
+app.textContent = "";
+render(html`<${App} />`, app);

@@ -1,0 +1,41 @@
+// A model's configuration: what it is, what an admin may change of it, and a challenger with a change.
+
+import { html, useState } from "./vendor/htm-preact.js";
+import { ask, may, path } from "./api.js";
+import { announce, Dialog, Problem } from "./parts.js";
+
+const FIXED = ["features", "classes"];
+
+export function Configuration({ model, configuration, changed }) {
+  const [edited, setEdited] = useState(null);
+  return html`<section class="card"><h2>Configuration</h2>
+    <div class="grid"><table><tbody>${Object.entries(configuration).map(([name, value]) => html`<tr><th scope="row">${name}</th>
+      <td><bdi class="code">${JSON.stringify(value)}</bdi></td>
+      <td>${may("admin") && (FIXED.includes(name) ? html`<small>stays</small>` : html`
+        <button class="plain" aria-label=${`Change ${name}`} onClick=${() => setEdited(name)}>Change</button>`)}</td></tr>`)}</tbody></table></div>
+    ${edited && html`<${Edit} model=${model} name=${edited} value=${configuration[edited]} changed=${changed} close=${() => setEdited(null)} />`}</section>`;
+}
+
+function Edit({ model, name, value, changed, close }) {
+  const [error, setError] = useState(null);
+  const save = async (event) => {
+    event.preventDefault();
+    const form = event.target, to = `models/${path(model)}`;
+    try {
+      const change = { [name]: JSON.parse(form.elements.value.value) };
+      const rival = form.elements.rival.value.trim();
+      const answer = rival ? await ask("PUT", `${to}/shadows/${path(rival)}`, change) : await ask("PATCH", to, change);
+      announce(answer.job ? "The model is being taught anew; the old one serves meanwhile" : "Changed");
+      changed();
+      close();
+    } catch (caught) {
+      setError(caught instanceof SyntaxError ? { message: `This is no JSON: ${caught.message}` } : caught);
+    }
+  };
+  return html`<${Dialog} title=${`Change ${name}`} close=${close}><form onSubmit=${save}>
+    <label>${name}, as JSON <textarea name="value" class="code" rows="4" cols="48" spellcheck=${false}>${JSON.stringify(value)}</textarea></label>
+    <p class="soft">What the solver cannot change in place is taught anew from the log; the model serves meanwhile.</p>
+    <label>Or try it first, as a challenger named <input name="rival" pattern="[A-Za-z0-9][A-Za-z0-9._-]*" maxlength="64" /></label>
+    <${Problem} error=${error} />
+    <p class="row"><button class="main">Change</button></p></form></${Dialog}>`;
+}

@@ -1,0 +1,147 @@
+// Bring data: a file is looked at, becomes examples or candidates of a model, or is answered with predictions.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { ask, may, path } from "./api.js";
+import { announce, Bar, count, plural, Problem } from "./parts.js";
+import { guess, linesOf, open } from "./read.js";
+import { asCsv, configurationFor, create, nameOf, Upload } from "./upload.js";
+
+const LOOKED_AT = 200; // rows
+const uploads = []; // all of this page, newest first
+const listeners = new Set();
+const changed = () => { for (const tell of listeners) tell(); };
+
+export function Data({ model }) {
+  const [, show] = useState(0);
+  const [chosen, setChosen] = useState(null); // {file, source, rows, columns}
+  const [error, setError] = useState(null);
+  const [over, setOver] = useState(false);
+  const field = useRef();
+  useEffect(() => {
+    const tell = () => show((n) => n + 1);
+    listeners.add(tell);
+    return () => listeners.delete(tell);
+  }, []);
+  const take = async (file) => {
+    if (!file) return;
+    try {
+      const source = await open(file), rows = [], broken = [];
+      for await (const [number, row] of source.rows()) {
+        if (row instanceof Error) broken.push({ number, why: row.message }); else rows.push(row);
+        if (rows.length + broken.length >= LOOKED_AT) break;
+      }
+      if (!rows.length) throw new Error(broken.length ? `line ${broken[0].number}: ${broken[0].why}` : "the file is empty");
+      const names = source.names ?? [...new Set(rows.flatMap((row) => Object.keys(row)))];
+      setChosen({ file, source, rows, columns: source.kind === "libsvm" ? [] : guess(names, rows), name: await nameOf(file) });
+      setError(null);
+    } catch (caught) { setError({ message: `${file.name} cannot be read: ${caught.message}` }); }
+  };
+  return html`<h1>Bring data${model && html` to <bdi>${model}</bdi>`}</h1>
+    <${Problem} error=${error} />
+    ${chosen ? html`<${Plan} key=${chosen.name} chosen=${chosen} model=${model} close=${() => setChosen(null)} />` : html`
+    <div class=${`drop ${over ? "over" : ""}`} onDragOver=${(e) => { e.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)}
+      onDrop=${(e) => { e.preventDefault(); setOver(false); take(e.dataTransfer.files[0]); }}>
+      <p>Drop a CSV, JSONL or LIBSVM file here, or</p>
+      <p><label class="button">choose one <input ref=${field} class="hidden" type="file" accept=".csv,.tsv,.txt,.jsonl,.ndjson,.json,.libsvm,.svm,.svmlight" onChange=${(e) => take(e.target.files[0])} /></label></p>
+      <p class="soft">It is read here, piece by piece; nothing leaves before you say so.</p></div>`}
+    ${uploads.map((upload) => html`<${Progress} key=${upload.number} upload=${upload} />`)}`;
+}
+
+function Plan({ chosen, model, close }) {
+  const { file, source, rows, name } = chosen;
+  const [columns, setColumns] = useState(chosen.columns);
+  const [target, setTarget] = useState(model ?? (may("admin") ? "" : null));
+  const [fresh, setFresh] = useState(() => file.name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 64) || "data");
+  const [models, setModels] = useState([]);
+  const [labelled, setLabelled] = useState(source.kind === "libsvm");
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    ask("GET", "overview").then((found) => {
+      const names = found.models.filter((m) => m.state === "serving").map((m) => m.model);
+      setModels(names);
+      setTarget((was) => was ?? names[0] ?? null);
+    }, setError);
+  }, []);
+  const use = (i, what) => setColumns((was) => was.map((c, k) => (
+    k === i ? { ...c, use: what } : what !== "feature" && what !== "leave" && c.use === what ? { ...c, use: "feature" } : c)));
+  const label = source.kind === "libsvm" ? labelled : columns.some((c) => c.use === "label");
+  const begin = async (predict) => {
+    setBusy(true);
+    setError(null);
+    try {
+      let to = target, form, dim = 0, base = 0;
+      if (target === "") {
+        to = fresh;
+        let size = rows.length;
+        if (size >= LOOKED_AT) { size = 0; for await (const line of linesOf(file)) if (line) size++; }
+        const made = await configurationFor(source, columns, size);
+        await create(to, made.configuration);
+        form = made.form;
+      } else {
+        const { configuration } = await ask("GET", `models/${path(to)}`);
+        form = configuration.features.type;
+        dim = configuration.features.dim ?? 0;
+        const features = columns.filter((c) => c.use === "feature");
+        if (source.kind !== "libsvm" && form !== "named" && features.length !== dim) throw new Error(`${to} takes ${dim} features, ${features.length} are chosen`);
+        if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
+      }
+      const plan = { file, source, columns, model: to, form, dim, base, name, labelled, predict };
+      const upload = new Upload(plan, changed);
+      upload.number = uploads.length;
+      uploads.unshift(upload);
+      announce(predict ? "Predicting" : "The rows are on their way");
+      close();
+      changed();
+    } catch (caught) { setError(caught); }
+    setBusy(false);
+  };
+  const shown = rows.slice(0, 8);
+  return html`<section class="card"><div class="row"><h2><bdi>${file.name}</bdi> <small>${(file.size / 2 ** 20).toFixed(2)} MiB, ${source.kind === "csv" ? "a table" : source.kind.toUpperCase()}</small></h2>
+      <span class="room"></span><button class="plain" onClick=${close}>Another file</button></div>
+    ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table>
+      <thead><tr>${columns.map((c) => html`<th scope="col"><bdi>${c.name.slice(0, 60)}</bdi> <small>${c.type}</small></th>`)}</tr>
+        <tr>${columns.map((c, i) => html`<td><select aria-label=${`What ${c.name.slice(0, 60)} is`} value=${c.use} onChange=${(e) => use(i, e.target.value)}>
+          <option value="feature">feature</option><option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
+      <tbody>${shown.map((row) => html`<tr>${columns.map((c) => html`<td><bdi>${row[c.name] === null || row[c.name] === undefined ? "" : String(typeof row[c.name] === "object" ? JSON.stringify(row[c.name]) : row[c.name]).slice(0, 80)}</bdi></td>`)}</tr>`)}</tbody></table></div>`
+    : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
+        <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
+      <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is a label</label>`}
+    <p>${label ? "Rows with a label are learned, in order; those without one go to the pool." : "No column is the label: all rows go to the pool, to be labelled."}</p>
+    <div class="row"><label>To <select aria-label="To which model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">a new model</option>`}
+        ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
+      ${target === "" && html`<label>named <input value=${fresh} pattern="[A-Za-z0-9][A-Za-z0-9._-]*" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
+      <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} onClick=${() => begin(false)}>${busy ? "One moment (a new solver may have to be compiled)" : "Send the rows"}</button>
+      <button disabled=${busy || !target} onClick=${() => begin(true)}>Predict them instead</button></div>
+    <${Problem} error=${error} /></section>`;
+}
+
+function Progress({ upload }) {
+  const { state, file } = upload;
+  const total = upload.lines;
+  useEffect(() => {
+    if (upload.lines !== undefined) return;
+    upload.lines = null;
+    (async () => { let n = 0; for await (const [] of upload.source.rows()) n++; upload.lines = n; changed(); })();
+  }, [upload]);
+  useEffect(() => { if (state === "done") announce(`${file.name}: done`); }, [state]);
+  const save = () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([asCsv(upload.predictions)], { type: "text/csv" }));
+    link.download = `${file.name.replace(/\.[^.]*$/, "")}-predictions.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  };
+  const counts = upload.predict ? [plural(upload.predictions.length, "prediction")]
+    : [upload.learned && `${count(upload.learned)} learned`, upload.offered && `${count(upload.offered)} to the pool`, upload.repeated && `${count(upload.repeated)} there already`, !upload.sent && "nothing yet"].filter(Boolean);
+  return html`<section class="card upload" aria-label=${`${file.name}, ${state}`} style=${{ marginTop: "0.9rem" }}>
+    <div class="row"><h2><bdi>${file.name}</bdi> to <a href=${`#/models/${path(upload.model)}`}><bdi>${upload.model}</bdi></a></h2><span class="soft">${state}</span><span class="room"></span>
+      ${state === "running" && html`<button onClick=${() => upload.stop()}>Stop</button>`}${state === "stopped" && html`<button onClick=${() => upload.resume()}>Go on</button>`}
+      ${upload.predict && state === "done" && html`<button class="main" onClick=${save}>Save as CSV</button>`}</div>
+    <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that are through`} />
+    <p>${counts.join(", ")}${total ? ` of ${plural(total, "row")}` : ""}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
+    <${Problem} error=${upload.error ?? upload.away} />
+    ${upload.refused.length > 0 && html`<details><summary>Which were refused, and why</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
+      <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Why</th></tr></thead>
+      <tbody>${upload.refused.map((r) => html`<tr><td class="number">${count(r.number)}</td><td><bdi>${(r.id ?? "").slice(0, 60)}</bdi></td><td>${r.why}</td></tr>`)}</tbody></table></div></details>`}</section>`;
+}

@@ -1,0 +1,69 @@
+// The keys of labelling: one for each class and each thing to do, which can be changed; no two of them are the same.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { Dialog, Name, shownLabel } from "./parts.js";
+
+export const ACTIONS = { skip: "Skip for me", skipAll: "Skip for all", unsure: "Not sure, ask later", undo: "Undo", why: "Why this one?", another: "Another label", help: "Keys" };
+const USUAL = { skip: "s", skipAll: "x", unsure: "d", undo: "u", why: "w", another: "n", help: "?" };
+const FOR_CLASSES = [..."123456789", ..."abcefghijklmopqrtvyz"];
+const NAME = "hinged-keys-";
+
+const nameOf = (label) => `class ${JSON.stringify(label)}`;
+
+export function keysOf(model, classes) {
+  let chosen = {};
+  try { chosen = JSON.parse(localStorage.getItem(NAME + model)) ?? {}; } catch { chosen = {}; }
+  const keys = { ...USUAL, ...Object.fromEntries(Object.entries(chosen).filter(([action]) => action in ACTIONS)) };
+  const taken = new Set(Object.values(keys));
+  for (const label of classes) {
+    const own = chosen[nameOf(label)] ?? ([...String(label)].length === 1 ? String(label) : null); // a digit is its own key
+    if (own && !taken.has(own)) { keys[nameOf(label)] = own; taken.add(own); }
+  }
+  const left = FOR_CLASSES.filter((key) => !taken.has(key));
+  for (const label of classes) keys[nameOf(label)] ??= left.shift() ?? null;
+  return { of: (action) => keys[action], ofClass: (label) => keys[nameOf(label)], all: keys };
+}
+
+// Call act[name] for the key that is pressed; dead while a field has the focus, a dialog is open or another key is held.
+export function useKeys(keys, classes, act) {
+  const now = useRef();
+  now.current = { keys, classes, act };
+  useEffect(() => {
+    const pressed = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
+      if (event.target.closest?.("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+      const { keys, classes, act } = now.current;
+      if (event.key === "Escape") { act.escape?.(); return; }
+      const label = classes.find((known) => keys.ofClass(known) === event.key);
+      const action = Object.keys(ACTIONS).find((name) => keys.of(name) === event.key);
+      if (label === undefined && !action) return;
+      event.preventDefault();
+      if (label !== undefined) act.label(label);
+      else act[action]?.();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}
+
+export function Keys({ model, classes, keys, changed, close }) {
+  const [problem, setProblem] = useState(null);
+  const rows = [...classes.map((label) => [nameOf(label), label]), ...Object.entries(ACTIONS)];
+  const set = (action, event) => {
+    if (["Tab", "Shift", "Escape", "Control", "Alt", "Meta"].includes(event.key)) return;
+    event.preventDefault();
+    if ([...event.key].length !== 1 || event.key === " ") return setProblem("A key is one character.");
+    const other = Object.keys(keys.all).find((name) => name !== action && keys.all[name] === event.key);
+    if (other) return setProblem(`${event.key} is taken: ${ACTIONS[other] ?? other}.`);
+    setProblem(null);
+    const chosen = { ...keys.all, [action]: event.key };
+    localStorage.setItem(NAME + model, JSON.stringify(chosen));
+    changed();
+  };
+  return html`<${Dialog} title="Keys" close=${close}>
+    <p class="soft">Press a key in a field to change it. Keys do nothing while a field has the focus.</p>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <table class="keys"><tbody>${rows.map(([action, word]) => html`<tr><th scope="row"><${Name} of=${ACTIONS[action] ?? word} cut=${40} /></th>
+      <td><input aria-label=${`key of ${ACTIONS[action] ?? shownLabel(word)}`} value=${keys.all[action] ?? ""} readonly onKeyDown=${(e) => set(action, e)} /></td></tr>`)}</tbody></table>
+    <p><button class="plain" onClick=${() => { localStorage.removeItem(NAME + model); setProblem(null); changed(); }}>As they were</button></p></${Dialog}>`;
+}

@@ -1,0 +1,178 @@
+// Labelling: one question, one key; what the answer did; the way back.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { ask, path, who } from "./api.js";
+import { Answers } from "./answers.js";
+import { Effect, useEffects } from "./effects.js";
+import { Example, Usual } from "./example.js";
+import { ACTIONS, Keys, keysOf, useKeys } from "./keys.js";
+import { announce, Name, plural, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { Questions } from "./questions.js";
+import { Why } from "./why.js";
+
+const STRATEGIES = { active: "what it knows least", random: "at random", autoactive: "what it knows least, found quickly" };
+
+export function Label({ model }) {
+  const [annotator, setAnnotator] = useState(() => sessionStorage.getItem("hinged-annotator") ?? (who.name === "everyone" ? "" : who.name));
+  const [begun, setBegun] = useState(Boolean(annotator));
+  if (begun) return html`<${Work} model=${model} annotator=${annotator} leave=${() => setBegun(false)} />`;
+  const begin = (event) => {
+    event.preventDefault();
+    sessionStorage.setItem("hinged-annotator", annotator);
+    setBegun(true);
+  };
+  return html`<form class="card sign-in" onSubmit=${begin}><h1>Label <bdi>${model}</bdi></h1>
+    <label>Who are you? <input value=${annotator} onInput=${(e) => setAnnotator(e.target.value.trim())} required maxlength="256" autofocus autocomplete="off" /></label>
+    <p class="soft">Your answers are kept under this name. Nobody else is asked what you are asked.</p>
+    <button class="main" disabled=${!annotator}>Begin</button></form>`;
+}
+
+function Work({ model, annotator, leave }) {
+  const [strategy, setStrategy] = useState("active");
+  const [, show] = useState(0);
+  const again = () => show((n) => n + 1);
+  const [figures, problem] = usePolled(() => ask("GET", `models/${path(model)}`), 30_000, [model]);
+  const [more, setMore] = useState([]); // classes that were typed here
+  const [given, setGiven] = useState([]); // my answers of this session, newest last: {id, lease, label, x}
+  const [undoing, setUndoing] = useState(null); // an answer that is being changed: {id, label, x}
+  const [said, setSaid] = useState(null); // what came of the last one
+  const [open, setOpen] = useState({}); // what is unfolded, and of which question
+  const [changes, setChanges] = useState(0); // of answers, so that lists are read anew
+  const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
+  const [effects, noteEffect] = useEffects(model);
+
+  useEffect(() => {
+    const made = new Questions(model, annotator, strategy, {
+      changed: again,
+      taken: (answer, result) => {
+        setSaid(outcome(answer, result));
+        setChanges((n) => n + 1);
+        noteEffect();
+      },
+      refused: (answer, error) => {
+        setSaid({ bad: true, text: answer ? `${answer.id.slice(0, 80)}: ${error.message}` : error.message });
+        if (answer) setGiven((was) => was.filter((g) => g.lease !== answer.lease));
+      },
+    });
+    questions.current = made;
+    again();
+    return () => made.close();
+  }, [model, annotator, strategy]);
+  useEffect(() => { if (said) announce(said.text); }, [said]);
+
+  const now = questions.current, question = undoing ?? now?.present ?? null;
+  if (question && !undoing) usual.current.add(question.id, question.x);
+  const classes = withNew(figures?.classes ?? [], more);
+  const declared = figures?.configuration.classes ?? null;
+  const keys = keysOf(model, classes);
+  const lease = now?.present?.lease ?? null;
+  useEffect(() => { if (lease && !undoing) announce(`Next question, ${plural(now.waiting.length - 1, "question")} ready behind it`); }, [lease]);
+
+  const act = {
+    label: async (label) => {
+      if (!question) return;
+      if (undoing) {
+        setUndoing(null);
+        await change(undoing, label);
+        return;
+      }
+      const { id, x, lease } = now.answer(label);
+      setGiven((was) => [...was, { id, x, lease, label }].slice(-200));
+    },
+    skip: () => question && !undoing && now.skip("me"),
+    skipAll: () => question && !undoing && now.skip("all"),
+    unsure: () => question && !undoing && now.waiting.length > 1 && now.postpone(),
+    undo: () => {
+      const last = given.at(-1);
+      if (undoing || !last) return;
+      setGiven((was) => was.slice(0, -1));
+      if (!now.recall(last.lease)) setUndoing(last);
+      announce(`Back at ${last.id.slice(0, 80)}, which you gave ${shownLabel(last.label)}`);
+    },
+    why: () => question && setOpen((was) => ({ ...was, why: was.why === question.id ? null : question.id })),
+    another: () => { setOpen((was) => ({ ...was, another: question?.id })); setTimeout(() => field.current?.focus(), 0); },
+    help: () => setOpen((was) => ({ ...was, keys: true })),
+    escape: () => setUndoing(null),
+  };
+  useKeys(keys, classes, act);
+
+  async function change(answered, label) {
+    if (same(label, answered.label)) {
+      setGiven((was) => [...was, answered]);
+      setSaid({ text: "It stays as it was" });
+      return;
+    }
+    try {
+      const answer = await ask("PUT", `models/${path(model)}/answers/${path(answered.id)}`, { annotator, y: label });
+      setGiven((was) => [...was, { ...answered, label }]);
+      setSaid({ text: `Changed to ${shownLabel(label)}${answer.job ? "; the model is being taught anew" : ""}` });
+    } catch (error) {
+      setGiven((was) => [...was, answered]);
+      setSaid({ bad: true, text: `It could not be changed: ${error.message}` });
+    }
+    setChanges((n) => n + 1);
+    noteEffect();
+  }
+
+  const typed = (event) => {
+    event.preventDefault();
+    const label = typedLabel(event.target.elements.label.value);
+    if (label === "") return;
+    setMore((was) => withNew(was, [label]));
+    setOpen((was) => ({ ...was, another: null }));
+    act.label(label);
+  };
+
+  const button = (action, extra = {}) => html`<button class="plain" onClick=${act[action]} ...${extra}>${ACTIONS[action]} <kbd aria-hidden="true">${keys.of(action)}</kbd></button>`;
+  const none = !question;
+  return html`<h1 class="hidden">Label ${model}</h1>
+    ${now?.away && html`<p class="problem" role="alert">${now.away.message}: ${now.outbox.length ? `${plural(now.outbox.length, "answer")} will be sent when it is back` : "trying again"}. You can go on.</p>`}
+    <${Problem} error=${now?.error ?? (figures ? null : problem)} />
+    <div class="labelling"><div class="side">
+      <section class=${`card question ${undoing ? "again" : ""}`} aria-label="Question">
+        ${undoing && html`<p>You gave <b><${Name} of=${undoing.label} /></b>. Give another label, or leave it with <kbd>Esc</kbd>.
+          <button class="plain" onClick=${act.escape}>Leave it</button></p>`}
+        <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} show=${figures?.configuration.show} usual=${usual.current} />`
+          : now?.asked ? html`<p class="soft" role="status">Nothing to ask: ${figures?.pool.size ? "others work on what is left, or you have skipped it." : "the pool is empty."}</p>`
+          : html`<p class="waiting">One moment</p>`}</div>
+        <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
+          <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
+            <${Name} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}</button>`)}
+          ${!declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Give it</button></form>`
+            : button("another", { disabled: none }))}</div>
+        <div class="others">${button("skip", { disabled: none || undoing })}${button("skipAll", { disabled: none || undoing })}
+          ${button("unsure", { disabled: none || undoing || now.waiting.length < 2 })}${button("undo", { disabled: undoing || !given.length })}
+          ${button("why", { disabled: none, "aria-expanded": question?.id === open.why })}${button("help")}</div>
+        <p class="soft" style=${{ textAlign: "center" }}>${question && html`<bdi class="code">${question.id.slice(0, 60)}${question.id.length > 60 ? "…" : ""}</bdi>`}
+          ${said && html` · <span class=${said.bad ? "problem" : said.wrong ? "flag" : ""}>${said.text}</span>`}
+          ${now?.outbox.length > 1 && ` · ${plural(now.outbox.length, "answer")} on the way`}</p>
+      </section>
+      ${question && open.why === question.id && html`<${Why} key=${question.id} model=${model} question=${question} show=${figures?.configuration.show} />`}
+    </div>
+    <aside class="side" aria-label="Your work">
+      <${Effect} model=${model} figures=${figures} effects=${effects} given=${given.length} />
+      <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
+        pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
+      <section class="card"><h2>How</h2>
+        <label>Ask <select value=${strategy} onChange=${(e) => setStrategy(e.target.value)}>${Object.entries(STRATEGIES).map(([name, word]) => html`<option value=${name}>${word}</option>`)}</select></label>
+        <p>As <bdi>${annotator}</bdi> <button class="plain" onClick=${leave}>Somebody else</button></p></section>
+    </aside></div>
+    ${open.keys && html`<${Keys} model=${model} classes=${classes} keys=${keys} changed=${again} close=${() => setOpen((was) => ({ ...was, keys: false }))} />`}`;
+}
+
+// In the order in which they came, numbers in theirs.
+function withNew(classes, more) {
+  const all = [...classes, ...more.filter((label) => !classes.some((known) => same(known, label)))];
+  return all.every((label) => typeof label === "number") ? all.sort((a, b) => a - b) : all;
+}
+
+// What the model had thought.
+function outcome(answer, result) {
+  if (result.collected !== undefined && result.collected < result.needed) {
+    return { text: `label ${result.collected} of ${result.needed}: learned with the last` };
+  }
+  if (result.prediction === null) return { text: "the model had no opinion" };
+  return same(result.prediction, answer.y)
+    ? { text: `as the model had said: ${shownLabel(answer.y).slice(0, 40)}` }
+    : { wrong: true, text: `the model had said ${shownLabel(result.prediction).slice(0, 40)}, not ${shownLabel(answer.y).slice(0, 40)}` };
+}

@@ -1,0 +1,178 @@
+// One model: its curves, what happened on them, its challengers, its configuration and its jobs.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { ask, follow, may, path } from "./api.js";
+import { Chart, joined, Reliability } from "./charts.js";
+import { Configuration } from "./configuration.js";
+import { announce, Bar, count, figure, Name, percent, Problem } from "./parts.js";
+
+const SOURCES = ["streamed", "queried", "random"];
+
+// The figures of a model and its history, brought up to date while it changes; never more than one request of each.
+function useLive(model) {
+  const [live, setLive] = useState({ figures: null, history: null, shadows: null, error: null, open: false });
+  const again = useRef(() => {});
+  useEffect(() => {
+    let ended = false, busy = false, dirty = false, history = null;
+    const read = async () => {
+      if (busy || document.hidden) { dirty = true; return; }
+      busy = true;
+      dirty = false;
+      try {
+        const to = `models/${path(model)}`;
+        const from = history?.curve.position.at(-1) ?? 0;
+        const [figures, news] = await Promise.all([ask("GET", to), ask("GET", `${to}/history?from=${from}`)]);
+        const shadows = Object.keys(news.shadows).length || history?.challenged ? await ask("GET", `${to}/shadows`) : null;
+        // Each look adds a point of its own, the present: from time to time the server's own are taken instead.
+        history = history && history.curve.position.length < 2 * news.points_max && news.stride === history.stride && news.position >= history.position && !undone(history, news)
+          ? grown(history, news) : from ? await ask("GET", `${to}/history`) : news;
+        history.challenged = Object.keys(history.shadows).length > 0;
+        if (!ended) setLive((was) => ({ ...was, figures, history, shadows, error: null }));
+      } catch (error) {
+        if (!ended) setLive((was) => ({ ...was, error }));
+      }
+      busy = false;
+      if (dirty && !ended) setTimeout(read, 300);
+    };
+    again.current = read;
+    read();
+    const seen = () => { if (!document.hidden) read(); };
+    document.addEventListener("visibilitychange", seen);
+    const slow = setInterval(read, 15_000); // where no stream can be opened
+    const end = follow(model, (kinds) => {
+      if (kinds.has("drift")) announce("drift: the errors of the stream rose");
+      read();
+    }, (open) => setLive((was) => ({ ...was, open })));
+    return () => { ended = true; end(); clearInterval(slow); document.removeEventListener("visibilitychange", seen); };
+  }, [model]);
+  return [live, () => again.current()];
+}
+
+const undone = (history, news) => news.marks.filter((m) => m.kind === "rolled_back").length !== history.marks.filter((m) => m.kind === "rolled_back").length;
+
+function grown(history, news) {
+  const add = (curve, more) => (curve
+    ? Object.fromEntries(Object.keys(more).map((name) => [name, curve[name].concat(more[name])])) : more);
+  const after = (curve) => curve?.position.at(-1) ?? 0;
+  const behind = (more, position) => {
+    const first = more.position.findIndex((p) => p > position);
+    return Object.fromEntries(Object.keys(more).map((name) => [name, first < 0 ? [] : more[name].slice(first)]));
+  };
+  const shadows = Object.fromEntries(Object.entries(news.shadows).map(([name, more]) => [
+    name, add(history.shadows[name], behind(more, after(history.shadows[name])))]));
+  return { ...news, curve: add(history.curve, behind(news.curve, after(history.curve))), shadows };
+}
+
+export function Model({ model }) {
+  const [{ figures, history, shadows, error, open }, again] = useLive(model);
+  const [overTime, setOverTime] = useState(false);
+  if (!figures || !history) return error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">One moment</p>`;
+  const { metrics } = figures;
+  return html`
+    <div class="row"><h1><bdi>${model}</bdi></h1>
+      <span class="state ${figures.state}">${figures.state}</span>
+      <span class="soft">${open ? "live" : "not live: looked at every 15 s"}</span>
+      ${metrics.drift.flagged && html`<span class="flag">drift at example ${count(metrics.drift.last_at)}</span>`}
+      <span class="room"></span>
+      <label class="tick"><input type="checkbox" checked=${overTime} onChange=${(e) => setOverTime(e.target.checked)} /> Over time</label></div>
+    <${Problem} error=${error ?? (figures.error && { message: figures.error })} again=${again} />
+    <dl class="facts card">${[
+      ["examples", count(figures.examples)], ["accuracy, newest 1,000", percent(metrics.accuracy_window)],
+      ["log loss", figure(metrics.window.log_loss)], ["support vectors", count(figures.support_vectors)], ["points", count(figures.points)],
+      ["gap", figure(figures.duality_gap)], ["pool", count(figures.pool.size)], ["waiting for labels", count(figures.pending)],
+      ["memory", `${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`],
+    ].map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    <${Jobs} jobs=${figures.jobs} />
+    <${Charts} history=${history} overTime=${overTime} />
+    ${shadows && html`<${Challengers} model=${model} shadows=${shadows} again=${again} />`}
+    <div class="grid">
+      <${Confusion} confusion=${metrics.confusion} />
+      <${Reliability} bins=${metrics.reliability} />
+      <section class="card"><h2>Certificate</h2><table><tbody>${Object.entries(figures.certificate).map(([name, value]) => html`
+        <tr><th scope="row">${name.replaceAll("_", " ")}</th><td class="number">${figure(value)}</td></tr>`)}</tbody></table></section>
+      <${Happened} history=${history} />
+    </div>
+    <${Configuration} model=${model} configuration=${figures.configuration} changed=${again} />`;
+}
+
+function Charts({ history, overTime }) {
+  const { curve, shadows } = history, x = overTime ? "time" : "examples";
+  const timed = (c) => ({ ...c, time: c.at_ms.map((ms) => ms / 1000) });
+  const own = timed(curve);
+  const data = (names) => [own[x], ...names.map((name) => own[name])];
+  const marks = [...history.marks, ...history.snapshots.map((position) => ({ kind: "snapshot", position, ...near(curve, position) }))]
+    .map((m) => ({ kind: m.kind, at: overTime ? m.at_ms / 1000 : m.examples }));
+  const sources = SOURCES.filter((name) => curve[name].some((v) => v !== null));
+  const accuracies = ["accuracy", "fading", ...(sources.length > 1 ? sources : [])];
+  const named = { accuracy: "newest 1,000", fading: "fading" };
+  const rivals = Object.entries(shadows).map(([name, c]) => ({ name, ...timed(c), y: c.accuracy }));
+  const more = { marks, time: overTime };
+  return html`<div class="grid">
+    <${Chart} title="Accuracy" data=${data(accuracies)} asPercent=${true} ...${more}
+      series=${accuracies.map((name, i) => ({ name: named[name] ?? name, k: i + 1 }))} />
+    ${rivals.length > 0 && html`<${Chart} title="Champion and challengers" asPercent=${true} ...${more}
+      data=${joined([{ ...own, y: own.accuracy }, ...rivals], x)}
+      series=${[{ name: "champion", k: 1 }, ...rivals.map((r, i) => ({ name: r.name, k: (i % 5) + 2 }))]} />`}
+    <${Chart} title="Log loss" data=${data(["log_loss"])} ...${more} series=${[{ name: "newest 1,000", k: 1 }]} />
+    <${Chart} title="Points" data=${data(["support_vectors", "points"])} ...${more}
+      series=${[{ name: "support vectors", k: 1 }, { name: "points", k: 2 }]} />
+    <${Chart} title="Duality gap" data=${data(["gap"])} ...${more} series=${[{ name: "gap", k: 1 }]} />
+    <${Chart} title="Examples per second" data=${[own[x], speeds(curve)]} ...${more} series=${[{ name: "learned", k: 1 }]} />
+  </div>`;
+}
+
+// Where on the curve a position of the log lies.
+function near(curve, position) {
+  let i = curve.position.findIndex((p) => p >= position);
+  if (i < 0) i = curve.position.length - 1;
+  return { examples: curve.examples[i] ?? 0, at_ms: curve.at_ms[i] ?? 0 };
+}
+
+const speeds = ({ examples, at_ms }) => examples.map((n, i) => {
+  let j = i - 1;
+  while (j > 0 && at_ms[i] - at_ms[j] < 500 && i - j < 20) j--;
+  return j < 0 || at_ms[i] <= at_ms[j] ? null : (1000 * (n - examples[j])) / (at_ms[i] - at_ms[j]);
+});
+
+const Jobs = ({ jobs }) => jobs.length > 0 && html`<section class="card"><h2>Under way</h2>
+  ${jobs.map((job) => html`<div class="row" key=${job.job}><span>${job.kind === "shadow" ? "teaching a challenger" : job.kind}</span>
+    <${Bar} value=${job.progress} label=${`progress of ${job.kind}`} /><span class="number">${percent(job.progress, 0)}</span></div>`)}</section>`;
+
+function Confusion({ confusion }) {
+  if (!confusion || !confusion.classes.length) return html`<section class="card"><h2>What it takes for what</h2><p class="soft">Nothing yet, or too many classes.</p></section>`;
+  const { classes, window: cells } = confusion, most = Math.max(1, ...cells.flat());
+  return html`<section class="card"><h2>What it takes for what <small>newest 1,000</small></h2>
+    <div class="scroll" tabindex="0" role="group" aria-label="Confusion matrix"><table class="confusion">
+    <thead><tr><th scope="col">is \\ said</th>${classes.map((c) => html`<th scope="col"><${Name} of=${c} cut=${12} /></th>`)}</tr></thead>
+    <tbody>${cells.map((row, i) => html`<tr><th scope="row"><${Name} of=${classes[i]} cut=${12} /></th>${row.map((n, j) => html`
+      <td class=${i === j ? "right" : ""} style=${{ background: n ? `color-mix(in srgb, var(${i === j ? "--c1" : "--bad"}) ${Math.round(8 + 27 * Math.sqrt(n / most))}%, transparent)` : "" }}>${n || ""}</td>`)}</tr>`)}</tbody></table></div></section>`;
+}
+
+const Happened = ({ history }) => html`<section class="card"><h2>What happened</h2>
+  ${history.marks.length === 0 ? html`<p class="soft">No drift, no finishing step, no change.</p>` : html`<div class="behind" tabindex="0" role="group" aria-label="What happened"><table>
+    <thead><tr><th scope="col">What</th><th scope="col" class="number">Example</th><th scope="col" class="number">Position</th><th scope="col">When</th></tr></thead>
+    <tbody>${history.marks.slice(-100).reverse().map((m) => html`<tr><th scope="row">${m.kind.replace("_", " ")}</th><td class="number">${count(m.examples)}</td>
+      <td class="number">${count(m.position)}</td><td>${new Date(m.at_ms).toLocaleString("en")}</td></tr>`)}</tbody></table></div>`}
+  <p class="soft">Snapshots at ${history.snapshots.length ? history.snapshots.map(count).join(" and ") : "no position yet"}.</p></section>`;
+
+function Challengers({ model, shadows, again }) {
+  const [error, setError] = useState(null);
+  const act = async (name, verb, method, to) => {
+    if (!confirm(`${verb} the challenger ${name}?`)) return;
+    try {
+      await ask(method, `models/${path(model)}/shadows/${path(name)}${to}`);
+      announce(`${name}: done`);
+      setError(null);
+    } catch (caught) { setError(caught); }
+    again();
+  };
+  const rows = [["champion", shadows.champion], ...Object.entries(shadows.shadows)];
+  return html`<section class="card"><h2>Champion and challengers</h2><${Problem} error=${error} />
+    <div class="scroll" tabindex="0" role="group" aria-label="Champion and challengers"><table><thead><tr><th scope="col">Who</th><th scope="col">Solver</th><th scope="col" class="number">Taught</th>
+      <th scope="col" class="number">Accuracy</th><th scope="col" class="number">Log loss</th><th scope="col" class="number">Support vectors</th><th scope="col">${may("admin") ? "What to do" : "State"}</th></tr></thead>
+    <tbody>${rows.map(([name, it]) => html`<tr key=${name}><th scope="row"><${Name} of=${name} /></th><td>${it.configuration.solver}</td>
+      <td class="number">${count(it.examples)}</td><td class="number">${percent(it.metrics.accuracy_window)}</td><td class="number">${figure(it.metrics.window.log_loss)}</td>
+      <td class="number">${count(it.certificate.support_vectors)}</td>
+      <td>${it.stopped ? html`<span class="problem">${it.stopped}</span>` : it !== shadows.champion && may("admin") && html`
+        <button onClick=${() => act(name, "Promote", "POST", "/promote")}>Promote</button> <button class="plain danger" onClick=${() => act(name, "Give up", "DELETE", "")}>Give up</button>`}</td></tr>`)}</tbody></table></div></section>`;
+}

@@ -1,0 +1,129 @@
+// Files of examples: CSV, JSONL and LIBSVM, read piece by piece, however long they are.
+
+const PIECE = 2 ** 20;
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+
+export async function* linesOf(file) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (let at = 0; at < file.size; at += PIECE) {
+    const buffer = await file.slice(at, at + PIECE).arrayBuffer();
+    rest += decoder.decode(buffer, { stream: at + PIECE < file.size });
+    const lines = rest.split(/\r?\n/);
+    // The "\n" of an "\r\n" may be in the next piece.
+    rest = lines.pop();
+    yield* lines;
+  }
+  if (rest) yield rest.replace(/\r$/, "");
+}
+
+// The cells of records (RFC 4180): quotes may hold separators and ends of lines.
+async function* recordsOf(file, separator) {
+  let cells = [], cell = "", quoted = false, begun = false;
+  for await (const line of linesOf(file)) {
+    if (quoted) cell += "\n";
+    for (let i = 0; i < line.length; i++) {
+      const c = line[i];
+      if (quoted) {
+        if (c !== '"') cell += c;
+        else if (line[i + 1] === '"') { cell += '"'; i++; } else quoted = false;
+      } else if (c === '"' && cell === "") { quoted = true; begun = true; } else if (c === separator) {
+        cells.push(cell);
+        cell = "";
+        begun = true;
+      } else { cell += c; begun = true; }
+    }
+    if (quoted) continue;
+    if (begun || cell) yield [...cells, cell];
+    cells = [];
+    cell = "";
+    begun = false;
+  }
+  if (quoted) yield [...cells, cell];
+}
+
+export function kindOf(name, first) {
+  if (/\.(jsonl|ndjson)$/i.test(name) || /^\s*\{/.test(first)) return "jsonl";
+  if (/\.(libsvm|svm|svmlight)$/i.test(name) || /^\s*\S+(\s+\d+:[-+.\deE]+)+\s*(#.*)?$/.test(first)) return "libsvm";
+  return "csv";
+}
+
+const separatorOf = (line) => [",", ";", "\t"].map((s) => [line.split(s).length, s]).sort((a, b) => b[0] - a[0])[0][1];
+export const value = (text) => (NUMBER.test(text.trim()) && Math.abs(Number(text)) < 1e300 ? Number(text) : text === "" ? null : text);
+// A label keeps what tells it from others: 7 and "7.0" are not one.
+export const labelOf = (v) => (typeof v === "string" && /^-?\d{1,15}$/.test(v) ? Number(v) : v);
+
+// {kind, names, rows()}: rows are [number, cells by name] for tables, [number, {label, indices, values}] for LIBSVM, and
+// [number, Error] for a line that is none.
+export async function open(file) {
+  let first = "";
+  for await (const line of linesOf(file)) if (line.trim()) { first = line; break; }
+  const kind = kindOf(file.name, first);
+  if (kind === "csv") return openTable(file, separatorOf(first));
+  return { kind, names: null, rows: kind === "jsonl" ? () => objects(file) : () => vectors(file) };
+}
+
+async function openTable(file, separator) {
+  const records = recordsOf(file, separator), { value: head = [] } = await records.next();
+  const named = head.every((cell) => cell.trim() !== "" && !NUMBER.test(cell.trim())) && new Set(head).size === head.length;
+  const names = named ? head.map((name) => name.trim()) : head.map((_, i) => `column ${i + 1}`);
+  async function* rows() {
+    let number = 0;
+    for await (const cells of recordsOf(file, separator)) {
+      if (number++ === 0 && named) continue;
+      yield cells.length === names.length
+        ? [number, Object.fromEntries(names.map((name, i) => [name, cells[i]]))]
+        : [number, new Error(`${cells.length} cells where ${names.length} were expected`)];
+    }
+  }
+  return { kind: "csv", names, rows };
+}
+
+async function* objects(file) {
+  let number = 0;
+  for await (const line of linesOf(file)) {
+    number++;
+    if (!line.trim()) continue;
+    try {
+      const found = JSON.parse(line);
+      if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error("no object");
+      yield [number, found];
+    } catch (error) { yield [number, new Error(`no JSON object: ${error.message}`)]; }
+  }
+}
+
+async function* vectors(file) {
+  let number = 0;
+  for await (const line of linesOf(file)) {
+    number++;
+    const text = line.replace(/#.*/, "").trim();
+    if (!text) continue;
+    const [label, ...parts] = text.split(/\s+/), indices = [], values = [];
+    let wrong = null;
+    for (const part of parts) {
+      const [index, v] = part.split(":");
+      if (!/^\d+$/.test(index) || !NUMBER.test(v ?? "")) { wrong = part; break; }
+      indices.push(Number(index));
+      values.push(Number(v));
+    }
+    yield [number, wrong === null ? { label, indices, values } : new Error(`${wrong.slice(0, 40)} is no index:value`)];
+  }
+}
+
+// What each column of some rows holds, and what it is likely to be: id, label, feature.
+export function guess(names, rows) {
+  const columns = names.map((name) => {
+    const cells = rows.map((row) => row[name]).filter((v) => v !== "" && v !== null && v !== undefined);
+    const numeric = cells.length > 0 && cells.every((v) => typeof v === "number" || (typeof v === "string" && typeof value(v) === "number"));
+    const truth = cells.length > 0 && cells.every((v) => typeof v === "boolean");
+    return { name, type: numeric ? "number" : truth ? "yes or no" : "text", distinct: new Set(cells.map(String)).size, filled: cells.length, use: "feature" };
+  });
+  const n = rows.length;
+  const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);
+  if (id) id.use = "id";
+  const free = columns.filter((c) => c.use === "feature");
+  const label = free.find((c) => /^(y|label|class|target|category)$/i.test(c.name))
+    ?? [free.at(-1), free[0]].find((c) => c && c.type !== "number" && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
+  if (label) label.use = "label";
+  return columns;
+}

@@ -1,0 +1,86 @@
+// Likely errors of labels: each beside what the model thinks, and the points that say so.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { ask, path } from "./api.js";
+import { Example } from "./example.js";
+import { announce, Dialog, figure, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { carriers, Neighbours } from "./why.js";
+
+const SHOWN = 20;
+
+export function Suspects({ model }) {
+  const to = `models/${path(model)}`;
+  const [found, problem, again] = usePolled(
+    async () => ({ ...(await ask("GET", `${to}/suspects?n=${SHOWN}`)), figures: await ask("GET", to) }), 20_000, [model]);
+  const [gone, setGone] = useState(new Set());
+  const heading = useRef();
+  if (!found) return problem ? html`<${Problem} error=${problem} again=${again} />` : html`<p class="waiting">One moment</p>`;
+  const shown = found.suspects.filter((s) => !gone.has(s.id));
+  const settle = (id, text) => {
+    setGone((was) => new Set(was).add(id));
+    announce(text);
+    heading.current?.focus();
+    again();
+  };
+  return html`<h1 tabindex="-1" ref=${heading}>Likely errors of labels</h1>
+    <p class="soft">Examples that the model holds and does not believe, the worst first. Nothing here is wrong for sure: look at each.</p>
+    <${Problem} error=${problem} again=${again} />
+    ${shown.length === 0 ? html`<div class="empty">No label looks wrong.</div>` : shown.map((suspect) => html`
+      <${Suspect} key=${suspect.id} model=${model} suspect=${suspect} figures=${found.figures} settle=${settle} />`)}`;
+}
+
+function Suspect({ model, suspect, figures, settle }) {
+  const to = `models/${path(model)}/examples/${path(suspect.id)}`, show = figures.configuration.show;
+  const [x, setX] = useState(undefined);
+  const [said, setSaid] = useState(null);
+  const [error, setError] = useState(null);
+  const [choosing, setChoosing] = useState(false);
+  useEffect(() => {
+    let ended = false;
+    (async () => {
+      try {
+        const example = await ask("GET", to);
+        if (ended) return;
+        setX(example.x);
+        if (example.x !== null) {
+          const found = await carriers(model, example.x);
+          if (!ended) setSaid({ ...found, support_vectors: found.support_vectors.filter((sv) => sv.id !== suspect.id).slice(0, 4) });
+        }
+      } catch (caught) { if (!ended) setError(caught); }
+    })();
+    return () => { ended = true; };
+  }, [suspect.id]);
+  const put = async (y, word) => {
+    try {
+      const answer = await ask("PUT", to, { y });
+      settle(suspect.id, `${suspect.id.slice(0, 80)} ${word}${answer.job ? ": the model is being taught anew" : ""}`);
+    } catch (caught) { setError(caught); }
+  };
+  const forget = async () => {
+    if (!confirm(`Forget ${suspect.id.slice(0, 80)} for good? It can never be learned again.`)) return;
+    try {
+      await ask("DELETE", to);
+      settle(suspect.id, "forgotten");
+    } catch (caught) { setError(caught); }
+  };
+  const chosen = (event) => {
+    event.preventDefault();
+    put(typedLabel(event.target.elements.label.value), "corrected");
+    setChoosing(false);
+  };
+  return html`<article class="card suspect" aria-label=${`Suspect ${suspect.id.slice(0, 80)}`}>
+    <div><h2><bdi class="code">${suspect.id.slice(0, 100)}</bdi></h2>
+      ${x === undefined ? html`<p class="waiting">One moment</p>` : html`<${Example} x=${x} show=${show} side=${160} most=${12} />`}</div>
+    <div><p>Its label is <b><${Name} of=${suspect.label} /></b>. The model says <b><${Name} of=${suspect.prediction} /></b>
+        <span class="soft"> (margin ${figure(suspect.margin)}${suspect.reason === "set aside" ? ", set aside by the ramp" : ""})</span>.</p>
+      ${said && said.support_vectors.length > 0 && html`<p class="soft">It goes by:</p><${Neighbours} of=${said.support_vectors} show=${show} />`}
+      <${Problem} error=${error} />
+      <div class="row"><button onClick=${() => put(suspect.label, "kept: its label is right")}>Keep <b><${Name} of=${suspect.label} cut=${30} /></b>: it is right</button>
+        ${!same(suspect.prediction, suspect.label) && html`<button class="main" onClick=${() => put(suspect.prediction, "corrected")}>It is <${Name} of=${suspect.prediction} cut=${30} /></button>`}
+        <button onClick=${() => setChoosing(true)}>Something else</button>
+        <button class="plain danger" onClick=${forget}>Forget it</button></div></div>
+    ${choosing && html`<${Dialog} title="Another label" close=${() => setChoosing(false)}><form class="row" onSubmit=${chosen}>
+      <label>Label <input name="label" list=${`labels-${suspect.id}`} required maxlength="256" autocomplete="off" /></label>
+      <datalist id=${`labels-${suspect.id}`}>${figures.classes.map((c) => html`<option value=${shownLabel(c)}></option>`)}</datalist>
+      <button class="main">Correct it</button></form></${Dialog}>`}</article>`;
+}

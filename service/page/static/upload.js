@@ -1,0 +1,147 @@
+// Rows of a file on their way to a model, in the background: it goes on when another view is opened.
+
+import { ask, insist, path } from "./api.js";
+import { labelOf, value } from "./read.js";
+
+const ROWS = 100; // of one request
+const REFUSED_KEPT = 1000;
+
+export class Upload {
+  // plan: {file, source, columns, model, form: "named" | "dense" | "sparse", dim, base, predict}
+  constructor(plan, changed) {
+    Object.assign(this, plan, { plan, changed });
+    Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, predictions: [] });
+    this.run();
+  }
+
+  stop() { if (this.state === "running") { this.state = "stopping"; this.changed(); } }
+
+  // Go on where it was stopped. Ids make it safe to send again what had been sent.
+  resume() {
+    if (this.state !== "stopped") return;
+    this.state = "running";
+    this.error = null;
+    this.run(this.read);
+  }
+
+  async run(after = 0) {
+    let batch = [], seen = 0;
+    try {
+      for await (const [number, row] of this.source.rows()) {
+        if (++seen <= after) continue;
+        if (row instanceof Error) this.#refuse(number, null, row.message);
+        else batch.push({ number, ...this.#example(number, row) });
+        if (batch.length === ROWS) {
+          await this.#send(batch);
+          batch = [];
+          this.read = seen;
+          this.changed();
+          if (this.state !== "running") break;
+        }
+      }
+      if (this.state === "running") {
+        if (batch.length) await this.#send(batch);
+        this.read = seen;
+        this.state = "done";
+      } else this.state = "stopped";
+    } catch (error) {
+      this.error = error;
+      this.state = "stopped";
+    }
+    this.changed();
+  }
+
+  #example(number, row) {
+    const { form, columns, base, dim } = this;
+    if (this.source.kind === "libsvm") {
+      const indices = row.indices.map((index) => index - base);
+      const x = form === "named" ? Object.fromEntries(row.indices.map((index, i) => [String(index), row.values[i]])) : { indices, values: row.values };
+      return { id: `${this.name}-${number}`, x, y: this.labelled ? labelOf(row.label) : undefined };
+    }
+    const of = (use) => columns.find((c) => c.use === use)?.name;
+    const given = row[of("id")], label = row[of("label")];
+    const features = columns.filter((c) => c.use === "feature");
+    const cell = (c) => (typeof row[c.name] === "string" && c.type === "number" ? value(row[c.name]) : row[c.name] ?? null);
+    const x = form === "named"
+      ? Object.fromEntries(features.map((c) => [c.name, cell(c)]).filter(([, v]) => v !== null && v !== ""))
+      : features.slice(0, dim).map((c) => cell(c) ?? 0);
+    const y = label === undefined || label === null || label === "" ? undefined : labelOf(label);
+    return { id: given === undefined || given === null || given === "" ? `${this.name}-${number}` : String(given), x, y };
+  }
+
+  async #send(batch) {
+    if (this.predict) {
+      await this.#each("predict", batch, ({ x }) => ({ x }), (example, result) =>
+        this.predictions.push([example.id, result.prediction, result.probability]));
+      return;
+    }
+    const labelled = batch.filter((e) => e.y !== undefined), others = batch.filter((e) => e.y === undefined);
+    await this.#each("learn", labelled, ({ id, x, y }) => ({ id, x, y }), (_, result) => {
+      if (result.duplicate) this.repeated += 1; else this.learned += 1;
+    });
+    await this.#each("pool", others, ({ id, x }) => ({ id, x }));
+  }
+
+  // One request for many; the one that is refused is left out, and the others are sent again.
+  async #each(route, batch, body, done = () => {}) {
+    let left = batch;
+    while (left.length) {
+      try {
+        const answer = await insist("POST", `models/${path(this.model)}/${route}`, { examples: left.map(body) },
+          (error) => { this.away = error; this.changed(); }, () => this.state !== "running");
+        if (route === "pool") { this.offered += answer.added; this.repeated += left.length - answer.added; }
+        else answer.results.forEach((result, i) => done(left[i], result));
+        this.sent += left.length;
+        return;
+      } catch (error) {
+        const index = error.details?.index;
+        if (![409, 410, 422].includes(error.status) || index === undefined || !left[index]) throw error;
+        this.#refuse(left[index].number, left[index].id, error.message.replace(/^examples\[\d+\]\.?:? ?/, ""));
+        left = left.filter((_, i) => i !== index);
+      }
+    }
+  }
+
+  #refuse(number, id, why) {
+    this.refusedCount += 1;
+    if (this.refused.length < REFUSED_KEPT) this.refused.push({ number, id, why });
+  }
+}
+
+// A name for the rows of a file that have none: the same file gets the same one.
+export async function nameOf(file) {
+  const bytes = new Uint8Array(await file.slice(0, 2 ** 16).arrayBuffer());
+  let hash = 0x811c9dc5 ^ file.size;
+  for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0; // FNV-1a
+  const stem = file.name.replace(/\.[^.]*$/, "").replace(/[^\w-]+/g, "-").slice(0, 40) || "file";
+  return `${stem}-${hash.toString(16).padStart(8, "0")}`;
+}
+
+// What a new model for a file is made of, with defaults that work.
+export async function configurationFor(source, columns, rows) {
+  if (source.kind !== "libsvm") {
+    const n = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
+    return { configuration: { kernel: { type: "rbf", gamma: "auto" }, C: 1, features: { type: "named", warmup: n } }, form: "named" };
+  }
+  let most = 0, least = Infinity, square = 0, n = 0;
+  for await (const [, row] of source.rows()) {
+    if (row instanceof Error) continue;
+    for (let i = 0; i < row.indices.length; i++) {
+      most = Math.max(most, row.indices[i]);
+      least = Math.min(least, row.indices[i]);
+      square += row.values[i] ** 2;
+    }
+    n++;
+  }
+  const gamma = square > 0 ? n / square : 1;
+  return { configuration: { kernel: { type: "rbf", gamma }, C: 1, features: { type: "sparse", dim: most + 1 } }, form: "sparse" };
+}
+
+export async function create(model, configuration) {
+  return ask("PUT", `models/${path(model)}`, configuration);
+}
+
+export function asCsv(rows) {
+  const cell = (v) => (v === null || v === undefined ? "" : /[",\r\n]/.test(String(v)) ? `"${String(v).replaceAll('"', '""')}"` : String(v));
+  return [["id", "prediction", "probability"], ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}

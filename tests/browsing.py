@@ -1,0 +1,106 @@
+"""A real browser, the distribution's Chromium, and what the tests do on the page in it."""
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from running import PATIENCE_S
+
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PATIENCE_MS = 1000 * PATIENCE_S
+QUIET = re.compile(r"Failed to load resource|net::ERR_")
+"""What a browser writes where a request failed, which tests bring about."""
+
+
+def executable():
+    """Chromium; without one the test is skipped, in CI it fails."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        what = "there is no chromium: install it (apt-get install chromium), then run the tests again"
+        if os.environ.get("HINGED_CI"):
+            pytest.fail(what)
+        pytest.skip(what)
+    return found
+
+
+class Tab:
+    """A page in a browser context of its own: its own storage, and a list of everything that went wrong in it."""
+
+    def __init__(self, browser, url, **context):
+        self.context = browser.new_context(**context)
+        self.url = url
+        self.wrong = []
+        self.requested = []
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("console", self._said)
+        self.page.on("request", lambda request: self.requested.append(request.url))
+        self.page.on("dialog", lambda dialog: dialog.accept())
+        # A violation of the policy is an event of the document, whether the console tells of it or not.
+        self.page.add_init_script(
+            "document.addEventListener('securitypolicyviolation',"
+            " (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))"
+        )
+
+    def _said(self, message):
+        if message.type in ("error", "warning") and not QUIET.search(message.text):
+            self.wrong.append(f"{message.type}: {message.text}")
+
+    def open(self, place="", wait=None):
+        self.page.goto(f"{self.url}/ui#/{place}")
+        if wait is not None:
+            self.page.wait_for_selector(wait)
+        return self.page
+
+    def label(self, model, annotator):
+        """Begin to label as somebody."""
+        page = self.open(f"models/{model}/label", "form.sign-in")
+        page.fill("form.sign-in input", annotator)
+        page.click("text=Begin")
+        page.wait_for_selector(".question .x, .question .picture")
+        return page
+
+    def question(self):
+        """The id of the question on the screen."""
+        return self.page.locator(".question p bdi.code").inner_text()
+
+    def until(self, true, arg=None):
+        """Wait until a function of the page returns something true; it is asked from outside, for the policy lets no
+        text become code in the page. What it returned.
+        """
+        end = time.monotonic() + PATIENCE_MS / 1000
+        while not (found := self.page.evaluate(true, arg)):
+            assert time.monotonic() < end, true
+            self.page.wait_for_timeout(30)
+        return found
+
+    def answer(self, key):
+        """Press a key, and wait until another question is there; the id of the one that was answered."""
+        before = self.question()
+        self.page.keyboard.press(key)
+        self.until("before => document.querySelector('.question p bdi.code')?.innerText !== before", before)
+        return before
+
+    def close(self):
+        self.context.close()
+
+
+def axe():
+    """The source of axe-core."""
+    import axe_playwright_python  # noqa: PLC0415
+
+    return (next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js"))).read_text()
+
+
+def barriers(page):
+    """What axe-core finds on a page, a line each."""
+    page.evaluate(axe())
+    found = page.evaluate("async () => (await axe.run(document)).violations")
+    return [f"{rule['id']}: {node['html'][:200]}" for rule in found for node in rule["nodes"]]

@@ -1,0 +1,229 @@
+"""Suspects and files on the page, and what hostile data does to it: nothing."""
+
+import csv
+import itertools
+import json
+import re
+
+import pytest
+from learning import examples_of, heaps
+from running import RunningServer, eventually
+
+from hinged import Client
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+FEATURES = {"type": "dense", "dim": 2}
+NUMBERS = itertools.count()
+CHARS = 1000  # of a string, at most
+HOSTILE = (
+    "<script>document.title = 'owned'</script>", "<img src=x onerror=\"document.title='owned'\">",
+    "\u202egnirts sdrawkcab", "'\"`${1}{{7*7}}", "javascript:document.title='owned'",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("bringing") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with Client(server.url) as opened:
+        yield opened
+
+
+def doubtful(client):
+    name = f"m{next(NUMBERS)}"
+    client.create_model(name, kernel=KERNEL, C=1, features=FEATURES)
+    client.learn(name, examples_of(heaps(60, ["ham", "spam"])))
+    client.learn(name, [{"id": f"odd{k}", "x": [4.0 + k / 50, 0.1 * k], "y": "spam"} for k in range(3)])
+    assert {s["id"] for s in client.suspects(name)["suspects"]} == {"odd0", "odd1", "odd2"}
+    return name
+
+
+def test_a_suspect_is_kept_corrected_or_forgotten_and_not_shown_again(client, server, tab):
+    model = doubtful(client)
+    page = tab(server.url).open(f"models/{model}/suspects", ".suspect")
+    page.get_by_role("article", name="odd0").get_by_role("button", name=re.compile("Keep")).click()
+    page.get_by_role("article", name="odd0").wait_for(state="detached")
+    page.get_by_role("article", name="odd1").get_by_role("button", name="It is ham").click()
+    page.get_by_role("article", name="odd1").wait_for(state="detached")
+    page.get_by_role("article", name="odd2").get_by_role("button", name="Forget it").click()
+    page.get_by_text("No label looks wrong").wait_for()
+    eventually(lambda: not client.model(model)["jobs"])
+    assert client.example(model, "odd0")["label"] == "spam"
+    assert client.example(model, "odd1")["label"] == "ham"
+    assert client.suspects(model)["suspects"] == []
+
+
+def test_what_was_kept_stays_so_over_a_restart(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
+        model = doubtful(client)
+        answer = client.correct(model, "odd0", "spam")
+        assert "job" not in answer
+        position = client.model(model)["position"]
+        client.correct(model, "odd0", "spam")  # again: nothing happens
+        assert client.model(model)["position"] == position
+        server.kill()
+        server.start()
+        assert {s["id"] for s in client.suspects(model)["suspects"]} == {"odd1", "odd2"}
+        client.wait(client.correct(model, "odd0", "ham"))
+        assert client.example(model, "odd0")["label"] == "ham"
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A CSV of 450 rows with a header, quotes, an empty label, a row that is short, and an id that comes twice."""
+    path = tmp_path / "flowers.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "length", "note", "kind"])
+        for k in range(450):
+            kind = "" if k % 90 == 0 else "rose" if k % 2 else "lily"
+            writer.writerow([f"f{k}", 2.5 if k % 2 else 1.0, 'red, "dark"\nand more' if k % 3 else "blue", kind])
+        writer.writerow(["short"])
+        writer.writerow(["f1", "9", "other", "rose"])
+    return path
+
+
+def test_a_table_becomes_a_model_in_the_background_and_again_adds_nothing(client, server, tab, table):
+    one = tab(server.url)
+    page = one.open("data", ".drop")
+    page.set_input_files("input[type=file]", table)
+    page.wait_for_selector(".preview")
+    assert page.get_by_label("What id is").input_value() == "id"
+    assert page.get_by_label("What kind is").input_value() == "label"
+    assert page.get_by_label("What length is").input_value() == "feature"
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("445 learned, 5 to the pool").wait_for()
+    page.get_by_text("2 refused").wait_for()
+    page.get_by_text("Which were refused, and why").click()
+    refused = page.get_by_role("group", name="Refused rows").inner_text()
+    assert "1 cells where 4 were expected" in refused
+    assert "was learned with another x or y" in refused
+    figures = client.model("flowers")
+    assert (figures["examples"], figures["pool"]["size"]) == (445, 5)
+    assert figures["configuration"]["features"]["type"] == "named"
+    assert client.example("flowers", "f1")["x"] == {"length": 2.5, "note": 'red, "dark"\nand more'}
+    page.set_input_files("input[type=file]", table)
+    page.wait_for_selector(".preview")
+    page.get_by_label("To which model").select_option("flowers")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("450 there already").wait_for()
+    assert client.model("flowers")["examples"] == 445
+
+
+def test_without_a_label_all_rows_go_to_the_pool_and_columns_are_left_out(client, server, tab, tmp_path):
+    path = tmp_path / "plain.jsonl"
+    path.write_text("".join(json.dumps({"a": k, "b": f"t{k % 3}", "secret": "s"}) + "\n" for k in range(30)) + "no\n")
+    page = tab(server.url).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    page.get_by_label("What b is").select_option("feature")
+    page.get_by_label("What secret is").select_option("leave")
+    page.get_by_text("No column is the label").wait_for()
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("30 to the pool").wait_for()
+    page.get_by_text("1 refused").wait_for()
+    candidates = client.candidates("plain", n=5)
+    assert candidates["size"] == 30
+    assert client.example("plain", candidates["candidates"][0]["id"])["x"] == {"a": 0.0, "b": "t0"}
+
+
+def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv(client, server, tab, tmp_path):
+    path = tmp_path / "sparse.libsvm"
+    path.write_text("".join(f"{'+1' if k % 2 else '-1'} {1 + k % 2}:1 {3 + k % 5}:0.5 # {k}\n" for k in range(60)))
+    page = tab(server.url).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("60 learned").wait_for()
+    figures = client.model("sparse")
+    assert figures["configuration"]["features"] == {"type": "sparse", "dim": 8}
+    assert set(map(str, figures["classes"])) == {"-1", "+1"}
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    page.get_by_label("To which model").select_option("sparse")
+    page.get_by_role("button", name="Predict them instead").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    assert [row["prediction"] for row in rows] == ["+1" if k % 2 else "-1" for k in range(60)]
+
+
+def test_an_upload_is_stopped_and_goes_on_where_it_was(client, server, tab, tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("a,b,label\n" + "".join(f"{k},{k % 7},{'x' if k % 2 else 'y'}\n" for k in range(1000)))
+    page = tab(server.url).open("data", ".drop")
+    held = []
+    page.route("**/learn", lambda route: route.continue_() if len(held) > 2 else (held.append(1), route.continue_()))
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Go on").wait_for()
+    some = client.model("long")["examples"]
+    assert 0 < some <= 1000
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_text("1,000 learned").wait_for()
+    assert client.model("long")["examples"] == 1000
+
+
+def test_hostile_strings_are_shown_as_text(client, server, tab):
+    model = f"m{next(NUMBERS)}"
+    features, show = {"type": "named", "warmup": 0}, {"origins": ["https://ok.example"]}
+    client.create_model(model, kernel={"type": "rbf", "gamma": 1.0}, features=features, show=show)
+    links = {"good": "https://ok.example/a", "bad": "https://evil.example/a", "worse": "javascript:alert(1)"}
+    # The server takes no ids with marks of direction.
+    ids = [text.replace("\u202e", "") for text in HOSTILE]
+    for k, text in enumerate(HOSTILE):
+        client.learn(model, [{"id": f"{ids[k]}-{k}", "x": {text: text, "n": k}, "y": text}])
+    client.offer(model, [{"id": ids[k], "x": {text: text, "n": 1.5, **links}} for k, text in enumerate(HOSTILE)])
+    one = tab(server.url)
+    page = one.open("", "table.models")
+    one.open(f"models/{model}", "table.confusion")
+    one.label(model, HOSTILE[0])
+    seen = []
+    for k in range(len(HOSTILE)):
+        seen.append(page.locator(".question").inner_text())
+        assert page.locator(".question a").count() == 1
+        assert page.locator(".question a").get_attribute("href") == links["good"]
+        assert page.locator(".question img, .question script").count() == 0
+        page.keyboard.press("w")
+        page.wait_for_selector("section[aria-label='Why this one'] .neighbours")
+        page.keyboard.press(str(k + 1))
+        one.until("was => document.querySelector('.question').innerText !== was", seen[-1])
+    for text in HOSTILE:
+        assert any(text in shown for shown in seen), text
+    one.open(f"models/{model}/suspects", ".suspect, .empty")
+    assert page.title() == f"{model}: hinged"
+
+
+def test_ten_thousand_characters_and_hundreds_of_numbers_stay_in_their_places(client, server, tab, tmp_path):
+    model = f"m{next(NUMBERS)}"
+    client.create_model(model, kernel={"type": "rbf", "gamma": 1.0}, features={"type": "dense", "dim": 400})
+    client.learn(model, [{"x": [k / 400] * 400, "y": "<b>" * 80 + str(k)} for k in range(2)])
+    client.offer(model, [{"id": "i" * 256, "x": [0.5] * 400}])
+    texts = f"m{next(NUMBERS)}"
+    client.create_model(texts, kernel={"type": "rbf", "gamma": 1.0}, features={"type": "named", "warmup": 0})
+    client.learn(texts, [{"x": {"text": "no"}, "y": "\u202eyes"}])
+    client.offer(texts, [{"id": "t", "x": {"text": "<i>x" * (CHARS // 4)}}])
+    one = tab(server.url, viewport={"width": 400, "height": 700})
+    page = one.label(model, "a" * 200)
+    page.get_by_text("200 features more").wait_for()
+    assert page.locator(".answers b").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page = tab(server.url, viewport={"width": 400, "height": 700}).label(texts, "ann")
+    assert len(page.locator(".x.text").first.inner_text()) == CHARS
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    path = tmp_path / "cells.jsonl"
+    path.write_text(json.dumps({"<b>name</b>": "<script>" + "x" * 10_000, "y": "a"}) + "\n")
+    page.goto(f"{server.url}/ui#/data")
+    page.set_input_files("input[type=file]", path)
+    page.get_by_text("<script>x").wait_for()
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("1 refused").wait_for()  # too long for the server, which says so
+    page.get_by_text("Which were refused, and why").click()
+    assert "1000" in page.get_by_role("group", name="Refused rows").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,275 @@
+"""Labelling in a browser: no question twice, no answer lost or doubled, every answer can be taken back."""
+
+import itertools
+import threading
+
+import pytest
+from learning import examples_of, heaps
+from running import RunningServer, eventually
+
+from hinged import Client
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+FEATURES = {"type": "dense", "dim": 2}
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("labelling") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with Client(server.url) as opened:
+        yield opened
+
+
+def pool(client, n=80, name=None, **configuration):
+    """A model that knows two heaps, and so many candidates between them."""
+    name = name or f"m{next(NUMBERS)}"
+    client.create_model(name, **{"kernel": KERNEL, "C": 1, "features": FEATURES, **configuration})
+    # The first class is ham: key 1.
+    client.learn(name, [{"id": "ham", "x": [4, 0], "y": "ham"}, *examples_of(heaps(19, ["ham", "spam"]))])
+    client.offer(name, [{"id": f"c{k}", "x": [k / 20, 4 - k / 20]} for k in range(n)])
+    return name
+
+
+def answers(client, model):
+    """What each annotator gave, by id; the log's own examples tell that no answer was learned twice."""
+    found = client.answers(model, n=1000)["answers"]
+    assert len({a["id"] for a in found}) == len(found)
+    return {a["id"]: a["label"] for a in found}
+
+
+def sent(one):
+    """Wait until no answer of a tab is on its way."""
+    one.until(
+        "() => Object.keys(sessionStorage).filter((k) => k.startsWith('hinged-answers-'))"
+        ".every((k) => sessionStorage[k] === '[]')"
+    )
+
+
+def test_two_label_thirty_each_by_keys_and_no_question_is_shown_twice(client, server, tab):
+    model = pool(client)
+    tabs = {name: tab(server.url) for name in ("ann", "bob")}
+    for name, one in tabs.items():
+        one.label(model, name)
+    shown = {name: [] for name in tabs}
+    for k in range(30):
+        for name, one in tabs.items():
+            shown[name].append(one.answer("1" if k % 2 else "2"))
+    for one in tabs.values():
+        sent(one)
+    every = shown["ann"] + shown["bob"]
+    assert len(set(every)) == len(every) == 60
+    given = answers(client, model)
+    for ids in shown.values():
+        assert [given[i] for i in ids] == ["spam" if k % 2 == 0 else "ham" for k in range(30)]
+    assert client.model(model)["examples"] == 20 + 60
+    assert {name: t["labelled"] for name, t in client.answers(model)["annotators"].items()} == {"ann": 30, "bob": 30}
+
+
+def test_two_questions_wait_behind_the_one_on_the_screen_and_go_back_on_leaving(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    one.label(model, "ann")
+    eventually(lambda: client.queries(model)["pool"]["leased"] == 3)
+    one.open("", "table.models")
+    eventually(lambda: client.queries(model)["pool"]["leased"] == 0)
+    one.open(f"models/{model}/label", ".question .x")
+    eventually(lambda: client.queries(model)["pool"]["leased"] == 3)
+    one.page.close()  # the tab
+    eventually(lambda: client.queries(model)["pool"]["leased"] == 0)
+
+
+def test_what_an_answer_did_is_said(client, server, tab):
+    model = pool(client, labels={"explore": 1})
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    one.until("() => document.querySelector('.effect .changed').innerText.includes('in the pool')")
+    for _ in range(22):
+        one.answer("2")
+    page.get_by_text("predictions of the pool.").wait_for()
+    page.get_by_text("On questions drawn at random it is right").wait_for()
+    random = client.model(model)["metrics"]["sources"]["random"]
+    page.get_by_text(f"{random['window']['examples']} questions").wait_for()
+
+
+def test_skipping_and_not_being_sure(client, server, tab):
+    model = pool(client, 4)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    one.until("() => !document.querySelector('.others button:nth-child(3)').disabled")
+    unsure = one.answer("d")
+    mine = one.answer("s")
+    nobodys = one.answer("x")
+    assert len({unsure, mine, nobodys}) == 3
+    remaining = {one.answer("1"), one.question()}
+    assert unsure in remaining
+    page.keyboard.press("1")
+    page.get_by_text("Nothing to ask").wait_for()
+    sent(one)
+    assert set(answers(client, model)) == remaining
+    assert [q["id"] for q in client.query(model, annotator="bob", n=5)["queries"]] == [mine]
+
+
+def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    first, second = one.answer("1"), one.answer("1")
+    sent(one)
+    page.keyboard.press("u")
+    page.locator(".question.again").wait_for()
+    assert one.question() == second
+    page.keyboard.press("2")
+    page.get_by_text("Changed to spam").first.wait_for()
+    assert answers(client, model) == {first: "ham", second: "spam"}
+    page.keyboard.press("u")
+    page.locator(".question.again").wait_for()
+    assert one.question() == second
+    page.keyboard.press("Escape")
+    page.locator(".question.again").wait_for(state="detached")
+    page.get_by_role("button", name=first).first.click()  # in the list of my answers
+    page.locator(".question.again").wait_for()
+    assert one.question() == first
+    page.keyboard.press("2")
+    eventually(lambda: answers(client, model) == {first: "spam", second: "spam"})
+    eventually(lambda: not client.model(model)["jobs"])
+    assert client.example(model, first)["label"] == client.example(model, second)["label"] == "spam"
+    page.get_by_role("button", name=f"Forget {first}").click()
+    eventually(lambda: first not in answers(client, model))
+
+
+def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learned(client, server, tab):
+    model = pool(client, 1, labels={"overlap": 2, "explore": 0})
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    page.keyboard.press("1")
+    page.get_by_text("label 1 of 2").first.wait_for()
+    page.keyboard.press("u")
+    page.locator(".question.again").wait_for()
+    page.keyboard.press("2")
+    page.get_by_text("Changed to spam").first.wait_for()
+    (query,) = client.query(model, annotator="bob")["queries"]
+    (result,) = client.learn(model, [{"id": "c0", "y": "ham", "lease": query["lease"]}])["results"]
+    assert result["votes"] == [{"label": "spam", "count": 1}, {"label": "ham", "count": 1}]
+    assert client.example(model, "c0")["label"] == "spam"  # of two that differ the first
+    figures = client.answers(model)["annotators"]
+    assert [(figures[name]["compared"], figures[name]["agreed"]) for name in ("ann", "bob")] == [(1, 1), (1, 0)]
+
+
+def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    asked = one.question()
+    page.focus("#goal")
+    page.keyboard.press("1")
+    page.keyboard.press("s")
+    assert one.question() == asked
+    page.locator("h1").first.evaluate("h => document.activeElement.blur()")
+    page.keyboard.press("?")
+    field = page.get_by_label("key of ham")
+    field.press("s")
+    page.get_by_text("s is taken: Skip for me.").wait_for()
+    field.press("h")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
+    assert one.answer("h") == asked
+    sent(one)
+    assert answers(client, model) == {asked: "ham"}
+    page.reload()
+    page.wait_for_selector(".question .x")
+    assert page.locator(".answers button", has_text="ham").locator("kbd").inner_text() == "h"
+
+
+def test_a_label_that_was_not_there_before_is_typed(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    asked = one.question()
+    page.keyboard.press("n")
+    page.wait_for_selector("input[name=label]:focus")
+    page.keyboard.type("eggs")
+    page.keyboard.press("Enter")
+    sent(one)
+    assert answers(client, model) == {asked: "eggs"}
+    assert page.locator(".answers button", has_text="eggs").locator("kbd").inner_text() == "3"
+
+
+def test_a_lost_connection_loses_no_answer_and_doubles_none(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    shown = [one.answer("1")]
+    sent(one)
+    one.context.set_offline(True)
+    shown.append(one.answer("1"))
+    shown.append(one.answer("2"))
+    page.get_by_text("will be sent when it is back").wait_for()
+    page.get_by_role("alert").wait_for()
+    last = one.question()
+    page.keyboard.press("1")  # nothing is fetched meanwhile: no question follows
+    one.context.set_offline(False)
+    sent(one)
+    page.get_by_role("alert").wait_for(state="detached")
+    assert answers(client, model) == {shown[0]: "ham", shown[1]: "ham", shown[2]: "spam", last: "ham"}
+    assert client.model(model)["examples"] == 24
+    one.until("() => document.querySelector('.question p bdi.code') !== null")
+    assert one.question() not in {*shown, last}
+
+
+def test_answers_that_wait_survive_a_page_that_is_loaded_anew(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    page.route("**/learn", lambda route: route.abort())
+    first = one.answer("2")
+    page.get_by_text("will be sent when it is back").wait_for()
+    page.unroute("**/learn")
+    page.reload()
+    page.wait_for_selector(".question .x")
+    sent(one)
+    assert answers(client, model) == {first: "spam"}
+
+
+def test_an_answer_whose_acknowledgement_is_lost_is_learned_once(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    lost = []
+
+    def lose(route):
+        if not lost:
+            lost.append(route.fetch().status)  # the server has it, the page does not hear so
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/learn", lose)
+    first = one.answer("1")
+    sent(one)
+    assert lost == [200]
+    assert answers(client, model) == {first: "ham"}
+    assert client.model(model)["examples"] == 21
+
+
+def test_the_server_is_killed_while_somebody_labels(tmp_path, tab):
+    with RunningServer(tmp_path / "data") as server, Client(server.url, tries_max=20) as client:
+        model = pool(client, name="killed")
+        one = tab(server.url)
+        one.label(model, "ann")
+        shown = []
+        for k in range(24):
+            if k % 8 == 3:
+                server.kill()
+                threading.Timer(0.3, server.start, kwargs={"wait": False}).start()
+            shown.append(one.answer("1" if k % 3 else "2"))
+        sent(one)
+        server.wait_until_ready()
+        assert len(set(shown)) == 24
+        assert answers(client, model) == {given: "spam" if k % 3 == 0 else "ham" for k, given in enumerate(shown)}
+        assert client.model(model)["examples"] == 44

@@ -1,0 +1,251 @@
+"""The page shows models learn: at once, live, for as long as it is open, and to everyone."""
+
+import re
+import time
+
+import pytest
+from browsing import barriers
+from learning import examples_of, heaps
+from running import RunningServer, eventually
+
+from hinged import Client
+from hinged.service.edge.keys import create_key
+
+KERNEL = {"type": "rbf", "gamma": 1.0}
+FEATURES = {"type": "dense", "dim": 2}
+PAINT_MS = 300
+EVENTS = 100_000
+STREAMED = 3_000
+FRAME_MS = 250  # nine frames of ten, on whatever machine
+HEAP_MAX = 20_000_000  # bytes that a page may grow by
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("watching") / "data", heartbeat_s=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with Client(server.url) as opened:
+        yield opened
+
+
+def taught(client, name, n=60, **configuration):
+    client.create_model(name, **{"kernel": KERNEL, "C": 1, "features": FEATURES, **configuration})
+    client.learn(name, examples_of(heaps(n, ["ham", "spam"])))
+    return name
+
+
+def test_the_first_paint_is_there_before_one_waits(client, server, tab):
+    taught(client, "paint")
+    one = tab(server.url)
+    times = []
+    for _ in range(5):  # the machine may be busy: the best of some
+        page = one.open("", "table.models")
+        times.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        page.reload()
+        if min(times) < PAINT_MS:
+            break
+    assert min(times) < PAINT_MS
+
+
+def test_the_overview_follows_every_model_without_reloading(client, server, tab):
+    taught(client, "first", 60)
+    page = tab(server.url).open("", "text=first")
+    row = page.locator("tr", has=page.get_by_role("link", name="first", exact=True))
+    assert "60" in row.inner_text()
+    client.learn("first", examples_of(heaps(40, ["ham", "spam"], seed=1), "more"))
+    taught(client, "second", 10)
+    row.get_by_text("100", exact=True).first.wait_for()
+    page.get_by_role("link", name="second", exact=True).wait_for()
+    client.delete_model("second")
+    page.get_by_role("link", name="second", exact=True).wait_for(state="detached")
+
+
+def test_a_models_curves_grow_while_it_learns_and_are_there_after_a_restart(tmp_path, tab):
+    with RunningServer(tmp_path / "data", heartbeat_s=1) as server, Client(server.url) as client:
+        taught(client, "m", 60)
+        page = tab(server.url).open("models/m", ".chart canvas")
+        page.get_by_text("live", exact=True).wait_for()
+        for k in range(20):
+            client.learn("m", examples_of(heaps(5, ["ham", "spam"], seed=k), f"live{k}-"))
+        page.locator("dd", has_text=re.compile("^160$")).first.wait_for()
+        client.finish("m")
+        page.get_by_role("row", name=re.compile("finished")).wait_for()
+        before = client.history("m")
+        assert before["curve"]["examples"][-1] == 160
+        server.kill()
+        server.start()
+        assert client.history("m")["curve"] == before["curve"]
+        client.learn("m", examples_of(heaps(5, ["ham", "spam"]), "after"))
+        page.locator("dd", has_text=re.compile("^165$")).first.wait_for()
+
+
+def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
+    taught(client, "table")
+    client.learn("table", [{"x": [0, 0], "y": "ham"}])
+    page = tab(server.url).open("models/table", ".chart canvas")
+    chart = page.get_by_role("region", name="Accuracy", exact=True)
+    chart.get_by_text("The same as a table").click()
+    curve = client.history("table")["curve"]
+    rows = chart.locator("tbody tr")
+    assert rows.count() == len(curve["examples"])
+    newest = rows.first.inner_text().split("\t")
+    assert newest[0] == "61"
+    assert newest[1] == f"{100 * curve['accuracy'][-1]:.1f} %"
+
+
+def test_a_challenger_is_drawn_beside_the_champion_and_promoted_by_a_button(client, server, tab):
+    taught(client, "rivals")
+    client.wait(client.challenge("rivals", "softer", C=0.1))
+    client.learn("rivals", examples_of(heaps(20, ["ham", "spam"], seed=3), "more"))
+    page = tab(server.url).open("models/rivals", ".chart canvas")
+    page.get_by_role("region", name="Champion and challengers").locator("canvas").first.wait_for()
+    page.get_by_role("button", name="Promote").click()
+    eventually(lambda: client.model("rivals")["configuration"]["C"] == 0.1)
+    page.get_by_role("row", name=re.compile("promoted")).wait_for()
+
+
+def test_a_configuration_is_changed_and_what_is_none_is_told(client, server, tab):
+    taught(client, "changed")
+    page = tab(server.url).open("models/changed", ".chart canvas")
+    page.get_by_role("button", name="Change C", exact=True).click()
+    page.fill("dialog textarea", "-1")
+    page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
+    page.get_by_role("dialog").get_by_role("alert").wait_for()
+    page.fill("dialog textarea", "5")
+    page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    eventually(lambda: client.model("changed")["configuration"]["C"] == 5)
+    page.get_by_role("row", name=re.compile("swapped")).wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_axe_finds_nothing_on_any_view(client, server, tab, scheme, width):
+    name = f"axe-{scheme}-{width}"
+    taught(client, name, 80)
+    client.learn(name, [{"id": "odd", "x": [4.0, 0.0], "y": "spam"}, {"id": "odd2", "x": [0.0, 4.0], "y": "ham"}])
+    client.wait(client.challenge(name, "softer", C=0.1))
+    client.offer(name, [{"id": f"c{k}", "x": [k / 10, 1]} for k in range(20)])
+    one = tab(server.url, color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = one.open("", "table.models")
+    assert barriers(page) == []
+    page = one.open(f"models/{name}", ".chart canvas")
+    for chart in page.get_by_text("The same as a table").all():
+        chart.click()
+    assert barriers(page) == []
+    one.open("data", ".drop")
+    assert barriers(page) == []
+    one.open(f"models/{name}/suspects", ".suspect, .empty")
+    page.wait_for_load_state("networkidle")
+    assert barriers(page) == []
+    one.label(name, "ann")
+    page.keyboard.press("w")
+    page.wait_for_selector(".neighbours")
+    assert barriers(page) == []
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+
+
+def test_at_200_percent_nothing_sticks_out(client, server, tab):
+    name = taught(client, "zoomed")
+    page = tab(server.url, viewport={"width": 640, "height": 400}, device_scale_factor=2).open(
+        f"models/{name}", ".chart canvas"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_hundred_thousand_events_at_once_leave_an_open_page_small_and_quick(client, server, tab):
+    name = taught(client, "busy")
+    told = [f'event: learned\ndata: {{"position":{k},"kind":"learned"}}\nid: {k}\n\n' for k in range(EVENTS)]
+    one = tab(server.url)
+    page, streams = one.page, []
+
+    def stream(route):
+        """The first stream is one that no disk could keep up with, the next ones are the server's own."""
+        streams.append(route)
+        if len(streams) == 1:
+            route.fulfill(content_type="text/event-stream", body="".join(told))
+        else:
+            route.continue_()
+
+    page.route("**/events?*", stream)
+    one.open(f"models/{name}", ".chart canvas")
+    page.evaluate(
+        """() => { self.frames_ = []; let last = performance.now();
+            const tick = (now) => { frames_.push(now - last); last = now; requestAnimationFrame(tick); };
+            requestAnimationFrame(tick); }"""
+    )
+    one.until("() => document.body.innerText.includes('live')")
+    inspector = one.context.new_cdp_session(page)
+    inspector.send("HeapProfiler.collectGarbage")
+    before = page.evaluate("performance.memory.usedJSHeapSize")
+    begun = time.monotonic()
+    with client.stream(name) as learning:  # and then real ones, as quickly as they come
+        for k in range(STREAMED):
+            learning.learn([{"id": f"s{k}", "x": [k % 7, k % 5], "y": "ham" if k % 2 else "spam"}])
+    page.get_by_text("live", exact=True).wait_for()
+    one.until("n => document.querySelector('dd').innerText === n", f"{60 + STREAMED:,}")
+    requests = sum("/history" in address for address in one.requested)
+    assert requests < 20 + 5 * (time.monotonic() - begun), "what changes often is asked for a few times a second"
+    frames = sorted(page.evaluate("frames_"))
+    assert frames[len(frames) * 9 // 10] < FRAME_MS
+    inspector.send("HeapProfiler.collectGarbage")
+    assert page.evaluate("performance.memory.usedJSHeapSize") - before < HEAP_MAX
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+
+
+def test_one_signs_in_with_a_key_and_sees_what_its_role_may(tmp_path, tab):
+    keys = tmp_path / "keys.json"
+    texts = {role: create_key(keys, role, role) for role in ("reader", "annotator", "writer", "admin")}
+    with RunningServer(tmp_path / "data", keys_file=keys) as server, Client(server.url, key=texts["admin"]) as client:
+        taught(client, "m")
+        client.offer("m", [{"id": "c", "x": [1, 1]}])
+        shown = {}
+        for role, key in texts.items():
+            one = tab(server.url)
+            page = one.open("models/m", "form")
+            page.fill("input[name=key]", "hinged_wrong")
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("alert").wait_for()
+            page.fill("input[name=key]", key)
+            page.get_by_role("button", name="Sign in").click()
+            page.wait_for_selector("header.top")
+            shown[role] = page.locator(".tabs a").all_inner_texts()
+            assert all(key not in address for address in one.requested)
+            assert page.evaluate("sessionStorage.length + localStorage.length") == 0
+            page.reload()
+            page.wait_for_selector("input[name=key]")  # in memory alone
+        assert shown == {
+            "reader": ["Watch"],
+            "annotator": ["Label"],
+            "writer": ["Watch", "Label", "Suspects", "Data"],
+            "admin": ["Watch", "Label", "Suspects", "Data"],
+        }
+        one = tab(server.url)
+        page = one.open("models/m", "form")
+        page.fill("input[name=key]", texts["reader"])
+        page.check("input[name=keep]")
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_selector(".chart canvas")
+        page.get_by_text("live", exact=True).wait_for()  # by a ticket: no key stands in a URL
+        assert page.get_by_role("button", name="Change C").count() == 0
+        page.reload()
+        page.wait_for_selector(".chart canvas")
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_selector("input[name=key]")
+
+
+def test_docs_work_without_any_other_host(server, tab):
+    one = tab(server.url)
+    page = one.page
+    page.goto(f"{server.url}/docs")
+    page.wait_for_selector(".opblock")
+    page.locator(".opblock-summary").first.click()
+    page.wait_for_selector(".opblock-body")
+    assert page.locator(".opblock").count() > 40

@@ -1,0 +1,178 @@
+"""Learning curves are bounded, follow from the log, and say what the metrics said at each point."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learning import heaps
+from states import digest_of
+
+from hinged.service.commands.figures import curves_of
+from hinged.service.commands.learn import make_plan
+from hinged.service.commands.planned import LearnRequest
+from hinged.service.data.configuration import SOLVER_NAMES, parse_configuration
+from hinged.service.data.examples import digests, to_rows
+from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curve, Curves
+from hinged.service.model.events import Created, Finished, RolledBack
+from hinged.service.model.model import Model
+from hinged.service.settings import Settings
+
+SIZES = {"cache_bytes": 2**22, "answers_kept": 1000}
+BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "features": {"type": "dense", "dim": 2}}
+
+
+def new_model(**changes):
+    configuration = parse_configuration(json.dumps(BASE | changes), Settings())
+    model = Model("m", configuration, **SIZES)
+    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    return model
+
+
+def learn(model, examples):
+    """Learn them as one micro-batch."""
+    xs, labels = (list(part) for part in zip(*examples, strict=True))
+    rows = to_rows(xs, model.configuration)
+    request = LearnRequest([None] * len(xs), labels, rows, digests(rows, labels))
+    for event in make_plan(model, [request], lambda ids: {}, 8, model.at_ms + PAUSE_MS).events:
+        model.apply(model.position + 1, event)
+
+
+def stream(n, seed=0):
+    return heaps(n, ["a", "b"], seed=seed)
+
+
+def point(k):
+    return (2 * k, k, PAUSE_MS * k, *[0.5] * len(FIGURES))
+
+
+@settings(max_examples=50, deadline=None)
+@given(steps=st.lists(st.integers(1, 5000), min_size=1, max_size=3000))
+def test_a_curve_of_any_length_is_bounded_ascends_and_ends_within_a_stride_of_the_last_example(steps):
+    curve, examples = Curve(), 0
+    for step in steps:
+        examples += step
+        if curve.due(examples, PAUSE_MS * examples):
+            curve.add(point(examples))
+        assert 0 < len(curve.points) < POINTS_MAX
+    found = [p[1] for p in curve.points]
+    assert found == sorted(set(found))
+    assert 0 <= examples - found[-1] < curve.stride
+
+
+def test_a_curve_keeps_the_whole_life_of_its_model_as_it_is_thinned():
+    curve = Curve()
+    for k in range(1, 100_001):
+        if curve.due(k, PAUSE_MS * k):
+            curve.add(point(k))
+    found = np.array([p[1] for p in curve.points])
+    assert found.size >= POINTS_MAX / 2 - 1
+    assert found[0] <= curve.stride
+    assert np.diff(found).max() == curve.stride
+
+
+def test_each_point_says_what_the_metrics_said_then():
+    model = new_model()
+    for k, example in enumerate(stream(40), 1):
+        learn(model, [example])
+        columns = model.curves.own.columns()
+        assert columns["examples"][-1] == k
+        assert columns["accuracy"][-1] == model.metrics.figures()["accuracy_window"]
+        assert columns["fading"][-1] == model.metrics.figures()["fading"]["accuracy"]
+        assert columns["points"][-1] == model.solver.live
+    assert columns["queried"][-1] is None
+    assert model.curves.own.columns(after=columns["position"][-2])["examples"] == [40]
+
+
+def test_the_curves_go_with_the_snapshot_and_what_is_undone_is_not_in_them():
+    model = new_model()
+    learn(model, stream(30))
+    model.apply(model.position + 1, Finished(model.at_ms))
+    then = Model.restore("m", model.snapshot(), **SIZES)
+    assert then.curves.state()[0] == model.curves.state()[0]
+    assert then.curves.own.points == model.curves.own.points
+    assert [mark.kind for mark in then.curves.marks] == ["finished"]
+    learn(model, stream(30, seed=1))
+    back, at = then.position, model.position + 1
+    then.come_back(at, RolledBack(back, model.at_ms))
+    assert then.curves.own.points[-1][0] < back < model.curves.own.points[-1][0]
+    assert [(mark.kind, mark.position) for mark in then.curves.marks] == [("finished", back), ("rolled_back", at)]
+
+
+def test_of_marks_the_newest_are_kept():
+    curves = Curves()
+    for k in range(1000):
+        curves.mark("drift", k, k, k)
+    assert [mark.position for mark in curves.marks] == list(range(1000 - MARKS_KEPT, 1000))
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda facts, arrays: facts.update(stride=0),
+        lambda facts, arrays: arrays.update(own=arrays["own"][::-1].copy()),
+        lambda facts, arrays: arrays.update(own=arrays["own"][:, 1:].copy()),
+        lambda facts, arrays: arrays.update(own=arrays["own"] + 0.5),
+        lambda facts, arrays: arrays.update(own=np.repeat(arrays["own"], POINTS_MAX, axis=0)),
+        lambda facts, arrays: facts.update(shadows={"x": 1}),
+    ],
+)
+def test_curves_that_are_none_are_refused(forge):
+    curves = Curves()
+    for k in range(1, 9):
+        curves.own.add(point(k))
+    facts, arrays = curves.state()
+    facts = json.loads(json.dumps(facts))
+    Curves().load(facts, arrays)
+    forge(facts, arrays)
+    with pytest.raises(ValueError):  # noqa: PT011  each has words of its own
+        Curves().load(facts, arrays)
+
+
+@pytest.mark.parametrize("column", range(len(WHERE)))
+def test_a_curve_that_goes_on_behind_its_model_is_refused(column):
+    curves = Curves()
+    curves.own.add(point(8))
+    now = [16, 8, 8 * PAUSE_MS]
+    curves.check(*now)
+    now[column] -= 1
+    with pytest.raises(ValueError, match="behind position"):
+        curves.check(*now)
+
+
+@pytest.mark.parametrize("solver", SOLVER_NAMES)
+def test_every_solver_has_a_curve_and_to_be_looked_at_changes_no_bit_of_it(solver):
+    changes = {"precision": "float64"} if solver == "exact" else {}
+    watched, unwatched = new_model(solver=solver, **changes), new_model(solver=solver, **changes)
+    unwatched.curves.note = lambda *_: None
+    for k in range(8):
+        learn(watched, stream(10, seed=k))
+        learn(unwatched, stream(10, seed=k))
+    assert len(watched.curves.own.points) >= 8
+    assert digest_of(watched) == digest_of(unwatched)
+    restored = Model.restore("m", watched.snapshot(), **SIZES)
+    assert restored.curves.own.points == watched.curves.own.points
+
+
+def test_micro_batches_in_quick_succession_make_a_point_now_and_then():
+    curve = Curve()
+    for k in range(1, 2001):  # one each millisecond
+        if curve.due(k, k):
+            curve.add((2 * k, k, k, *[0.5] * len(FIGURES)))
+    found = np.array([p[1] for p in curve.points])
+    assert found[:PART].tolist() == list(range(1, PART + 1))
+    assert (np.diff(found[PART:]) <= np.minimum(PAUSE_MS, found[PART + 1 :] / PART + 1)).all()
+    assert found.size < PART * (1 + np.log(2000 / PART)) + 2000 / PAUSE_MS
+
+
+def test_the_last_point_that_is_told_is_the_present():
+    model = new_model()
+    learn(model, stream(60))
+    model.at_ms -= PAUSE_MS  # the next one comes at the same time
+    learn(model, stream(1, seed=1))
+    assert model.curves.own.columns()["examples"][-1] == 60
+    told = curves_of(model, 0)["curve"]
+    assert told["examples"][-1] == 61
+    assert told["accuracy"][-1] == model.metrics.figures()["accuracy_window"]
+    assert curves_of(model, told["position"][-1])["curve"]["position"] == []
