@@ -140,7 +140,8 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     page.get_by_role("button", name="Send the rows").click()
     page.get_by_text("60 learned").wait_for()
     figures = client.model("sparse")
-    assert figures["configuration"]["features"] == {"type": "sparse", "dim": 8}
+    features = figures["configuration"]["features"]
+    assert (features["type"], features["dim"], features["scale"]) == ("sparse", 8, "auto")
     assert set(map(str, figures["classes"])) == {"-1", "+1"}
     page.set_input_files("input[type=file]", path)
     page.wait_for_selector(".preview")

@@ -117,24 +117,21 @@ export async function nameOf(file) {
   return `${stem}-${hash.toString(16).padStart(8, "0")}`;
 }
 
-// What a new model for a file is made of, with defaults that work.
+// What a new model for a file is made of: the server finds scales and gamma in a warm-up.
 export async function configurationFor(source, columns, rows) {
-  if (source.kind !== "libsvm") {
-    const n = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
-    return { configuration: { kernel: { type: "rbf", gamma: "auto" }, C: 1, features: { type: "named", warmup: n } }, form: "named" };
-  }
-  let most = 0, least = Infinity, square = 0, n = 0;
+  const warmup = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
+  const form = source.kind === "libsvm" ? "sparse" : "named";
+  const features = form === "named" ? { type: form, warmup } : { type: form, dim: await widthOf(source), warmup };
+  return { configuration: { kernel: { type: "rbf" }, C: 1, features }, form };
+}
+
+async function widthOf(source) {
+  let most = 0;
   for await (const [, row] of source.rows()) {
     if (row instanceof Error) continue;
-    for (let i = 0; i < row.indices.length; i++) {
-      most = Math.max(most, row.indices[i]);
-      least = Math.min(least, row.indices[i]);
-      square += row.values[i] ** 2;
-    }
-    n++;
+    for (const index of row.indices) most = Math.max(most, index);
   }
-  const gamma = square > 0 ? n / square : 1;
-  return { configuration: { kernel: { type: "rbf", gamma }, C: 1, features: { type: "sparse", dim: most + 1 } }, form: "sparse" };
+  return most + 1;
 }
 
 export async function create(model, configuration) {
