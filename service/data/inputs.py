@@ -64,6 +64,8 @@ def inputs_state(inputs: Inputs) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def read_inputs(facts: dict[str, Any], arrays: dict[str, Array]) -> Inputs:
     """The batch of `inputs_state`."""
+    if not isinstance(facts, dict):
+        raise BadFrame(f"a batch has facts by name, got {facts!r:.80}")
     if "records" in facts:
         return Records(tuple(unpack_records(facts["records"])))
     dim = facts.get("dim")

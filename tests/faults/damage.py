@@ -27,7 +27,7 @@ from scene import Scene
 from states import digest_of
 from under_load import CONFIGURATIONS_JSON, SIZES, run
 
-from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.configuration import new_configuration
 from hinged.service.engine.history import load_model
 from hinged.service.errors import StoreUnavailable
 from hinged.service.frames import BadFrame
@@ -52,7 +52,7 @@ def learn(folder, store, seed):
             log = [decode_event(record.kind, record.payload) for _, record in opened.read(NAME, 0)]
         closed = folder / "closed"
         scene.copy(closed)
-    model = Model(NAME, parse_configuration(CONFIGURATIONS_JSON[NAME], Settings()), **SIZES)
+    model = Model(NAME, new_configuration(CONFIGURATIONS_JSON[NAME], Settings()), **SIZES)
     digests = {}
     for position, event in enumerate(log, 1):
         model.apply(position, event)

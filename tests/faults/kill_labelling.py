@@ -36,7 +36,7 @@ from plain_pool import POOL_MAX, PlainPool, most_at_once
 from running import RunningServer
 from states import digest_of
 
-from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.configuration import new_configuration
 from hinged.service.engine.history import load_model
 from hinged.service.model.events import decode_event
 from hinged.service.model.model import Model
@@ -251,7 +251,7 @@ class Annotator:
 def check_model(store, name, told):
     """The figures of one model."""
     log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
-    configuration = parse_configuration(json.dumps(CONFIGURATIONS[name]), Settings())
+    configuration = new_configuration(json.dumps(CONFIGURATIONS[name]), Settings())
     folded, overlap = Model(name, configuration, **SIZES), configuration.labels.overlap
     plain = PlainPool(overlap)
     for position, event in enumerate(log, 1):

@@ -29,7 +29,7 @@ from states import digest_of
 
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.engine.history import load_model
 from hinged.service.model.events import Learned, decode_event
@@ -127,7 +127,7 @@ def send(connection, model, examples, with_ids, traffic, stop):
 def uninterrupted(name, log, traffic_examples):
     """A model that got the examples of the log's order one by one, from what the clients had sent."""
     settings = Settings()
-    configuration = parse_configuration(CONFIGURATIONS_JSON[name], settings)
+    configuration = new_configuration(CONFIGURATIONS_JSON[name], settings)
     model = Model(name, configuration, **SIZES)
     model.apply(1, log[0])
     answers = {}
@@ -162,7 +162,7 @@ def check_model(store, name, traffic):
             invented.append(identity)
         else:
             stream.append((given, identity, eval(spelled[0], {}), spelled[1]))  # noqa: S307  our own repr
-    folded = Model(name, parse_configuration(CONFIGURATIONS_JSON[name], Settings()), **SIZES)
+    folded = Model(name, new_configuration(CONFIGURATIONS_JSON[name], Settings()), **SIZES)
     for position, event in enumerate(log, 1):
         folded.apply(position, event)
     recovered = load_model(store, name, **SIZES)
@@ -184,7 +184,7 @@ CONFIGURATIONS_JSON = {name: json.dumps(c) for name, c in CONFIGURATIONS.items()
 
 
 def content_of(name, spelled):
-    configuration = parse_configuration(CONFIGURATIONS_JSON[name], Settings())
+    configuration = new_configuration(CONFIGURATIONS_JSON[name], Settings())
     return digests(to_rows([eval(spelled[0], {})], configuration), [spelled[1]])[0]  # noqa: S307
 
 
