@@ -2,7 +2,7 @@ import pytest
 from browsing import ARGUMENTS, Tab, executable
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: its event loop on this thread keeps others from having one
 def browser():
     path = executable()
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
