@@ -264,7 +264,7 @@ class Person:
         self.classes = described["classes"]
         self.declared = described["configuration"].get("classes")
         self.support_vectors = described["support_vectors"]
-        self.given: list[tuple[Query, Any]] = []  # answers of this session, with the labels given
+        self.given: list[tuple[Query, Any]] = []  # what was answered, with the labels given
 
     def work(self) -> None:
         """Until there is nothing to ask or the person has had enough."""

@@ -23,11 +23,12 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hinged.service.data.classes import Label, label_key, score_name
-from hinged.service.data.records import CLIP, FIELDS_MAX
+from hinged.service.data.records import FIELDS_MAX
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
 from hinged.solvers.core.solver import BOUND_MAX, Solver
+from hinged.solvers.estimators.scaling import CLIP
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEFAULT = "default"

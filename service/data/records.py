@@ -13,13 +13,14 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from hinged.solvers.estimators.scaling import LARGEST
+
 Record: TypeAlias = dict[str, float | int | str | bool]
 
 FIELDS_MAX = 1000
-CLIP = 5.0  # the largest value that a number of a record comes to (vocabulary.py)
 NAME_CHARS_MAX = 200
 TEXT_CHARS_MAX = 1000
-NUMBER_MAX = 1e100  # squares of such numbers, and sums of squares, are finite
+NUMBER_MAX = LARGEST
 EXACT_MAX = 2**53  # whole numbers to here are floats too
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hinged.service.data.parts import Configuration
 from hinged.service.data.records import NUMBER_MAX
-from hinged.solvers.core.rows import BadRow, Rows, rows_from_csr, rows_from_dense
+from hinged.solvers.core.rows import BadRow, Rows, ordered, rows_from_csr, rows_from_dense
 
 Array = np.ndarray[Any, Any]
 
@@ -26,12 +26,11 @@ def dense_rows(X: Array, configuration: Configuration) -> Rows:
         raise ValueError(f"a batch has two axes (rows, features), got {X.ndim}")
     if X.shape[1] != dim:
         raise BadRow(0, f"expected {dim} features, got {X.shape[1]}")
-    X = np.asarray(X, np.float64)
     held = X != 0
-    row_of, indices = np.nonzero(held)
-    values = X[held]
-    _check_numbers(row_of, indices, values)
-    return _as_they_came(row_of, indices, values, X.shape[0], dim)
+    indptr = np.concatenate(([0], np.cumsum(held.sum(axis=1))))
+    indices, values = np.nonzero(held)[1].astype(np.int32), X[held].astype(np.float64)
+    _check_numbers(indptr, indices, values)
+    return _as_they_came(indptr, indices, values, dim)
 
 
 def sparse_rows(indptr: Array, indices: Array, values: Array, configuration: Configuration) -> Rows:
@@ -39,21 +38,9 @@ def sparse_rows(indptr: Array, indices: Array, values: Array, configuration: Con
     dim = configuration.features.dim
     if not configuration.scaled:
         return rows_from_csr(indptr, indices, values, configuration.kernel.build(), dim, configuration.dtype)
-    m, values = indptr.size - 1, np.asarray(values, np.float64)
-    row_of, indices = np.repeat(np.arange(m), np.diff(indptr)), np.asarray(indices, np.int64)
-    outside = np.flatnonzero((indices < 0) | (indices >= dim))
-    if outside.size:
-        raise BadRow(int(row_of[outside[0]]), f"index {indices[outside[0]]} is outside 0..{dim - 1}")
-    _check_numbers(row_of, indices, values)
-    place = row_of * np.int64(dim) + indices
-    if (np.diff(place) <= 0).any():
-        order = np.argsort(place, kind="stable")
-        row_of, indices, values, place = row_of[order], indices[order], values[order], place[order]
-        twice = np.flatnonzero(np.diff(place) == 0)
-        if twice.size:
-            raise BadRow(int(row_of[twice[0]]), f"index {indices[twice[0]]} is given twice")
-    held = np.flatnonzero(values)
-    return _as_they_came(row_of[held], indices[held], values[held], m, dim)
+    indptr, values = np.asarray(indptr, np.int64), np.asarray(values, np.float64)
+    _check_numbers(indptr, indices, values)
+    return _as_they_came(*ordered(indptr, indices, values, dim, np.float64), dim)
 
 
 def is_fit(rows: Rows, configuration: Configuration) -> bool:
@@ -70,15 +57,16 @@ def refit(rows: Rows, configuration: Configuration) -> Rows:
     return sparse_rows(rows.indptr, rows.indices, rows.values, configuration)
 
 
-def _check_numbers(row_of: Array, indices: Array, values: Array) -> None:
+def _check_numbers(indptr: Array, indices: Array, values: Array) -> None:
     wrong = np.flatnonzero(~(np.abs(values) <= NUMBER_MAX))  # NaN is
     if wrong.size:
-        p = wrong[0]
+        p = int(wrong[0])
         reason = f"numbers must be finite and at most {NUMBER_MAX:g} from 0"
-        raise BadRow(int(row_of[p]), f"feature {indices[p]} is {values[p]}; {reason}")
+        raise BadRow(
+            int(np.searchsorted(indptr, p, side="right")) - 1, f"feature {indices[p]} is {values[p]}; {reason}"
+        )
 
 
-def _as_they_came(row_of: Array, indices: Array, values: Array, m: int, dim: int) -> Rows:
-    ends = np.concatenate(([0], np.cumsum(np.bincount(row_of, minlength=m)))).astype(np.int64)
-    zeros = np.zeros(m)
-    return Rows(ends, indices.astype(np.int32), values, zeros, zeros, dim)
+def _as_they_came(indptr: Array, indices: Array, values: Array, dim: int) -> Rows:
+    zeros = np.zeros(indptr.size - 1)
+    return Rows(indptr, indices, values, zeros, zeros, dim)

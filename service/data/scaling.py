@@ -7,19 +7,19 @@ tell gamma. A scale of the form "plain" leaves the numbers as they are, and tell
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hinged.service.data.inputs import inputs_state, read_inputs
+from hinged.service.data.observing import Observing
 from hinged.service.data.records import NUMBER_MAX
-from hinged.service.data.vocabulary import CSR, SCALE_MAX, Spread, spread_of
+from hinged.service.data.vocabulary import SCALE_MAX, Spread, spread_of
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, joined, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import StateReader
-from hinged.solvers.estimators.scaling import BENT_MAX, DENSE, PLAIN, Scale, found, matrix_of, plain
+from hinged.solvers.estimators.scaling import BENT_MAX, CSR, DENSE, PLAIN, Scale, found, matrix_of, plain
 
 Array = np.ndarray[Any, Any]
 
@@ -43,16 +43,20 @@ class RowReader:
         return rows_from_csr(*self.scale.rows(csr), kernel, dim, dtype)
 
 
-class Scaling:
-    """The scale of a model with dense or sparse features, or what its gamma is found from."""
+class Scaling(Observing[Rows]):
+    """The scale of a model with dense or sparse features, or what its gamma is found from.
+
+    Each example is observed as a batch of one.
+    """
+
+    NAME, ITEMS, FIRST = "scaling", "examples", 1
 
     def __init__(self, form: str, dim: int, warmup: int) -> None:
         """form: one of a `Scale`."""
         if not warmup > 0:
             raise ValueError(f"warmup must be > 0, got {warmup}")
-        self.form, self.dim, self.warmup = form, dim, warmup
-        self.observed: list[Rows] = []  # of the warm-up while it lasts, each a batch of one
-        self.warming = True
+        super().__init__(warmup)
+        self.form, self.dim = form, dim
         self._scale: Scale | None = None  # None before the first example
         self._spread = Spread(0.0, 0.0, 0.0)
 
@@ -62,26 +66,6 @@ class Scaling:
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
-    @property
-    def left(self) -> int:
-        """Examples that the warm-up still takes."""
-        return self.warmup - len(self.observed) if self.warming else 0
-
-    @property
-    def until_freeze(self) -> int:
-        """Examples until it is time to `freeze`: when 1, 2, 4, 8 ... of the warm-up are there, and at its end."""
-        if not self.warming:
-            return 0
-        return min(1 << len(self.observed).bit_length(), self.warmup) - len(self.observed)
-
-    def observe(self, rows: Sequence[Rows]) -> bool:
-        """Take the next examples of the warm-up, `left` at most, each a batch of one; whether to `freeze`."""
-        if len(rows) > self.left:
-            raise ValueError(f"the warm-up takes {self.left} more examples, got {len(rows)}")
-        due = self.warming and len(rows) >= self.until_freeze
-        self.observed += rows
-        return due
-
     def freeze(self) -> CSR:
         """Fix the scale by what was observed, and return that in it; before the warm-up's end only until the next."""
         empty = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
@@ -89,13 +73,8 @@ class Scaling:
         self._scale = found(self.form, csr, self.dim) if self.observed else None
         scaled = csr if self._scale is None else self._scale.rows(csr)
         self._spread = spread_of(scaled)
-        if len(self.observed) == self.warmup:
-            self.warming, self.observed = False, []
+        self._end_if_whole()
         return scaled
-
-    def rows(self, inputs: Rows, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """A batch as a kernel and a precision see it."""
-        return self.reader().rows(inputs, kernel, dim, dtype)
 
     @property
     def spread(self) -> Spread:

@@ -27,28 +27,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hinged.service.data.inputs import Records
+from hinged.service.data.observing import Observing
 from hinged.service.data.records import (
-    CLIP,
     NAME_CHARS_MAX,
     NUMBER_MAX,
     Record,
     pack_records,
     unpack_records,
 )
-from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.estimators.scaling import CLIP, CSR, FLAT
 
 Array = np.ndarray[Any, Any]
-CSR: TypeAlias = tuple[Array, Array, Array]
 
 STAGE_MIN = 16
 NAMES_SHOWN = 100
 SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is no larger than the numbers, but for rounding
 SPREAD_MAX = 1e7  # of values within -CLIP..CLIP, in rows of FIELDS_MAX at most
 SPREAD_LEAST, FORMER_LEAST = 1e-15, 1e-9  # spreads from which a gamma is found
-FLAT = 1e-15  # a deviation below this part of the values is rounding
 
 Value: TypeAlias = str | bool | None
 """What a column of a name stands for: a string, a boolean, or (None) the name's numbers."""
@@ -69,27 +65,23 @@ class Reader:
     mean: Array
     scale: Array
 
-    def rows(self, inputs: Records, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """A batch as a kernel and a precision see it."""
-        return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
-
     def encode(self, records: Sequence[Record]) -> CSR:
         """indptr, indices, values of the records; what has no column is left out."""
         return _standardised(*_looked_up(records, self.fields, self.width, _unknown), self.mean, self.scale)
 
 
-class Vocabulary:
+class Vocabulary(Observing[Record]):
     """The columns of a model with named features."""
+
+    NAME, ITEMS, FIRST = "vocabulary", "records", STAGE_MIN
 
     def __init__(self, warmup: int, columns_max: int) -> None:
         if not warmup >= 0:
             raise ValueError(f"warmup must be >= 0, got {warmup}")
         if not columns_max > 0:
             raise ValueError(f"columns_max must be > 0, got {columns_max}")
-        self.warmup = warmup
+        super().__init__(warmup)
         self.columns_max = columns_max
-        self.observed: list[Record] = []  # of the warm-up while it lasts
-        self.warming = warmup > 0
         self._begin()
 
     def _begin(self) -> None:
@@ -105,30 +97,6 @@ class Vocabulary:
         return len(self._columns)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
-
-    @property
-    def left(self) -> int:
-        """Records that the warm-up still takes."""
-        return self.warmup - len(self.observed) if self.warming else 0
-
-    @property
-    def until_freeze(self) -> int:
-        """Records until it is time to `freeze`: when 16, 32, 64 ... of the warm-up are there, and at its end.
-
-        A model that learns the warm-up anew at these moments learns less than three times as many records.
-        """
-        if not self.warming:
-            return 0
-        stage = max(STAGE_MIN, 1 << len(self.observed).bit_length())
-        return min(stage, self.warmup) - len(self.observed)
-
-    def observe(self, records: Sequence[Record]) -> bool:
-        """Take the next records of the warm-up, `left` at most; whether it is time to `freeze`."""
-        if len(records) > self.left:
-            raise ValueError(f"the warm-up takes {self.left} more records, got {len(records)}")
-        due = self.warming and len(records) >= self.until_freeze
-        self.observed += records
-        return due
 
     def freeze(self) -> CSR:
         """Fix the columns by what was observed, and return that as rows.
@@ -152,8 +120,7 @@ class Vocabulary:
                 self._add(name, category, *(_standard(numbers[name]) if category is None else (0.0, 1.0)))
         rows = self.encode(records)
         self._spread = spread_of(rows)
-        if len(records) == self.warmup:
-            self.warming, self.observed = False, []
+        self._end_if_whole()
         return rows
 
     @property
@@ -162,10 +129,6 @@ class Vocabulary:
         return self._spread
 
     # -- columns --------------------------------------------------------------------------------------------------
-
-    def rows(self, inputs: Records, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """A batch as a kernel and a precision see it. Gives columns to what has none."""
-        return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
 
     def encode(self, records: Sequence[Record]) -> CSR:
         """indptr, indices, values (float64) of the records. Gives columns to what has none while there are any."""

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from hinged.service.data.classes import Label, label_key
+
+Array = np.ndarray[Any, Any]
 
 ANSWERS_KEPT = 1_000
 ANNOTATORS_KEPT = 256
@@ -116,14 +120,15 @@ class Annotators:
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """All of it as facts."""
-        return {
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as facts, and no arrays."""
+        facts = {
             "answers": [asdict(answered) for answered in self._answers.values()],
             "tallies": [[name, asdict(tally)] for name, tally in self._tallies.items()],
         }
+        return facts, {}
 
-    def load(self, facts: dict[str, Any]) -> None:
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002  it has none
         """Take over a state of `state`. ValueError where something is there twice, or there is too much."""
         self._answers = OrderedDict(((a["id"], a["annotator"]), Given(**a)) for a in facts["answers"])
         self._tallies = OrderedDict((name, Tallied(**tally)) for name, tally in facts["tallies"])

@@ -31,8 +31,6 @@ WHERE = ("position", "examples", "at_ms")
 FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap")
 FIELDS = WHERE + FIGURES
 FIGURE_MAX = 1e300
-MARKS = ("drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside")
-"""Kinds of marks: the events of the log that make a figure jump, and drifts."""
 
 
 class Mark(NamedTuple):

@@ -21,7 +21,7 @@ from hinged.service.data.rows import is_fit, refit
 from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.model.events import Learned
 from hinged.service.model.metrics import UNKNOWN, Prequential
-from hinged.service.model.warmup import WarmUp
+from hinged.service.model.warmup import WarmUp, encoded
 from hinged.service.model.window import Ages, Left
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import (
@@ -319,7 +319,7 @@ class Learner:
 
     def _encoded(self, inputs: Inputs) -> Rows:
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        return self.warmup.rows(inputs, self.solver.kernel, dim, dtype)
+        return encoded(self.warmup.encoder, inputs, self.solver.kernel, dim, dtype)
 
     def _freeze(self) -> None:
         """Fix the columns by what the warm-up has shown so far, and learn it anew."""

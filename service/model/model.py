@@ -8,7 +8,7 @@ holds the whole state change no model but make another, which takes the place of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
@@ -245,16 +245,19 @@ class Model(State):
     def _forget(self, position: int, event: Forgotten) -> None:
         self.tombstones.add(event.salt, event.mark, event.number)
         self.floor = position
-        for given in [c.id for c in self.pool if self.tombstones.mark_of(c.id) == event.mark]:
+
+        def forgotten(ids: Iterable[str]) -> set[str]:
+            return {given for given in ids if self.tombstones.mark_of(given) == event.mark}
+
+        for given in forgotten(candidate.id for candidate in self.pool):
             self.pool.forget(given)
-        for given in {a.id for a in self.annotators if self.tombstones.mark_of(a.id) == event.mark}:
+        for given in forgotten(answer.id for answer in self.annotators):
             self.annotators.forget(given)
-        for given in [p.id for p in self.pending if self.tombstones.mark_of(p.id) == event.mark]:
+        for given in forgotten(prediction.id for prediction in self.pending):
             self.pending.pop(given)
         folds = False
         for learner in self.learners:
-            waiting = [given for given in learner.warmup.ids if given is not None]
-            learner.forget_candidates({x for x in waiting if self.tombstones.mark_of(x) == event.mark})
+            learner.forget_candidates(forgotten(given for given in learner.warmup.ids if given is not None))
             # It may have been among those from which the columns were found.
             folds |= learner.warmup.candidates > 0 and not learner.warmup.active
         if event.number is not None:

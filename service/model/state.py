@@ -38,7 +38,7 @@ Part = TypeVar("Part", Pool, Pending)
 SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 SHADOWS_MAX = 8
-LATER = ("curves",)  # parts that older snapshots do not have
+LATER = ("curves", "annotators")  # parts that older snapshots do not have
 
 
 class State:
@@ -130,7 +130,6 @@ class State:
             "corrections": sorted(self.corrections.items()),
             "jobs": self.jobs.state(),
             "set_aside": self.set_aside,
-            "annotators": self.annotators.state(),
             "shadows": {},
         }
         arrays: dict[str, Array] = {}
@@ -151,6 +150,7 @@ class State:
             "pending": self.pending,
             "traces": self.tombstones,
             "curves": self.curves,
+            "annotators": self.annotators,
         }
 
     @classmethod
@@ -188,8 +188,6 @@ class State:
         model.reads_back_at, model.floor = facts["reads_back_at"], facts["floor"]
         model.jobs.load(facts["jobs"])
         model.set_aside = [(at, kind) for at, kind in facts.get("set_aside", [])]
-        if "annotators" in facts:
-            model.annotators.load(facts["annotators"])
         model._check(arrays)
         return model
 

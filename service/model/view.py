@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from hinged.service.data.classes import Label
-from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.data.vocabulary import Reader
 from hinged.service.model.learner import Learner, numbers_of
 from hinged.service.model.metrics import UNKNOWN
-from hinged.service.model.warmup import AnyReader
+from hinged.service.model.warmup import AnyReader, encoded
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import View
@@ -53,13 +52,7 @@ class Published:
     def rows(self, inputs: Inputs) -> Rows:
         """A batch as the view takes it."""
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
-        if isinstance(self.reader, Reader):
-            assert isinstance(inputs, Records)  # noqa: S101  of named features
-            return self.reader.rows(inputs, self.kernel, dim, dtype)
-        assert isinstance(inputs, Rows)  # noqa: S101  of dense and sparse ones
-        if self.reader is None:
-            return inputs
-        return self.reader.rows(inputs, self.kernel, dim, dtype)
+        return encoded(self.reader, inputs, self.kernel, dim, dtype)
 
     def decide(self, inputs: Inputs) -> Decided:
         """Decide on a batch. Before the first example no class is known, in a warm-up perhaps only the majority's."""

@@ -15,11 +15,11 @@ import numpy as np
 from hinged.service.data.inputs import Inputs, Records
 from hinged.service.data.parts import AUTO, Configuration, NamedFeatures
 from hinged.service.data.scaling import RowReader, Scaling
-from hinged.service.data.vocabulary import CSR, Reader, Spread, Vocabulary
+from hinged.service.data.vocabulary import Reader, Spread, Vocabulary
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import COUNT_MAX, StateReader
-from hinged.solvers.estimators.scaling import PLAIN
+from hinged.solvers.estimators.scaling import CSR, PLAIN
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +37,17 @@ def encoder_of(configuration: Configuration) -> Encoder | None:
     if configuration.warmup == 0:
         return None
     return Scaling(features.type if configuration.scaled else PLAIN, features.dim, configuration.warmup)
+
+
+def encoded(by: Encoder | AnyReader | None, inputs: Inputs, kernel: Kernel, dim: int, dtype: type) -> Rows:
+    """A batch as a kernel and a precision see it. A vocabulary gives columns to what has none."""
+    if isinstance(by, Vocabulary | Reader):
+        assert isinstance(inputs, Records)  # noqa: S101  of named features
+        return rows_from_csr(*by.encode(inputs.records), kernel, dim, dtype)
+    assert isinstance(inputs, Rows)  # noqa: S101  of dense and sparse ones
+    if by is None:
+        return inputs
+    return (by.reader() if isinstance(by, Scaling) else by).rows(inputs, kernel, dim, dtype)
 
 
 class WarmUp:
@@ -87,36 +98,38 @@ class WarmUp:
 
     def observe(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
         """Take the next learned examples, at most `until_freeze`; whether it is time for `freeze`."""
-        new = []
+        items, new = _items(inputs), []
         for r, given in enumerate(ids):
             place = self._places.pop(given, None) if given is not None else None
             if place is None:
                 new.append(r)
             else:
-                self._encoder.observed[place] = _items(inputs)[r]
+                self._encoder.observed[place] = items[r]
                 self.classes[place], self.keys[place], self.ids[place] = classes[r], keys[r], None
-        return self._take(inputs.take(np.array(new, np.int64)), classes[new], keys[new], [None] * len(new))
+        return self._take([items[r] for r in new], classes[new], keys[new], [None] * len(new))
 
     def offer(self, inputs: Inputs, ids: Sequence[str], begin: Callable[[], None]) -> None:
         """Take candidates as long as it goes on; `begin` is called whenever it is time for `freeze`."""
-        if not self._takes_candidates:
+        if not (self._takes_candidates and self.active):
             return
-        new = [r for r, given in enumerate(ids) if given not in self._places]
-        while new and self.active:
-            part, new = new[: self.until_freeze], new[self.until_freeze :]
-            m = len(part)
+        new = [r for r, given in enumerate(ids) if given not in self._places][: self._encoder.left]
+        items, waiting = _items(inputs.take(np.array(new, np.int64))), [ids[r] for r in new]
+        while items and self.active:
+            m = min(self.until_freeze, len(items))
             self.candidates += m
             classes, keys = np.full(m, NO_CLASS, np.int32), np.full(m, NO_KEY, np.int64)
-            if self._take(inputs.take(np.array(part)), classes, keys, [ids[r] for r in part]):
+            due = self._take(items[:m], classes, keys, waiting[:m])
+            items, waiting = items[m:], waiting[m:]
+            if due:
                 begin()
 
-    def _take(self, inputs: Inputs, classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
-        if not len(inputs):
+    def _take(self, items: list[Any], classes: Array, keys: Array, ids: Sequence[str | None]) -> bool:
+        if not items:
             return False
         self.classes, self.keys = np.concatenate((self.classes, classes)), np.concatenate((self.keys, keys))
         self._places |= {given: len(self.ids) + r for r, given in enumerate(ids) if given is not None}
         self.ids += ids
-        return self._encoder.observe(_items(inputs))
+        return self._encoder.observe(items)
 
     def leave_out(self, places: Array) -> None:
         """Forget these of the observed."""
@@ -146,14 +159,6 @@ class WarmUp:
 
     # -- what was found -------------------------------------------------------------------------------------------
 
-    def rows(self, inputs: Inputs, kernel: Kernel, dim: int, dtype: type) -> Rows:
-        """A batch as a kernel and a precision see it."""
-        if isinstance(self.encoder, Vocabulary):
-            assert isinstance(inputs, Records)  # noqa: S101  of named features
-            return self.encoder.rows(inputs, kernel, dim, dtype)
-        assert isinstance(inputs, Rows)  # noqa: S101  of dense and sparse ones
-        return inputs if self.encoder is None else self.encoder.rows(inputs, kernel, dim, dtype)
-
     def gamma(self, configuration: Configuration) -> float:
         """What gamma comes to where it is no number; 1 where nothing was found."""
         if self.encoder is None:
@@ -174,7 +179,7 @@ class WarmUp:
         arrays: dict[str, Array] = {"warm_classes": self.classes, "warm_keys": self.keys}
         if self.encoder is None:
             return facts, arrays
-        name = "vocabulary" if isinstance(self.encoder, Vocabulary) else "scaling"
+        name = self.encoder.NAME
         facts[name], parts = self.encoder.state()
         if self.candidates:
             facts["warm_ids"], facts["warm_candidates"] = self.ids, self.candidates
@@ -184,10 +189,9 @@ class WarmUp:
         """Take over a state of `state`, for so many classes. ValueError if it does not fit together."""
         observed = 0
         if self.encoder is not None:
-            name = "vocabulary" if isinstance(self.encoder, Vocabulary) else "scaling"
-            prefix = f"{name}."
+            prefix = f"{self.encoder.NAME}."
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            self.encoder.load(facts[name], own)
+            self.encoder.load(facts[self.encoder.NAME], own)
             observed = len(self.encoder.observed)
         self.candidates = facts.get("warm_candidates", 0)
         self.ids = list(facts.get("warm_ids", [None] * observed))

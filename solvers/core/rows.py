@@ -217,6 +217,11 @@ def rows_from_csr(
             if _take_plain(kernel, indptr, features, numbers, dim, ends, columns, kept, sizes[0], sizes[1]):
                 nnz = int(ends[-1])
                 return Rows(ends, columns[:nnz], kept[:nnz], sizes[0], sizes[1], dim, measure_of(kernel))
+    return _with_norms(*ordered(indptr, indices, values, dim, dtype), kernel, dim)
+
+
+def ordered(indptr: Array, indices: Array, values: Array, dim: int, dtype: type) -> tuple[Array, Array, Array]:
+    """The arrays of a sparse batch as `Rows` has them, whatever the kernel; BadRow as of `rows_from_csr`."""
     if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise ValueError("indptr must begin with 0 and never fall")
     if not indices.shape == values.shape == (indptr[-1],):
@@ -247,7 +252,7 @@ def rows_from_csr(
         counts = np.bincount(row_of[nonzero], minlength=indptr.size - 1)
         indptr = np.concatenate(([0], np.cumsum(counts)))
         narrow, columns = narrow[nonzero], columns[nonzero]
-    return _with_norms(indptr, columns.astype(np.int32), narrow, kernel, dim)
+    return indptr, columns.astype(np.int32), narrow
 
 
 def _not_finite(given: Any, feature: Any, dtype: type) -> str:

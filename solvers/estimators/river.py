@@ -20,7 +20,7 @@ from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.scaling import AUTO, DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain
+from hinged.solvers.estimators.scaling import AUTO, DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
 
 try:
     from river import base
@@ -100,10 +100,10 @@ class SVMClassifier(base.Classifier):
         if y not in self._numbers:
             self._learner.solver.add_class(self._weight(y))
             self._numbers[y] = len(self._numbers)
+        due = self._warming and until_found(len(self._observed), self._warmup) == 1
         if self._warming:
             self._observed.append((indices, values, self._numbers[y]))
-        n = len(self._observed)
-        if self._warming and (n == self._warmup or n & (n - 1) == 0):
+        if due:
             self._begin_anew()
         else:
             self._learner.learn(rows, np.array([self._numbers[y]]))

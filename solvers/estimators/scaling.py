@@ -32,7 +32,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 CSR: TypeAlias = tuple[Array, Array, Array]
 
-CLIP = 5.0
+CLIP = 5.0  # the largest value that a number comes to
 HEAVY = 3.0
 RANGE = 4.0
 LARGEST = 1e100  # squares of such numbers, and sums of squares, are finite
@@ -126,6 +126,11 @@ def found(form: str, csr: CSR, dim: int) -> Scale:
         return _scale_of(SPARSE, dim, [])
     facts = [(column, *_sparse_column(values)) for column, values in _by_column(csr)]
     return _scale_of(SPARSE, dim, facts, _root_mean_square(csr[2]) if csr[2].size else 1.0)
+
+
+def until_found(observed: int, warmup: int, first: int = 1) -> int:
+    """Examples until a scale is found anew: with `first` (a power of 2), twice as many ..., and with the last."""
+    return min(max(first, 1 << observed.bit_length()), warmup) - observed
 
 
 def bent(values: Array, unit: Array | float) -> Array:

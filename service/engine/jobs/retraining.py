@@ -85,6 +85,8 @@ class Retraining:
         if isinstance(event, Learned):
             event = as_it_should_be(event, self._forgotten, self._corrections)
         if isinstance(event, Offered):
+            if not any(learner.warmup.active for learner in self.learners.values()):
+                return
             event = event.without(self._tombstones.known(event.ids))
         for name, learner in self.learners.items():
             if name in self.failed:

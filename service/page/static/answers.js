@@ -2,7 +2,7 @@
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, count, Name, percent, Problem, usePolled } from "./parts.js";
+import { announce, count, forgotten, Name, percent, Problem, usePolled } from "./parts.js";
 
 export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   const to = `models/${path(model)}`;
@@ -19,9 +19,8 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
     } catch (caught) { setError(caught); }
   };
   const forget = async ({ id }) => {
-    if (!confirm(`Forget ${id.slice(0, 80)} for good? It can never be learned again.`)) return;
     try {
-      await ask("DELETE", `${to}/examples/${path(id)}`);
+      if (!await forgotten(model, id)) return;
       announce("Forgotten");
       gone(id);
       setError(null);

@@ -1,9 +1,9 @@
 // The page as a whole: who uses it, where they are.
 
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
-import { may, path, signIn, signOut, who } from "./api.js";
+import { may, signIn, signOut, who } from "./api.js";
 import { Overview } from "./overview.js";
-import { Problem } from "./parts.js";
+import { link, Problem } from "./parts.js";
 
 // Views that not everyone opens are loaded when they are.
 const VIEWS = {
@@ -27,8 +27,6 @@ function place() {
   }
   return { model: null, view: parts[0] === "data" ? "data" : "overview" };
 }
-
-export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
 
 function SignIn({ done }) {
   const [error, setError] = useState(null);

@@ -33,7 +33,7 @@ function Work({ model, annotator, leave }) {
   const again = () => show((n) => n + 1);
   const [figures, problem] = usePolled(() => ask("GET", `models/${path(model)}`), 30_000, [model]);
   const [more, setMore] = useState([]); // classes that were typed here
-  const [given, setGiven] = useState([]); // my answers of this session, newest last: {id, lease, label, x}
+  const [given, setGiven] = useState([]); // my answers on this page, newest last: {id, lease, label, x}
   const [undoing, setUndoing] = useState(null); // an answer that is being changed: {id, label, x}
   const [said, setSaid] = useState(null); // what came of the last one
   const [open, setOpen] = useState({}); // what is unfolded, and of which question

@@ -1,8 +1,8 @@
 // Every model that the key may see, alive.
 
 import { html } from "./vendor/htm-preact.js";
-import { ask, may, path } from "./api.js";
-import { count, percent, Problem, usePolled } from "./parts.js";
+import { ask, may } from "./api.js";
+import { count, link, percent, Problem, usePolled } from "./parts.js";
 
 const EVERY_MS = 1000;
 const WIDTH = 120, HEIGHT = 28;
@@ -19,12 +19,10 @@ export function Spark({ values, label }) {
     <polyline points=${points.join(" ")} /><circle cx=${points.at(-1).split(",")[0]} cy=${points.at(-1).split(",")[1]} r="2" /></svg>`;
 }
 
-const to = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
-
 function Row({ it }) {
   const state = it.state === "serving" && it.jobs ? "being taught anew" : it.state;
   return html`<tr class=${it.state}>
-    <th scope="row"><a href=${to(it.model)}><bdi>${it.model}</bdi></a><small>${it.solver}</small></th>
+    <th scope="row"><a href=${link(it.model)}><bdi>${it.model}</bdi></a><small>${it.solver}</small></th>
     <td><span class="state ${it.state}">${state}</span>${it.error && html`<small class="problem">${it.error}</small>`}</td>
     <td class="number">${it.examples === undefined ? "" : count(it.examples)}</td>
     <td class="number">${it.accuracy === undefined ? "" : percent(it.accuracy)}</td>
@@ -32,7 +30,7 @@ function Row({ it }) {
     <td class="number">${it.points === undefined ? "" : count(it.points)}</td>
     <td>${it.drifted ? html`<span class="flag">drift</span>` : it.drifts ? html`<small>${it.drifts} before</small>` : ""}</td>
     <td class="number">${it.queue === undefined ? "" : count(it.queue)}</td>
-    <td class="number">${it.pool ? (may("annotator") ? html`<a href=${to(it.model, "label")}>${count(it.pool)} to label</a>` : count(it.pool)) : it.pool === 0 ? "0" : ""}</td>
+    <td class="number">${it.pool ? (may("annotator") ? html`<a href=${link(it.model, "label")}>${count(it.pool)} to label</a>` : count(it.pool)) : it.pool === 0 ? "0" : ""}</td>
   </tr>`;
 }
 

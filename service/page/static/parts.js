@@ -1,6 +1,7 @@
 // Small parts that all views share: numbers as text, messages, dialogs.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { ask, path } from "./api.js";
 
 export const count = (n) => (n ?? 0).toLocaleString("en");
 export const percent = (v, digits = 1) => (v === null || v === undefined ? "–" : `${(100 * v).toFixed(digits)} %`);
@@ -30,6 +31,16 @@ export const Name = ({ of, cut = 80 }) => {
   const text = typeof of === "string" ? of : shownLabel(of);
   return html`<bdi title=${text.length > cut ? text : null}>${text.length > cut ? `${text.slice(0, cut)}…` : text}</bdi>`;
 };
+
+// Where a view of a model is.
+export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
+
+// Forget an example, if whoever asks is sure; whether it was. Throws Refused.
+export async function forgotten(model, id) {
+  if (!confirm(`Forget ${id.slice(0, 80)} for good? It can never be learned again.`)) return false;
+  await ask("DELETE", `models/${path(model)}/examples/${path(id)}`);
+  return true;
+}
 
 // Say something to who cannot see it change.
 export function announce(text) {

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Example } from "./example.js";
-import { announce, Dialog, figure, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { announce, Dialog, figure, forgotten, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { carriers, Neighbours } from "./why.js";
 
 const SHOWN = 20;
@@ -57,10 +57,8 @@ function Suspect({ model, suspect, figures, settle }) {
     } catch (caught) { setError(caught); }
   };
   const forget = async () => {
-    if (!confirm(`Forget ${suspect.id.slice(0, 80)} for good? It can never be learned again.`)) return;
     try {
-      await ask("DELETE", to);
-      settle(suspect.id, "forgotten");
+      if (await forgotten(model, suspect.id)) settle(suspect.id, "forgotten");
     } catch (caught) { setError(caught); }
   };
   const chosen = (event) => {
