@@ -25,22 +25,21 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 
 init: $(INSTALLED)
 
-# A redis-server for the tests to start. Where apt may install one it does, without starting a service; elsewhere the
-# tests that need it are skipped and say so, unless HINGED_CI is set.
-redis:
-	@if ! command -v redis-server >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-		export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; \
-		apt-get -qq update && apt-get -qq install --yes --no-install-recommends redis-server >/dev/null; \
-	fi; \
-	command -v redis-server >/dev/null || echo 'no redis-server: the tests of the store on Redis will not run'
+# $(1), for the tests to start, out of Debian's package of that name: where apt may install one it does, without starting
+# a service; elsewhere the tests that need it are skipped and say so, unless HINGED_CI is set.
+define installed
+@if ! command -v $(1) >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; \
+	apt-get -qq update && apt-get -qq install --yes --no-install-recommends $(1) >/dev/null; \
+fi; \
+command -v $(1) >/dev/null || echo 'no $(1): the tests of $(2) will not run'
+endef
 
-# The browser in which the tests open the page, from the distribution; as for Redis, where apt may install it.
+redis:
+	$(call installed,redis-server,the store on Redis)
+
 chromium:
-	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-		export DEBIAN_FRONTEND=noninteractive; \
-		apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium >/dev/null; \
-	fi; \
-	command -v chromium >/dev/null || echo 'no chromium: the tests of the page will not run'
+	$(call installed,chromium,the page)
 
 # The page's libraries as npm has them, each file where service/page/static/vendor/SHA256SUMS expects it. Another version
 # is another line there and here; `sha256sum *` in that folder writes the list.

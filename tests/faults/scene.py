@@ -7,8 +7,8 @@ from pathlib import Path
 
 from disturbances import NEED_LIBRARY, disk_full
 from proxy import Proxy
-from redis_server import PASSWORD, RedisServer, missing
-from running import RunningServer
+from redis_server import PASSWORD, RedisServer
+from running import RunningServer, missing
 
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore

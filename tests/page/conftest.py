@@ -1,5 +1,8 @@
 import pytest
 from browsing import ARGUMENTS, Tab, executable
+from running import RunningServer
+
+from hinged import Client
 
 
 @pytest.fixture(scope="module")  # no longer: its event loop on this thread keeps others from having one
@@ -11,6 +14,18 @@ def browser():
         opened = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("page") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with Client(server.url) as opened:
+        yield opened
 
 
 @pytest.fixture

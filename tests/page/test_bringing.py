@@ -21,18 +21,6 @@ HOSTILE = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("bringing") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with Client(server.url) as opened:
-        yield opened
-
-
 def doubtful(client):
     name = f"m{next(NUMBERS)}"
     client.create_model(name, kernel=KERNEL, C=1, features=FEATURES)

@@ -6,18 +6,12 @@ import re
 
 import httpx
 import pytest
-from running import ROOT, RunningServer
+from running import ROOT
 
 from hinged.service.page.files import POLICY, STATIC, files
 
 WEIGHT_MAX = 150_000  # bytes of all of the page, gzipped
 DOCS = ("docs.html", "docs.js", "vendor/swagger-ui-bundle.js", "vendor/swagger-ui.css")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("files") / "data") as running:
-        yield running
 
 
 def test_every_vendored_file_is_the_one_of_the_list_and_has_its_licence():

@@ -3,7 +3,6 @@
 import itertools
 import threading
 
-import pytest
 from learning import examples_of, heaps
 from running import RunningServer, eventually
 
@@ -12,18 +11,6 @@ from hinged import Client
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("labelling") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with Client(server.url) as opened:
-        yield opened
 
 
 def pool(client, n=80, name=None, **configuration):

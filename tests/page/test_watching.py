@@ -26,12 +26,6 @@ def server(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="module")
-def client(server):
-    with Client(server.url) as opened:
-        yield opened
-
-
 def taught(client, name, n=60, **configuration):
     client.create_model(name, **{"kernel": KERNEL, "C": 1, "features": FEATURES, **configuration})
     client.learn(name, examples_of(heaps(n, ["ham", "spam"])))

@@ -8,18 +8,6 @@ from running import RunningServer, eventually
 ZERO = {"labelled": 0, "skipped": 0, "changed": 0, "predicted": 0, "as_predicted": 0, "compared": 0, "agreed": 0}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("answers") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ask(server):
-    with Asking(server.url) as opened:
-        yield opened
-
-
 @pytest.fixture
 def model(ask):
     found = line_model(ask)
