@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from hinged.service.data.times import shown_time
@@ -91,6 +91,8 @@ class Feed:
         self._newest: deque[Told] = deque()
         self._left = 0  # of the newest, how many have gone
         self._begins = position  # every event behind this position is among the newest
+        self._reached = position  # of the last event that was told
+        self._early: list[Told] = []  # notes of positions that were not told yet
         self._followers: set[Follower] = set()
 
     def note(self, position: int, event: ModelEvent, *, drifted: bool) -> None:
@@ -100,8 +102,11 @@ class Feed:
     def publish(self) -> None:
         """Tell of what was noted; the worker's thread rests meanwhile."""
         noted, self._noted = self._noted, []
+        if noted:
+            self._reached = noted[-1][0]
+        early, self._early = self._early, []
         if not self._followers:
-            self._begins = noted[-1][0] if noted else self._begins
+            self._begins = self._reached
             return
         for position, event, drifted in noted:
             told_now = told(position, event)
@@ -109,19 +114,27 @@ class Feed:
             if drifted:
                 self._add(Told(position, "drift", {"at": told_now.facts.get("at")}, note=True))
         self._wake()
+        for note in early:
+            self._tell(note)
 
     def tell(self, position: int, kind: str, **facts: Any) -> None:
-        """Tell of what stands in no log."""
-        if self._followers:
-            self._add(Told(position, kind, facts, note=True))
+        """Tell of what stands in no log, once the event at its position was told."""
+        self._tell(Told(position, kind, facts, note=True))
+
+    def _tell(self, note: Told) -> None:
+        if note.position > self._reached:
+            self._early.append(note)
+        elif self._followers:
+            self._add(note)
             self._wake()
 
     def begin_anew(self, position: int) -> None:
         """The model stands there, whatever was noted: who follows reads on in the log."""
         self._noted.clear()
+        self._early.clear()
         self._left += len(self._newest) + 1  # so that nobody takes what comes next for what follows
         self._newest.clear()
-        self._begins = position
+        self._begins = self._reached = position
         self._wake()
 
     def end(self, reason: str) -> None:
@@ -149,7 +162,7 @@ class Feed:
         """No longer."""
         self._followers.discard(follower)
         if not self._followers and self._newest:
-            self._begins = max(self._begins, self._newest[-1].position)
+            self._begins = self._reached
             self._left += len(self._newest)
             self._newest.clear()
 
@@ -162,10 +175,14 @@ class Feed:
         return list(islice(self._newest, number - self._left, number - self._left + PAGE_EVENTS))
 
     def first_behind(self, position: int) -> int | None:
-        """The number of the first event behind a position; None if some of them have gone."""
+        """The number of the first event behind a position; None if some of them have gone.
+
+        A note comes after the event at its position, and perhaps after later ones.
+        """
         if position < self._begins:
             return None
-        return self._left + sum(1 for news in self._newest if news.position <= position)
+        ahead = takewhile(lambda news: news.note or news.position <= position, self._newest)
+        return self._left + sum(1 for _ in ahead)
 
 
 class Follower:
@@ -201,7 +218,7 @@ class Follower:
                     page = self._feed.since(number, self.position)
                     number += len(page)
                 if page:
-                    self.position = page[-1].position
+                    self.position = max(self.position, page[-1].position)
                     yield page
                 elif over:
                     return

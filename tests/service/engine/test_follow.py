@@ -25,18 +25,29 @@ class Scene:
         self.feed = Feed(1, kept)
         self.followers = []
 
-    def grow(self, count):
-        """So many events as one micro-batch."""
+    def grow(self, count, *, snapshot=False):
+        """So many events as one micro-batch; a snapshot behind it may be kept before the batch is told."""
         events = [ClassAdded(f"c{self.published + k}") for k in range(1, count + 1)]
         self.store.append(self.name, self.published, [Event(e.KIND, e.encode()) for e in events])
         for k, event in enumerate(events, 1):
             self.feed.note(self.published + k, event, drifted=False)
         self.published += count
+        if snapshot:
+            self.feed.tell(self.published, "snapshot")
         self.feed.publish()
 
     def follow(self, after):
         follower = Follower(self.feed, lambda a: self.store.read(self.name, a), lambda: self.published, after)
         return follower.pages(0.001)
+
+
+def take(page, after, told):
+    """Note the positions of a page's events; a snapshot comes when its events were told."""
+    for news in page:
+        if news.note:
+            assert news.position <= (told[-1] if told else after)
+        else:
+            told.append(news.position)
 
 
 def record(position):
@@ -53,22 +64,30 @@ def store(tmp_path_factory):
 
 steps = st.lists(
     st.tuples(st.just("grow"), st.integers(1, 30))
+    | st.tuples(st.just("grow with a snapshot"), st.integers(1, 30))
+    | st.tuples(st.just("late snapshot"), st.integers(0, 5))
     | st.tuples(st.just("join"), st.integers(0, 200))
     | st.tuples(st.just("read"), st.integers(0, 4))
     | st.tuples(st.just("leave"), st.integers(0, 4)),
-    max_size=25,
+    min_size=5,
+    max_size=30,
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, kept=st.integers(1, 40))
 def test_a_follower_is_told_every_event_once_in_order_or_that_it_fell_behind(store, steps, kept):
     async def main():
         scene = Scene(store, kept)
         following = []  # the pages, where they began, what they told
+        notes = 0
         for step, number in steps:
-            if step == "grow":
-                scene.grow(number)
+            if step.startswith("grow"):
+                scene.grow(number, snapshot=step != "grow")
+                notes += step != "grow"
+            elif step == "late snapshot":
+                scene.feed.tell(max(1, scene.published - number), "snapshot")
+                notes += 1
             elif step == "join":
                 after = number % (scene.published + 1)
                 following.append((scene.follow(after), after, []))
@@ -80,16 +99,16 @@ def test_a_follower_is_told_every_event_once_in_order_or_that_it_fell_behind(sto
                     continue
                 stood, behind = told[-1] if told else after, None
                 try:
-                    told += [news.position for news in await anext(pages)]
+                    take(await anext(pages), after, told)
                 except FellBehind as error:
                     behind = error.details
                     following.remove((pages, after, told))
-                assert behind is None or (behind == {"position": stood} and scene.published > stood + kept)
+                assert behind is None or (behind == {"position": stood} and scene.published + notes > stood + kept)
                 assert told == list(range(after + 1, after + 1 + len(told)))
         for pages, after, told in following:
             try:
                 while page := await anext(pages):
-                    told += [news.position for news in page]
+                    take(page, after, told)
                 assert told == list(range(after + 1, scene.published + 1))
             except FellBehind:
                 pass
