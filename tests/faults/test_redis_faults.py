@@ -51,9 +51,16 @@ def test_redis_away_in_the_middle_of_further_epochs_stops_no_model(tmp_path):
             learned = ask.post("/models/m/learn", json={"examples": examples[begin : begin + 10]})
             assert learned.status_code == 200, learned.text
         with ThreadPoolExecutor(1) as executor, scene.redis.client() as redis:
+
+            def pages():  # of logs that were read
+                return redis.info("commandstats").get("cmdstat_xrange", {"calls": 0})["calls"]
+
             logged = redis.xlen("hinged:{m}:log")
             finishing = executor.submit(ask.post, "/models/m/finish", json={"epochs": 50})
             while redis.xlen("hinged:{m}:log") == logged:
+                assert not finishing.done(), finishing.result().text
+            read = pages()  # the server knows that the step was appended once it goes on reading
+            while pages() == read:
                 assert not finishing.done(), finishing.result().text
             scene.redis.kill()  # the step is in the log, and has most of its epochs before it
             while "model m waits for the store" not in scene.server.log.read_text():
