@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-DEFAULT_MODEL = '{"solver": "lasvm", "kernel": {"type": "rbf", "gamma": "scale"}, "C": 1.0}'
+DEFAULT_MODEL = '{"solver": "auto", "kernel": {"type": "rbf", "gamma": "scale"}}'
 
 
 def _by_comma(value: object) -> object:

@@ -28,6 +28,7 @@ from hinged.solvers.online.perceptrons import (
     Perceptron,
 )
 from hinged.solvers.online.projections import NOGD, Projectron, ProjectronPlusPlus
+from hinged.solvers.race.race import Race
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ _CLEANED = {"idle_max": 0, "clean_every": 1}
 _BUDGETED = {"budget": 30}
 
 SOLVERS: Mapping[str, Entry] = {
+    "auto": Entry(Race),
     "smo": Entry(SMO),
     "lasvm": Entry(LASVM),
     "lasvm-g": Entry(GapSVM, {"loss": "hinge"}, _CLEANED),

@@ -66,6 +66,17 @@ class RunningJob(TypedDict):
     certificate: None
 
 
+class RacingArm(TypedDict):
+    """A machine of a race. accuracy: fading, of its answers before each label was known; null before the first."""
+
+    C: float
+    gamma: float | None
+    half_life: int | None
+    accuracy: float | None
+    points: int
+    leads: bool
+
+
 class Described(TypedDict):
     """A model in figures."""
 
@@ -85,6 +96,7 @@ class Described(TypedDict):
     memory_bytes: int
     features: NotRequired[dict[str, Any]]
     discards: NotRequired[dict[str, Any]]
+    arms: NotRequired[list[RacingArm]]
     set_aside: NotRequired[list[PassedOver]]
     jobs: list[RunningJob]
     error: NotRequired[str]

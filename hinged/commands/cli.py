@@ -90,7 +90,7 @@ def serve(**options: Any) -> None:
 @click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
 @click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
 @click.option("--model", default="replay", show_default=True, help="Model, created if it does not exist.")
-@click.option("--solver", default="lasvm", show_default=True, help="Solver of a new model.")
+@click.option("--solver", help="Solver of a new model; the server's choice unless given.")
 @click.option("--kernel", default="rbf", show_default=True, help="Kernel of a new model.")
 @click.option(
     "--gamma",

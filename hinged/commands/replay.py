@@ -42,7 +42,7 @@ class Options:
     """What the command line says about the model and the stream."""
 
     model: str = "replay"
-    solver: str = "lasvm"
+    solver: str | None = None  # None: the server's choice
     kernel: str = "rbf"
     gamma: float | None = None  # None: "scale"
     scale: str | None = None  # "auto" or "none"; None: as the server has it
@@ -119,11 +119,11 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
         if error.code != "not_found":
             raise
         wanted = configuration(source, held_out, options)
-        client.create_model(options.model, **wanted)
+        solver = client.create_model(options.model, **wanted)["configuration"]["solver"]
         gamma = wanted["kernel"].get("gamma")
         say(
             console,
-            f"created model {options.model}: {options.solver}, {options.kernel} kernel"
+            f"created model {options.model}: {solver}, {options.kernel} kernel"
             + ("" if gamma is None else f", gamma {gamma}")
             + "".join(f", {name} {value}" for name, value in own_parts(options).items())
             + f", {wanted['features']['type']} features, dim {wanted['features']['dim']:,}",
@@ -170,7 +170,7 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
     if options.kernel != "linear":
         kernel["gamma"] = "scale" if options.gamma is None else options.gamma
     return {
-        "solver": options.solver,
+        **({"solver": options.solver} if options.solver is not None else {}),
         "kernel": kernel,
         "features": features,
         "classes": None,

@@ -42,6 +42,12 @@ class BoxConfiguration(Configuration):
     C: Positive = Field(1.0, description="upper bound of a coefficient: the price of an error")
 
 
+class RaceConfiguration(Configuration):
+    """A race of LASVMs that differ in C, gamma and half-life."""
+
+    solver: Literal["auto"] = "auto"
+
+
 class SMOConfiguration(BoxConfiguration):
     """Batch SMO, solved again as examples come."""
 
@@ -199,6 +205,7 @@ class NOGDConfiguration(BudgetConfiguration):
 
 
 KINDS: tuple[type[Configuration], ...] = (
+    RaceConfiguration,
     SMOConfiguration,
     LASVMConfiguration,
     FullConfiguration,
@@ -233,10 +240,21 @@ SOLVER_NAMES = tuple(_KIND_OF)
 
 
 def _kind(value: Any) -> str | None:
-    """The class that the solver's name asks for; lasvm where none is named."""
-    name = value.get("solver", "lasvm") if isinstance(value, dict) else getattr(value, "solver", None)
+    """The class that the solver's name asks for."""
+    name = value.get("solver", _unnamed(value)) if isinstance(value, dict) else getattr(value, "solver", None)
     kind = _KIND_OF.get(name) if isinstance(name, str) else None
     return None if kind is None else kind.__name__
+
+
+_LASVM_S = frozenset(LASVMConfiguration.model_fields) - Configuration.SHARED
+
+
+def _unnamed(facts: dict[str, Any]) -> str:
+    """The solver of a body that names none: a race, unless C, gamma or more is said, which a race finds by itself."""
+    kernel = facts.get("kernel")
+    gamma = kernel.get("gamma") if isinstance(kernel, dict) else None
+    found = gamma is None or isinstance(gamma, str)
+    return "auto" if found and not _LASVM_S & facts.keys() else "lasvm"
 
 
 _TAGGED: Any = reduce(or_, (Annotated[kind, Tag(kind.__name__)] for kind in KINDS))
@@ -287,6 +305,9 @@ def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
 
 def found_again(asked: Configuration, there: Configuration) -> Configuration:
     """What a client asks for, where a model is there already: defaults that were others once are as it has them."""
+    if asked.solver == "auto" and there.solver == "lasvm" and "solver" not in asked.model_fields_set:
+        shared = {name: getattr(asked, name) for name in Configuration.SHARED - {"solver"}}
+        asked = LASVMConfiguration.model_construct(asked.model_fields_set, **shared)
     late = {"points_max", "when_full", *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
     parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
     if asked.features.type == there.features.type:
@@ -364,7 +385,7 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
             check_label(label, f"classes[{index}]", settings.label_chars_max)
     for name, weight in (configuration.class_weight or {}).items():
         # The solver would refuse it, but only once the class is in the log.
-        bound = solver.C * weight
+        bound = solver.C_max * weight
         if not 0 < bound < BOUND_MAX:
             raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
     return configuration

@@ -91,7 +91,7 @@ class Registry:
         started = time.monotonic()
         warm.before_waiting[:] = [stand_back]
         log.info("loading the kernels; the first time on a machine they are compiled, which takes 15 to 40 s")
-        await self._run(warm.warm_up, "lasvm")
+        await self._run(warm.warm_up, "auto")
         log.info("kernels are there, %.1f s", time.monotonic() - started)
         for name in await self._run(self._store.models):
             self._loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))

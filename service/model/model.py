@@ -431,6 +431,9 @@ class Model(State):
         encoder = self.learner.warmup.encoder
         if encoder is not None:
             figures["features"] = {**encoder.figures(), "gamma": self.learner.gamma_used}
+        arms = self.solver.arms_in_figures()
+        if arms is not None:
+            figures["arms"] = arms
         discarded = self.solver.discarded
         if discarded is not None:
             figures["discards"] = {

@@ -252,9 +252,14 @@ class Expansion(Solver):
         """The point of an example as a batch of one; None where it is not held, or was merged with another."""
         slots = np.flatnonzero(self.machine.key[: self.slots] == key)
         slots = slots[self.machine.class_of[slots] != NONE]
-        return (
-            rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype) if slots.size else None
-        )
+        return self._rows_at(slots) if slots.size else None
+
+    def held_rows(self) -> Rows:
+        """All points that are held, in the order of `keys`."""
+        return self._rows_at(self._live_slots())
+
+    def _rows_at(self, slots: Array) -> Rows:
+        return rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype)
 
     def indices(self, keys: Array) -> Array:
         """The features that the points of these examples have, each at least once."""
@@ -272,8 +277,7 @@ class Expansion(Solver):
     def point_scores(self) -> PointScores | None:
         """Decision values at the points held."""
         slots = self._live_slots()
-        csr = pts.rows_of(self.points, slots)
-        scores = self.decision(rows_from_csr(*csr, self.kernel, self.dim, self.dtype))
+        scores = self.decision(self._rows_at(slots))
         return PointScores(self.keys(), self.machine.class_of[slots], scores, np.zeros(slots.size, bool))
 
     def _live_slots(self) -> Array:

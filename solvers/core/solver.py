@@ -151,10 +151,17 @@ class Solver(ABC):
         """C times the weight of each class."""
         return self.C * self.weights
 
+    @property
+    def C_max(self) -> float:
+        """The largest C that there may come to be."""
+        return self.C
+
     def add_class(self, weight: float = 1.0) -> None:
         """Announce one more class; its examples may come from now on. Their bound is C times `weight`."""
-        if not (0 < self.C * weight < BOUND_MAX):
-            raise ValueError(f"C times the weight of a class must be > 0 and < {BOUND_MAX:g}, got {self.C} * {weight}")
+        if not (self.C * weight > 0 and self.C_max * weight < BOUND_MAX):
+            raise ValueError(
+                f"C times the weight of a class must be > 0 and < {BOUND_MAX:g}, got {self.C_max} * {weight}"
+            )
         classes = self.classes + 1
         if classes > CLASSES_MAX:
             raise ValueError(f"at most {CLASSES_MAX} classes, got one more")
@@ -282,6 +289,10 @@ class Solver(ABC):
         """(classes, 2) examples that a ramp set aside: on the wrong side, and already right; None without a ramp."""
         return None
 
+    def arms_in_figures(self) -> list[dict[str, Any]] | None:
+        """Of a race, each arm's setting and how it does; None for a solver that is none."""
+        return None
+
     @abstractmethod
     def certificate(self) -> Certificate:
         """Where the solver stands: `certificate_of` with what has a meaning for it."""
@@ -315,9 +326,8 @@ class Solver(ABC):
         if seen.size > CLASSES_MAX:
             raise ValueError(f"at most {CLASSES_MAX} classes, got {seen.size}")
         weights = checked.take("weights", np.float64, (seen.size,), 0.0, BOUND_MAX)
-        bounds = self.C * weights
-        if not ((bounds > 0) & (bounds < BOUND_MAX)).all():
-            raise ValueError(f"C times weights must be > 0 and < {BOUND_MAX:g}, got {self.C} * {weights}")
+        if not ((self.C * weights > 0) & (self.C_max * weights < BOUND_MAX)).all():
+            raise ValueError(f"C times weights must be > 0 and < {BOUND_MAX:g}, got {self.C_max} * {weights}")
         return seen, weights
 
 

@@ -91,6 +91,18 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
     assert newest[1] == f"{100 * curve['accuracy'][-1]:.1f} %"
 
 
+def test_a_race_shows_its_arms_and_who_leads(client, server, tab):
+    client.create_model("raced", kernel={"type": "rbf"}, features=FEATURES)
+    client.learn("raced", examples_of(heaps(60, ["ham", "spam"])))
+    page = tab(server.url).open("models/raced", ".chart canvas")
+    table = page.locator("section", has=page.get_by_role("heading", name="Race")).locator("table")
+    arms = client.model("raced")["arms"]
+    assert table.locator("tbody tr").count() == len(arms)
+    leads = table.get_by_role("row").filter(has_text="leads")
+    assert leads.count() == 1
+    assert "never" in leads.inner_text()
+
+
 def test_a_challenger_is_drawn_beside_the_champion_and_promoted_by_a_button(client, server, tab):
     taught(client, "rivals")
     client.wait(client.challenge("rivals", "softer", C=0.1))

@@ -54,6 +54,11 @@ def stream_of(name, X, classes, **changes):
     return Stream(X, classes, name=name, **parameters)
 
 
+def machines(solver):
+    """The solver, or those of which it is made."""
+    return getattr(solver, "machines", [solver])
+
+
 def three_classes(n=240, seed=0):
     """Three round clouds and their class numbers."""
     random = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Stream, same, stream_of, three_classes, two_moons
+from streams import Stream, machines, same, stream_of, three_classes, two_moons
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core import points
@@ -54,10 +54,10 @@ def test_arrays_hold_nothing_of_it_once_they_are_compact(name):
     solver.compact()
     if name == "fogd":
         return
-    used = solver.points.used
-    assert used[0] == solver.live
-    assert not np.isin(X[::2].astype(solver.dtype), solver.points.values).any()
-    assert not np.isin(X[::2].astype(solver.dtype), solver.points.columns).any()
+    for machine in machines(solver):
+        assert machine.points.used[0] == machine.live
+        assert not np.isin(X[::2].astype(solver.dtype), machine.points.values).any()
+        assert not np.isin(X[::2].astype(solver.dtype), machine.points.columns).any()
 
 
 @names
@@ -144,7 +144,7 @@ def test_a_stream_of_one_class_goes_on_after_all_others_were_dropped(name, alone
     X, classes = X[order], classes[order]
     stream = stream_of(name, X[:200], classes[:200], batch=20, **small(name)).learn()
     stream.solver.drop(np.flatnonzero(classes[:200] != alone))
-    held = stream.solver.machine.class_of
+    held = np.concatenate([machine.machine.class_of for machine in machines(stream.solver)])
     assert np.array_equal(stream.solver.seen > 0, np.bincount(held[held != NONE], minlength=count) > 0)
     own = np.flatnonzero(classes == alone)
     kept = stream.solver.live
@@ -314,8 +314,9 @@ def test_after_whatever_was_done_any_other_machine_is_whole(seed, classes, name,
         solver = stream.solver
         assert not np.isin(gone, solver.keys()).any()
         assert np.isfinite(stream.decision(stream.X)).all()
-        slots = np.flatnonzero(solver.machine.class_of[: solver.slots] != NONE)
-        assert slots.size == solver.live
+        for machine in machines(solver):
+            slots = np.flatnonzero(machine.machine.class_of[: machine.slots] != NONE)
+            assert slots.size == machine.live
         if not solver.live:
             assert not stream.decision(stream.X).any()
         if name.startswith("projectron"):

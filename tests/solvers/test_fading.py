@@ -18,7 +18,7 @@ KEPT = {"lasvm-g": {"idle_max": 1000}}  # no point leaves
 
 def test_these_fade():
     of_gap, tracking = ["lasvm-g", "full", "lasvm-nc", "lasvm-i"], [f"tracking-{k}" for k in (1, 2, "cached", "batch")]
-    assert ["lasvm", *of_gap, *tracking, "bsca"] == FADING
+    assert ["auto", "lasvm", *of_gap, *tracking, "bsca"] == FADING
 
 
 @pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "full", "tracking-1", "tracking-batch"])
@@ -42,7 +42,7 @@ def test_finished_it_is_the_optimum_of_weighted_examples(name, seed, C, half_lif
     np.testing.assert_allclose(stream.decision(X)[:, 0], expected, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in FADING if name != "bsca"])
+@pytest.mark.parametrize("name", [name for name in FADING if name not in {"auto", "bsca"}])
 def test_coefficients_boxes_and_averages_shrink_and_gradients_stay_true(name):
     X, y = two_moons(150, noise=0.4, seed=1)
     stream = stream_of(name, X, (y > 0).astype(int), batch=7, C=2.0, dtype=np.float64, announced=2).learn()

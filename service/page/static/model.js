@@ -90,9 +90,20 @@ export function Model({ model }) {
       <${Reliability} bins=${metrics.reliability} />
       <section class="card"><h2>Certificate</h2><table><tbody>${Object.entries(figures.certificate).map(([name, value]) => html`
         <tr><th scope="row">${name.replaceAll("_", " ")}</th><td class="number">${figure(value)}</td></tr>`)}</tbody></table></section>
+      ${figures.arms && html`<${Race} arms=${figures.arms} />`}
       <${Happened} history=${history} />
     </div>
     <${Configuration} model=${model} configuration=${figures.configuration} changed=${again} />`;
+}
+
+function Race({ arms }) {
+  return html`<section class="card"><h2>Race</h2><table>
+    <thead><tr><th>C</th><th>gamma</th><th>half-life</th><th>accuracy, fading</th><th>points</th><td></td></tr></thead>
+    <tbody>${arms.map((arm) => html`<tr>
+      <td class="number">${figure(arm.C)}</td><td class="number">${arm.gamma === null ? "" : figure(arm.gamma)}</td>
+      <td class="number">${arm.half_life === null ? "never" : count(arm.half_life)}</td>
+      <td class="number">${percent(arm.accuracy)}</td><td class="number">${count(arm.points)}</td>
+      <td>${arm.leads ? "leads" : ""}</td></tr>`)}</tbody></table></section>`;
 }
 
 function Charts({ history, overTime }) {

@@ -36,7 +36,7 @@ def test_the_first_learn_creates_the_default_model_from_its_examples(ask):
     assert answer.status_code == 200
     assert answer.json()["model"] == "default"
     configuration = ask("GET", "/models/default").json()["configuration"]
-    assert configuration["solver"] == "lasvm"
+    assert configuration["solver"] == "auto"
     assert configuration["kernel"]["type"] == "rbf"
     assert configuration["kernel"]["gamma"] == "scale"
     assert configuration["features"] == SCALED | {"type": "dense", "dim": 3}

@@ -100,5 +100,5 @@ def test_a_part_that_another_solver_has_is_refused(name):
 
 def test_an_unknown_solver_is_refused_with_those_that_there_are(ask):
     error = refusal(ask("PUT", "/models/unknown", json=body("lasvm", solver="magic")), 422, "invalid")
-    assert error["message"].startswith("configuration: solver: must be one of smo, lasvm")
+    assert error["message"].startswith("configuration: solver: must be one of auto, smo, lasvm")
     assert error["message"].endswith("got 'magic'")

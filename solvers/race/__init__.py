@@ -1,0 +1,1 @@
+"""A race of machines inside one model."""

@@ -1,0 +1,140 @@
+"""The arms of a race: machines that differ in C, in the kernel's gamma, and in how long they remember."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.elementary import exp
+from hinged.solvers.core.kernels import LAPLACIAN, RBF, Kernel
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.dual.machine import widths
+
+Array = np.ndarray[Any, Any]
+
+FADES = 16  # steps in which a half-life goes by
+LEAVES = 4  # steps of fading between two looks at what leaves
+LEAST = (1 + 1e-6) / 32  # of its box: where it has shrunk to this, after five half-lives, an example leaves
+LN_2 = 0.6931471805599453
+
+ARMS_MAX = 16  # at once
+C_LEAST, C_MOST = 1e-3, 100.0
+GAMMA_LEAST, GAMMA_MOST = 4.0**-4, 4.0**4
+HALF_LIFE_LEAST, HALF_LIFE_MOST = 250, 16_000
+
+
+class Setting(NamedTuple):
+    """What an arm has of its own: C and gamma, as factors of those that the race was given, and its half-life.
+
+    half_life: examples after which one counts half, 0 where it never does.
+    """
+
+    C: float
+    gamma: float = 1.0
+    half_life: int = 0
+
+    @property
+    def allowed(self) -> bool:
+        """Whether a race comes to it."""
+        fading = self.half_life == 0 or HALF_LIFE_LEAST <= self.half_life <= HALF_LIFE_MOST
+        return C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading
+
+
+RADIAL = (
+    Setting(1.0),
+    *(Setting(1.0, gamma) for gamma in (0.25, 4.0, 16.0)),
+    *(Setting(10.0, gamma) for gamma in (0.25, 1.0, 4.0, 16.0)),
+    *(Setting(3.0, gamma, 1000) for gamma in (1.0, 4.0)),
+)
+"""The first arms with a kernel of a distance. The first of all leads while nothing is known."""
+
+OTHER = (Setting(1.0), Setting(0.01), Setting(0.1), Setting(10.0), Setting(3.0, half_life=1000))
+"""The first arms with another kernel, whose norms hang on gamma."""
+
+
+def turns_gamma(kernel: Kernel) -> bool:
+    """Whether arms may have gammas of their own: where norms and k(x, x) are the same for all."""
+    return kernel.code in (RBF, LAPLACIAN)
+
+
+def first_settings(kernel: Kernel) -> tuple[Setting, ...]:
+    """The arms that a race begins with."""
+    return RADIAL if turns_gamma(kernel) else OTHER
+
+
+def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
+    """The settings of a state (A, 3). ValueError where a race does not come to them."""
+    found = [Setting(C, gamma, int(half_life)) for C, gamma, half_life in array.tolist()]
+    if not 0 < len(found) <= ARMS_MAX or len(set(found)) < len(found):
+        raise ValueError(f"there must be 1 to {ARMS_MAX} arms, each another, got {found}")
+    wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not turns_gamma(kernel))]
+    if wrong:
+        raise ValueError(f"a race has no arm of {wrong[0]}")
+    return found
+
+
+def near(setting: Setting, kernel: Kernel) -> Iterator[Setting]:
+    """The settings a step away from one, what is likeliest to be better first."""
+    C, gamma, half_life = setting
+    if turns_gamma(kernel):
+        yield from (setting._replace(gamma=4.0 * gamma), setting._replace(gamma=gamma / 4.0))
+    if half_life:
+        yield from (setting._replace(half_life=half_life * 4), setting._replace(half_life=half_life // 4))
+    if not turns_gamma(kernel):
+        yield from (setting._replace(C=C * 3.0), setting._replace(C=C / 3.0))
+
+
+class Arm:
+    """A machine with its setting. C: what the setting's multiplies. shared: parameters that all arms have (LASVM's)."""
+
+    def __init__(self, setting: Setting, kernel: Kernel, dim: int, C: float, **shared: Any) -> None:
+        self.setting = setting
+        self.machine = LASVM(kernel._replace(gamma=kernel.gamma * setting.gamma), dim, C=C * setting.C, **shared)
+        self.machine.fading = self.fades
+        self._step = max(1, setting.half_life // FADES)
+        self._factor = float(exp(-LN_2 * self._step / setting.half_life)) if self.fades else 1.0
+
+    @property
+    def fades(self) -> bool:
+        """Whether what it has learned counts less and less."""
+        return self.setting.half_life > 0
+
+    def classes(self) -> Array:
+        """Class of each point that is held, in the order of `machine.keys`."""
+        return self.machine.machine.class_of[self._slots()].astype(np.int64)
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, learned: int) -> Array:
+        """Learn a batch (Solver.learn) behind so many examples; what is old fades in between, and leaves."""
+        if not self.fades:
+            return self.machine.learn(rows, classes, keys)
+        found, begin, m = [], 0, len(rows)
+        while begin < m:
+            end = min(m, begin + self._step - (learned + begin) % self._step)
+            part = rows.part(begin, end)
+            found.append(self.machine.learn(part, classes[begin:end], keys[begin:end]))
+            if (learned + end) % self._step == 0:
+                self._fade((learned + end) // self._step)
+            begin = end
+        return np.concatenate(found)
+
+    def learn_from(self, other: Arm) -> None:
+        """Learn the points that another arm holds, in the order in which it holds them."""
+        self.machine.learn(other.machine.held_rows(), other.classes(), other.machine.keys())
+
+    def _fade(self, step: int) -> None:
+        self.machine.fade(self._factor)
+        if step % LEAVES == 0:
+            self.machine.drop(self._outlived())
+
+    def _outlived(self) -> Array:
+        """Numbers of the examples that have had their half-lives: of a point its box says how old it is."""
+        machine, slots = self.machine.machine, self._slots()
+        bounds = self.machine.bounds[machine.class_of[slots]]
+        return self.machine.keys()[widths(machine, self.machine.slots)[slots] <= bounds * LEAST]
+
+    def _slots(self) -> Array:
+        return np.flatnonzero(self.machine.machine.class_of[: self.machine.slots] != NONE)

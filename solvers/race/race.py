@@ -1,0 +1,322 @@
+"""A race of machines inside one model: it finds C, gamma and how long to remember while it serves.
+
+Each arm (arms.py) is a LASVM of its own that learns every example once. Each answers before the label is seen; a
+fading count of right answers says who leads, and the leader answers for all. An arm that is surely behind leaves, and
+only so many stay as time goes by, so that a long stream costs what a few machines cost. The one that fades best stays
+whatever happens: where the world changes it takes the lead, and nobody could tell beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hinged.solvers.core.kernels import LINEAR, Kernel
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import (
+    CACHE_BYTES,
+    COUNT_MAX,
+    Certificate,
+    Contributions,
+    Finish,
+    PointScores,
+    Solver,
+    State,
+    StateReader,
+    View,
+    check_learned,
+)
+from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.race.arms import C_MOST, Arm, Setting, first_settings, near, read_settings
+from hinged.solvers.race.standings import (
+    by_rank,
+    count,
+    joined_by,
+    kept,
+    new_standings,
+    read_standings,
+    state_of,
+    surely_behind,
+    total_of,
+)
+
+Array = np.ndarray[Any, Any]
+
+LOOK = 250  # examples between two looks at who leaves
+LEAST = 2  # arms that stay though they are surely behind
+MOST = ((500, 6), (1_000, 3), (3_000, 2))
+"""Examples since the race was opened, after which no more than so many arms stay."""
+PATIENCE = 5_000  # examples after which the race is opened again; twice as many where the same arm leads still
+PATIENCE_MAX = 80_000
+NEWCOMERS = 2  # arms that come then, near the one that leads
+CACHES = 3  # parts of the memory for kernel rows, one for each arm that stays
+
+SHARED = ("points_max", "when_full", "seed", "dtype")
+
+
+class Race(Solver):
+    """LASVM with C, gamma and half-life found while it learns.
+
+    kernel and C: those that the arms multiply. points_max and when_full hold for each arm. Other parameters: LASVM's.
+    """
+
+    fades: ClassVar[bool] = True
+
+    def __init__(
+        self, kernel: Kernel, dim: int, *, C: float = 1.0, cache_bytes: int = CACHE_BYTES, **parameters: Any
+    ) -> None:
+        own = {name: parameters[name] for name in SHARED if name in parameters}
+        super().__init__(kernel, dim, C=C, cache_bytes=cache_bytes, **own)
+        self.shared = {**parameters, "cache_bytes": cache_bytes // CACHES}
+        self.learned = 0
+        self.opened = 0  # examples learned when the race was opened the last time
+        self.openings = 0
+        self.patience = PATIENCE  # examples from one opening to the next
+        self.arms = [self._new_arm(setting) for setting in first_settings(kernel)]
+        self.standings = new_standings(len(self.arms))
+        self.led = self.arms[0].setting  # who led at the last opening
+
+    def _new_arm(self, setting: Setting) -> Arm:
+        arm = Arm(setting, self.kernel, self.dim, self.C, **self.shared)
+        arm.machine.fading = self.fading or arm.fades
+        for weight in self.weights:
+            arm.machine.add_class(float(weight))
+        return arm
+
+    @property
+    def C_max(self) -> float:
+        """The largest that an arm may come to."""
+        return self.C * C_MOST
+
+    @property
+    def leader(self) -> Arm:
+        """Who answers."""
+        return self.arms[int(self.standings.leader[0])]
+
+    @property
+    def machines(self) -> list[LASVM]:
+        """Of all arms."""
+        return [arm.machine for arm in self.arms]
+
+    def add_class(self, weight: float = 1.0) -> None:
+        """Announce one more class (Solver.add_class), to every arm."""
+        super().add_class(weight)
+        for machine in self.machines:
+            machine.add_class(weight)
+
+    def _add_columns(self, classes: int) -> None:
+        pass  # the arms have them
+
+    # -- learning -------------------------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> int:
+        """Points of the arm that holds most."""
+        return max(machine.live for machine in self.machines)
+
+    def check_batch(self, rows: Rows, classes: Array, keys: Array, announced: int | None = None) -> None:
+        """Refuse a batch that does not fit (Solver.check_batch) every arm."""
+        super().check_batch(rows, classes, keys, announced)
+        for machine in self.machines if self.when_full == "refuse" else ():
+            machine.check_batch(rows, classes, keys, announced)
+
+    def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
+        """Learn a batch in every arm (Solver.learn); decision values are those of who led before each example."""
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        self._count_seen(classes, again=again)
+        if again:  # what is known already tells nothing of who answers best
+            scores = [machine.learn(rows, classes, keys, again=True) for machine in self.machines]
+            return scores[int(self.standings.leader[0])]
+        found, begin, m = np.empty((len(rows), self.columns)), 0, len(rows)
+        while begin < m:
+            end = min(m, begin + LOOK - self.learned % LOOK)
+            part = slice(begin, end)
+            found[part] = self._learn_part(rows.part(begin, end), classes[part], keys[part])
+            begin = end
+        return found
+
+    def _learn_part(self, rows: Rows, classes: Array, keys: Array) -> Array:
+        scores = np.stack([arm.learn(rows, classes, keys, self.learned) for arm in self.arms])
+        leaders = np.empty(len(rows), np.int64)
+        count(self.standings, _right(scores, classes), leaders)
+        self.learned += len(rows)
+        if self.learned % LOOK == 0:
+            self._send_off()
+            if self.learned - self.opened >= self.patience:
+                self._open()
+        answers: Array = scores[leaders, np.arange(len(rows))]
+        return answers
+
+    def _count_seen(self, classes: Array, *, again: bool) -> None:
+        counts = np.bincount(classes, minlength=self.classes)
+        self.seen = self.seen + (np.where(self.seen == 0, np.minimum(counts, 1), 0) if again else counts)
+
+    def _send_off(self) -> None:
+        """Let arms go: those surely behind, and the last where too many are left. The best that fades stays."""
+        arms, since = len(self.arms), self.learned - self.opened
+        most = min([arms, *(most for examples, most in MOST if since >= examples)])
+        order, behind = by_rank(self.standings), surely_behind(self.standings)
+        stay = [a for rank, a in enumerate(order) if rank < LEAST or (rank < most and not behind[a])]
+        fading = next((a for a in order if self.arms[a].fades), None)
+        if fading is not None and fading not in stay:
+            stay = [*stay[: max(LEAST, most - 1)], fading]
+        if len(stay) < arms:
+            places = np.sort(np.array(stay, np.int64))
+            self.standings = kept(self.standings, places)
+            self.arms = [self.arms[a] for a in places]
+
+    def _open(self) -> None:
+        """Let others in near the leader, who learn what it holds and begin with its record."""
+        there = {arm.setting for arm in self.arms}
+        steps = list(near(self.leader.setting, self.kernel))
+        first = NEWCOMERS * self.openings
+        turn = [steps[(first + k) % len(steps)] for k in range(len(steps))]
+        coming = [step for step in turn if step.allowed and step not in there][:NEWCOMERS]
+        for setting in coming:
+            arm = self._new_arm(setting)
+            arm.learn_from(self.leader)
+            self.arms.append(arm)
+        self.standings = joined_by(self.standings, len(coming))
+        self.opened, self.openings = self.learned, self.openings + 1
+        same = self.leader.setting == self.led
+        self.patience = min(2 * self.patience, PATIENCE_MAX) if same else PATIENCE
+        self.led = self.leader.setting
+
+    def finish(self) -> Finish:
+        """The finishing step of every arm."""
+        done = [machine.finish() for machine in self.machines]
+        return Finish(sum(each.steps for each in done), all(each.converged for each in done))
+
+    def drop(self, keys: Array) -> None:
+        """Take the points of these examples out of every arm (Solver.drop)."""
+        held, classes = self._held()
+        going = np.isin(held, keys)
+        if not going.any():
+            return
+        gone = np.bincount(classes[going], minlength=self.classes)
+        left = np.bincount(classes[~going], minlength=self.classes)
+        for machine in self.machines:
+            machine.drop(keys)
+        self.seen = np.where(left > 0, np.maximum(self.seen - gone, 1), 0)
+
+    def _held(self) -> tuple[Array, Array]:
+        """The examples whose points any arm holds, each once, and their classes."""
+        keys = np.concatenate([machine.keys() for machine in self.machines])
+        classes = np.concatenate([arm.classes() for arm in self.arms])
+        found, first = np.unique(keys, return_index=True)
+        return found, classes[first]
+
+    def fade(self, factor: float) -> None:
+        """Let all that has been learned count less (Solver.fade), in every arm."""
+        for machine in self.machines:
+            machine.fade(factor)
+
+    def compact(self) -> None:
+        """Give up the memory of points that have gone."""
+        for machine in self.machines:
+            machine.compact()
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """What predictions read: the leader's."""
+        return self.leader.machine.view()
+
+    def keys(self) -> Array:
+        """Numbers of the examples whose points any arm holds."""
+        return self._held()[0]
+
+    def row_of(self, key: int) -> Rows | None:
+        """The point of an example as a batch of one; None where no arm holds it."""
+        found = (machine.row_of(key) for machine in self.machines)
+        return next((row for row in found if row is not None), None)
+
+    def indices(self, keys: Array) -> Array:
+        """The features that the points of these examples have, each at least once."""
+        return np.concatenate([machine.indices(keys) for machine in self.machines])
+
+    def contributions(self, rows: Rows) -> Contributions | None:
+        """What each point of the leader adds to the decision values of a batch of one."""
+        return self.leader.machine.contributions(rows)
+
+    def point_scores(self) -> PointScores | None:
+        """Decision values at the points that the leader holds."""
+        return self.leader.machine.point_scores()
+
+    def certificate(self) -> Certificate:
+        """The leader's."""
+        return self.leader.machine.certificate()
+
+    def arms_in_figures(self) -> list[dict[str, Any]]:
+        """Each arm's C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
+        total = total_of(self.learned)
+        gammas = self.kernel.code != LINEAR
+        return [
+            {
+                "C": arm.machine.C,
+                "gamma": arm.machine.kernel.gamma if gammas else None,
+                "half_life": arm.setting.half_life or None,
+                "accuracy": min(1.0, float(correct) / total) if self.learned else None,
+                "points": arm.machine.live,
+                "leads": arm is self.leader,
+            }
+            for arm, correct in zip(self.arms, self.standings.correct, strict=True)
+        ]
+
+    def memory_bytes(self) -> int:
+        """Memory of all arms, bytes."""
+        return sum(machine.memory_bytes() for machine in self.machines)
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """The standings and the states of all arms."""
+        found = {
+            "settings": np.array([arm.setting for arm in self.arms], np.float64),
+            "led": np.array(self.led, np.float64),
+            "counts": np.array([self.learned, self.opened, self.openings, self.patience]),
+            "seen": self.seen.copy(),
+            "weights": self.weights.copy(),
+            **state_of(self.standings),
+        }
+        for a, machine in enumerate(self.machines):
+            found |= {f"{a}.{name}": array for name, array in machine.state().items()}
+        return found
+
+    def load(self, state: State) -> None:
+        """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
+        checked = StateReader(state)
+        settings = read_settings(checked.take("settings", np.float64, (None, 3), 0.0, COUNT_MAX), self.kernel)
+        (led,) = read_settings(checked.take("led", np.float64, (3,), 0.0, COUNT_MAX)[None, :], self.kernel)
+        learned, opened, openings, patience = checked.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
+        patient = PATIENCE <= patience <= PATIENCE_MAX
+        if not (patient and PATIENCE * openings <= opened <= learned < opened + patience + LOOK):
+            raise ValueError(f"of {learned} examples the race cannot have been opened at {opened}")
+        standings = read_standings(checked, len(settings), learned)
+        seen, weights = self._read_seen(checked)
+        check_learned(seen, learned)
+        arms = [self._new_arm(setting) for setting in settings]
+        for a, arm in enumerate(arms):
+            prefix = f"{a}."
+            arm.machine.load({name[len(prefix) :]: x for name, x in state.items() if name.startswith(prefix)})
+            if arm.machine.weights.tolist() != weights.tolist():
+                raise ValueError("all arms must have the weights of the classes that the race has")
+        self.arms, self.standings = arms, standings
+        self.seen, self.weights = seen, weights
+        self.learned, self.opened, self.openings = learned, opened, openings
+        self.patience, self.led = patience, led
+
+    def examine(self) -> None:
+        """Refuse a state that none comes to by learning (Solver.examine), of any arm."""
+        super().examine()
+        for machine in self.machines:
+            machine.examine()
+
+
+def _right(scores: Array, classes: Array) -> Array:
+    """(m, A) whether each arm's decision values (A, m, K) name the class of each example."""
+    named = scores.argmax(axis=2) if scores.shape[2] > 1 else (scores[:, :, 0] > 0).astype(np.int64)
+    right: Array = (named == classes).T.copy()
+    return right

@@ -1,0 +1,127 @@
+"""A model whose settings race, over HTTP: what it shows, which solver a body without one gets, how a winner is kept."""
+
+import math
+import random
+
+import pytest
+from asking import AskedModel, Asking, example, refusal
+from running import RunningServer, eventually
+
+FEATURES = {"type": "dense", "dim": 2, "scale": None, "warmup": 100}
+RACE = {"kernel": {"type": "rbf"}, "features": FEATURES}
+
+
+def wavy(count, seed=0):
+    rng = random.Random(seed)
+    xs = [[rng.uniform(-3, 3), rng.uniform(-3, 3)] for _ in range(count)]
+    return [
+        example(x, "in" if math.sin(3 * x[0]) + math.cos(3 * x[1]) > 0 else "out", f"e{k}") for k, x in enumerate(xs)
+    ]
+
+
+EXAMPLES = wavy(1500)
+
+
+def created(ask, name, body):
+    answer = ask("PUT", f"/models/{name}", json=body)
+    assert answer.status_code in {200, 201}, answer.text
+    return AskedModel(ask, name), answer.json()["configuration"]
+
+
+def teach(model):
+    for begin in range(0, len(EXAMPLES), 100):
+        model.learn(*EXAMPLES[begin : begin + 100])
+
+
+@pytest.fixture(scope="module")
+def raced(ask):
+    model, _ = created(ask, "raced", RACE)
+    teach(model)
+    return model
+
+
+def test_it_says_who_races_and_who_leads(raced):
+    figures = raced.figures()
+    arms = figures["arms"]
+    assert figures["configuration"]["solver"] == "auto"
+    assert 2 <= len(arms) <= 3
+    assert sum(arm["leads"] for arm in arms) == 1
+    leader = next(arm for arm in arms if arm["leads"])
+    assert leader["points"] == figures["points"]
+    assert leader["gamma"] > figures["features"]["gamma"]
+    assert 0.8 < leader["accuracy"] <= 1
+    assert all(0 <= arm["accuracy"] <= leader["accuracy"] + 0.01 for arm in arms)
+    assert any(arm["half_life"] == 1000 for arm in arms)
+
+
+def test_one_patch_keeps_what_the_race_has_found(ask, raced):
+    leader = next(arm for arm in raced.figures()["arms"] if arm["leads"])
+    model, _ = created(ask, "kept", RACE)
+    teach(model)
+    change = {"solver": "lasvm", "C": leader["C"], "kernel": {"gamma": leader["gamma"]}}
+    answer = ask("PATCH", model.path, json=change)
+    assert answer.status_code in {200, 202}, answer.text
+    eventually(lambda: model.figures()["configuration"]["solver"] == "lasvm")
+    figures = model.figures()
+    assert (figures["configuration"]["C"], figures["configuration"]["kernel"]["gamma"]) == (
+        leader["C"],
+        leader["gamma"],
+    )
+    assert "arms" not in figures
+    xs = [given["x"] for given in wavy(200, seed=1)]
+    truth = [given["y"] for given in wavy(200, seed=1)]
+    assert sum(found["prediction"] == y for found, y in zip(model.predict(*xs), truth, strict=True)) > 170
+
+
+@pytest.mark.parametrize(
+    ("said", "solver"),
+    [
+        ({}, "auto"),
+        ({"kernel": {"type": "linear"}}, "auto"),
+        ({"kernel": {"type": "laplacian", "gamma": "scale"}}, "auto"),
+        ({"half_life": {"examples": 100}}, "auto"),
+        ({"C": 1.0}, "lasvm"),
+        ({"tol": 0.01}, "lasvm"),
+        ({"kernel": {"type": "rbf", "gamma": 0.5}}, "lasvm"),
+        ({"solver": "bsca"}, "bsca"),
+    ],
+)
+def test_a_body_without_a_solver_gets_the_race_unless_it_says_what_a_race_finds(ask, said, solver):
+    features = FEATURES if "kernel" not in said else {"type": "dense", "dim": 2, "scale": None}
+    body = RACE | {"features": features} | said
+    if said.get("kernel", {}).get("type") == "laplacian":
+        body["features"] = FEATURES
+    model, configuration = created(ask, f"said{abs(hash(str(said)))}", body)
+    assert configuration["solver"] == solver
+    model.learn(*EXAMPLES[:30])
+    assert ("arms" in model.figures()) == (solver == "auto")
+
+
+def test_a_race_takes_no_C(ask):
+    error = refusal(ask("PUT", "/models/odd", json=RACE | {"solver": "auto", "C": 3}), 422, "invalid")
+    assert "C" in error["message"]
+
+
+def test_a_body_without_a_solver_finds_the_model_that_was_made_of_it_before_there_were_races(ask):
+    _, made = created(ask, "former", RACE | {"solver": "lasvm"})
+    again = ask("PUT", "/models/former", json=RACE)
+    assert (again.status_code, again.json()["configuration"]) == (200, made)
+    refusal(ask("PUT", "/models/former", json=RACE | {"solver": "auto"}), 409, "conflict")
+
+
+def test_a_race_goes_on_to_the_bit_after_a_kill_and_forgets_in_every_arm(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        model, _ = created(ask, "m", RACE)
+        teach(model)
+        xs = [given["x"] for given in EXAMPLES[:50]]
+        before, predicted = model.figures(), model.predict(*xs)
+        server.kill()
+        server.start()
+        after = model.figures()
+        assert (after["arms"], after["certificate"]) == (before["arms"], before["certificate"])
+        assert model.predict(*xs) == predicted
+        gone = EXAMPLES[0]["id"]
+        answer = ask("DELETE", f"{model.path}/examples/{gone}")
+        assert answer.status_code in {200, 202}, answer.text
+        eventually(lambda: ask("GET", f"{model.path}/examples/{gone}").status_code in {404, 410})
+        model.learn(example([0.1, 0.2], "in", "more"))

@@ -1,0 +1,203 @@
+"""The race: its arms against machines of their own, its leader and who leaves against plain loops, its state."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import same, settled, stream_of, two_moons
+
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.race.arms import Arm, Setting, first_settings, near
+from hinged.solvers.race.race import LEAST, LOOK, MOST, NEWCOMERS, PATIENCE
+from hinged.solvers.race.standings import BEHIND, FADING, LEAD, count, joined_by, kept, new_standings, surely_behind
+
+RBF = make_kernel("rbf", 0.5)
+
+
+def wavy(n, seed=0, noise=0.1):
+    """A stream that asks for a larger gamma than 1/2."""
+    random = np.random.default_rng(seed)
+    X = settled(random.uniform(-3, 3, (n, 2)))
+    return X, ((np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 0) ^ (random.random(n) < noise)).astype(int)
+
+
+def raced(X, classes, batch=40, **parameters):
+    return stream_of("auto", X, classes, kernel=RBF, batch=batch, announced=2, **{"C": 1.0, **parameters})
+
+
+def test_answers_are_those_of_the_arm_that_led_before_each_example():
+    X, classes = wavy(240)
+    race = raced(X, classes).learn()
+    alone = []
+    for setting in first_settings(RBF):
+        arm = Arm(setting, RBF, 2, 1.0, dtype=race.dtype)
+        arm.machine.add_class()
+        arm.machine.add_class()
+        scores = [
+            arm.learn(race.rows(X[b : b + 40]), classes[b : b + 40], np.arange(b, b + 40), b) for b in range(0, 240, 40)
+        ]
+        alone.append(np.concatenate(scores)[:, 0])
+    correct, leader = np.zeros(len(alone)), 0
+    for r, answer in enumerate(np.concatenate(race.scores)[:, 0]):
+        assert answer == alone[leader][r]
+        correct = FADING * correct + [(scores[r] > 0) == classes[r] for scores in alone]
+        for a in range(len(alone)):
+            if correct[a] > correct[leader] + LEAD:
+                leader = a
+    assert len(set(np.argmax(alone, axis=0))) > 1
+    np.testing.assert_array_equal(race.solver.standings.correct, correct)
+
+
+def test_it_finds_what_one_setting_does_not_and_ends_with_few_arms():
+    X, classes = wavy(4000)
+    race = raced(X, classes).learn()
+    plain = stream_of("lasvm", X, classes, kernel=RBF, batch=40, C=1.0, announced=2).learn()
+    later = slice(2000, None)
+    rates = [((np.concatenate(s.scores)[:, 0] > 0) == classes)[later].mean() for s in (race, plain)]
+    assert rates[0] > rates[1] + 0.02
+    assert race.solver.leader.setting.gamma > 1
+    assert LEAST <= len(race.solver.arms) <= MOST[-1][1]
+    assert any(arm.fades for arm in race.solver.arms)
+
+
+def test_after_a_change_the_arm_that_fades_leads():
+    X, classes = two_moons(6000, seed=3)
+    classes = (classes > 0).astype(int)
+    classes[3000:] ^= 1
+    race = raced(X, classes, batch=50).learn()
+    right = (np.concatenate(race.scores)[:, 0] > 0) == classes
+    assert race.solver.leader.fades
+    assert right[4500:].mean() > 0.9
+    plain = stream_of("lasvm", X, classes, kernel=RBF, batch=50, C=1.0, announced=2).learn()
+    assert right[3000:].mean() > ((np.concatenate(plain.scores)[:, 0] > 0) == classes)[3000:].mean() + 0.05
+
+
+def test_the_race_is_opened_again_near_its_leader_and_newcomers_know_what_it_holds():
+    X, classes = wavy(PATIENCE + 2 * LOOK)
+    race = raced(X, classes, batch=LOOK)
+    race.learn(0, PATIENCE - LOOK)
+    solver = race.solver
+    before = {arm.setting for arm in solver.arms}
+    assert solver.openings == 0
+    race.learn(PATIENCE - LOOK, PATIENCE)
+    assert (solver.openings, solver.opened) == (1, PATIENCE)
+    leader, newcomers = solver.leader, [arm for arm in solver.arms if arm.setting not in before]
+    assert 1 <= len(newcomers) <= NEWCOMERS
+    assert {arm.setting for arm in newcomers} <= set(near(leader.setting, RBF))
+    at = solver.arms.index(leader)
+    for arm in newcomers:
+        assert solver.standings.correct[solver.arms.index(arm)] == solver.standings.correct[at] - BEHIND
+        assert set(arm.machine.known()) <= set(leader.machine.known())
+        scores = arm.machine.decision(race.rows(X[-LOOK:]))[:, 0]
+        assert ((scores > 0) == classes[-LOOK:]).mean() > 0.65
+    solver.examine()
+    race.learn(PATIENCE, PATIENCE + 2 * LOOK)
+    solver.examine()
+
+
+def test_a_fading_arm_holds_what_its_half_lives_leave_with_boxes_of_their_age():
+    X, classes = wavy(700)
+    arm = Arm(Setting(3.0, 1.0, 48), RBF, 2, 1.0)
+    for _ in range(2):
+        arm.machine.add_class()
+    for b in range(0, 700, 7):
+        arm.learn(rows_from_dense(X[b : b + 7], RBF, 2), classes[b : b + 7], np.arange(b, b + 7), b)
+        keys, held = arm.machine.keys(), arm.machine
+        learned = b + 7
+        assert keys.size
+        assert keys.min() >= learned - 5 * 48 - 4 * 3
+        widths = np.maximum(held.machine.upper, -held.machine.lower)[0, : held.slots]
+        age = learned // 3 - keys // 3  # in steps of a sixteenth
+        slots = np.flatnonzero(held.machine.class_of[: held.slots] >= 0)
+        np.testing.assert_allclose(widths[slots], 3.0 * 2.0 ** (-age / 16), rtol=1e-9)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), max_size=60), st.sets(st.integers(0, 3), min_size=1))
+@settings(deadline=None)
+def test_counts_and_leaders_are_those_of_a_plain_loop(right, some):
+    right = np.array(right, bool).reshape(-1, 4)
+    standings, leaders = new_standings(4), np.empty(len(right), np.int64)
+    count(standings, right, leaders)
+    correct, ahead, leader = np.zeros(4), np.zeros((4, 4)), 0
+    for r, row in enumerate(right):
+        assert leaders[r] == leader
+        correct = FADING * correct + row
+        ahead = FADING * ahead + (row[:, None] & ~row)
+        for a in range(4):
+            if correct[a] > correct[leader] + LEAD:
+                leader = a
+    assert standings.leader[0] == leader
+    assert np.array_equal(standings.correct, correct)
+    assert np.array_equal(standings.ahead, ahead)
+    behind = surely_behind(standings)
+    for a in range(4):
+        won, lost = ahead[leader, a], ahead[a, leader]
+        assert behind[a] == (won > lost and (won - lost) / np.sqrt(won + lost) > 2)
+    arms = np.array(sorted({leader, *some}))
+    left = kept(standings, arms)
+    assert arms[left.leader[0]] == leader
+    more = joined_by(left, 2)
+    behind = min(BEHIND, correct[leader])
+    assert np.array_equal(more.correct[-2:], correct[[leader, leader]] - behind)
+    assert (more.ahead[-1, left.leader[0]], more.ahead[left.leader[0], -1]) == (0, behind)
+    assert np.array_equal(more.ahead[-1, : arms.size], left.ahead[left.leader[0]])
+
+
+@pytest.mark.parametrize("kernel", ["linear", "polynomial", "rbf", "laplacian"])
+def test_every_kernel_races(kernel):
+    X, classes = wavy(600)
+    stream = stream_of("auto", X, classes, kernel=make_kernel(kernel, 0.5), batch=30, announced=2, C=1.0).learn()
+    stream.solver.examine()
+    assert len({arm.machine.kernel.gamma for arm in stream.solver.arms}) == 1 or kernel in {"rbf", "laplacian"}
+
+
+def test_a_further_epoch_tells_nothing_of_who_is_best():
+    X, classes = wavy(500)
+    race = raced(X, classes).learn()
+    before = race.solver.standings.correct.copy()
+    race.learn(0, 200, again=True)
+    assert np.array_equal(race.solver.standings.correct, before)
+    assert race.solver.learned == 500
+
+
+def damaged(state):
+    """States that no race comes to."""
+    yield "settings", np.zeros((0, 3))
+    yield "settings", np.repeat(state["settings"][:1], len(state["settings"]), axis=0)
+    yield "settings", state["settings"] * 1e6
+    yield "settings", state["settings"] + [[0, 0, 7]]
+    yield "correct", state["correct"] + 200
+    yield "correct", state["correct"] + np.eye(len(state["correct"]))[0]
+    yield "ahead", state["ahead"] + np.eye(len(state["ahead"]))
+    yield "ahead", state["ahead"] + np.eye(len(state["ahead"]), k=1)
+    yield "leader", np.array([len(state["correct"])])
+    yield "counts", np.array([600, 601, 0, PATIENCE])
+    yield "counts", np.array([2**60, 0, 0, PATIENCE])
+    yield "counts", np.array([600, 0, 0, 7])
+    yield "weights", state["weights"] * 2
+    yield "0.alpha", state["0.alpha"] * 1e9
+
+
+def test_a_state_that_no_race_comes_to_is_refused_and_changes_nothing():
+    X, classes = wavy(600)
+    race = raced(X, classes).learn()
+    before = race.solver.state()
+    for name, array in damaged(before):
+        with pytest.raises(ValueError, match=r"\w"):
+            race.solver.load({**before, name: array})
+        same(race.solver.state(), before)
+
+
+def test_it_costs_what_a_few_machines_cost():
+    """By kernel values, which no slow machine changes."""
+    X, classes = wavy(12_000)
+    race = raced(X, classes, batch=200).learn()
+    plain = LASVM(RBF, 2, C=1.0)
+    values = sum(machine.certificate()["kernel_evaluations"] for machine in race.solver.machines)
+    for _ in range(2):
+        plain.add_class()
+    for b in range(0, 12_000, 200):
+        plain.learn(rows_from_dense(X[b : b + 200], RBF, 2), classes[b : b + 200], np.arange(b, b + 200))
+    assert values < 4 * plain.certificate()["kernel_evaluations"]
