@@ -6,9 +6,9 @@ import logging
 import os
 import traceback
 
-SOLVERS = ("lasvm", "exact", "lasvm-g", "bsca", "perceptron", "smo", "lasvm-nc", "tracking-1")
-FADING = ("lasvm", "lasvm-g", "lasvm-nc", "tracking-1")
-FORGETTING = ("lasvm", "exact", "lasvm-g", "bsca", "smo", "perceptron")
+SOLVERS = ("auto", "lasvm", "exact", "lasvm-g", "bsca", "perceptron", "smo", "lasvm-nc", "tracking-1")
+FADING = ("auto", "lasvm", "lasvm-g", "lasvm-nc", "tracking-1")
+FORGETTING = ("auto", "lasvm", "exact", "lasvm-g", "bsca", "smo", "perceptron")
 
 
 class Noted:

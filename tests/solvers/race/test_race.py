@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from streams import same, settled, stream_of, two_moons
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.dual.lasvm import LASVM
+from hinged.solvers.race import arms, race
 from hinged.solvers.race.arms import Arm, Setting, first_settings, near
 from hinged.solvers.race.race import LEAST, LOOK, MOST, NEWCOMERS, PATIENCE
 from hinged.solvers.race.standings import BEHIND, FADING, LEAD, count, joined_by, kept, new_standings, surely_behind
@@ -188,6 +189,71 @@ def test_a_state_that_no_race_comes_to_is_refused_and_changes_nothing():
         with pytest.raises(ValueError, match=r"\w"):
             race.solver.load({**before, name: array})
         same(race.solver.state(), before)
+
+
+SMALL = {"LOOK": 6, "MOST": ((12, 4), (24, 3), (48, 2)), "PATIENCE": 30, "PATIENCE_MAX": 120}
+"""A race in small: arms leave and come within some dozens of examples."""
+
+
+@pytest.fixture
+def small(monkeypatch):
+    for name, value in SMALL.items():
+        monkeypatch.setattr(race, name, value)
+    monkeypatch.setattr(arms, "HALF_LIFE_LEAST", 4)
+    monkeypatch.setattr(arms, "RADIAL", tuple(s._replace(half_life=s.half_life and 20) for s in arms.RADIAL))
+
+
+ACTION = st.one_of(
+    st.tuples(st.just("learn"), st.integers(1, 40)),
+    st.tuples(st.just("again"), st.integers(1, 10)),
+    st.tuples(st.just("drop"), st.integers(1, 30)),
+    st.tuples(st.sampled_from(["finish", "fade", "class", "load", "compact"]), st.just(0)),
+)
+
+
+@pytest.mark.usefixtures("small")
+@given(seed=st.integers(0, 10_000), points_max=st.sampled_from([15, 1000]), actions=st.lists(ACTION, max_size=12))
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_state(seed, points_max, actions):
+    random = np.random.default_rng(seed)
+    X, y = wavy(500, seed=seed)
+    first, second = (
+        stream_of("auto", X, y, kernel=RBF, C=1.0, points_max=points_max, when_full="remove", announced=2)
+        for _ in range(2)
+    )
+    for stream in (first, second):
+        stream.solver.fading = True
+    learned, dropped = 0, set()
+    for action, count_ in actions:
+        numbers = random.permutation(learned)[:count_]
+        classes = first.solver.classes
+        for stream in (first, second):
+            solver = stream.solver
+            if action == "learn":
+                keys = np.arange(learned, min(learned + count_, 500))
+                solver.learn(stream.rows(X[keys]), (y[keys] + keys // 90) % classes, keys)
+            elif action == "again":
+                keys = np.array(sorted(set(numbers.tolist()) - dropped), np.int64)
+                solver.learn(stream.rows(X[keys]), (y[keys] + keys // 90) % classes, keys, again=True)
+            elif action == "drop":
+                solver.drop(numbers)
+            elif action == "fade":
+                solver.fade(0.8)
+            elif action == "class":
+                solver.add_class(0.5)
+            elif action != "load":
+                getattr(solver, action)()
+        learned = min(learned + count_, 500) if action == "learn" else learned
+        dropped |= set(numbers.tolist()) if action == "drop" else set()
+        if action == "load":
+            second.solver.load(first.solver.state())
+        same(first.solver.state(), second.solver.state())
+        first.solver.examine()
+        assert not dropped & set(first.solver.known().tolist())
+        assert all(machine.live <= points_max for machine in first.solver.machines)
+        assert first.solver.learned - first.solver.opened < first.solver.patience + SMALL["LOOK"]
+        if learned:
+            assert np.isfinite(first.decision(X[:20])).all()
 
 
 def test_it_costs_what_a_few_machines_cost():
