@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service.commands.agreement import agreement
 from hinged.service.commands.ask import Planned
 from hinged.service.commands.change import Correct, Located, class_of, number_of
 from hinged.service.data.classes import Label, label_key
@@ -51,6 +52,8 @@ class ChangeAnswer:
 
 def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:
     """The newest answers, of one annotator or of all, and what everybody's come to."""
+    by_annotator, pairs = agreement(model)
+    nothing = {"shared": 0, "kappa": None}
     kept = [a for a in model.annotators if annotator in (None, a.annotator)]
     return {
         "answers": [
@@ -64,7 +67,10 @@ def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, A
             }
             for a in kept[:most]
         ],
-        "annotators": model.annotators.figures(),
+        "annotators": {
+            name: figures | by_annotator.get(name, nothing) for name, figures in model.annotators.figures().items()
+        },
+        "agreement": pairs,
         "answered": model.pool.answered,
         "disagreement": model.pool.disagreed / model.pool.answered if model.pool.answered else None,
     }

@@ -112,6 +112,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
     def learned(end: int) -> None:
         if end > begin:
             annotators = [example.annotator for example in new[begin:end]]
+            votes = [example.votes for example in new[begin:end]]
             events.append(
                 Learned(
                     first=model.learned + begin + 1,
@@ -122,6 +123,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
                     at_ms=at_ms,
                     sources=np.array([example.source for example in new[begin:end]], np.uint8),
                     annotators=annotators if any(annotators) else (),
+                    votes=votes if any(votes) else (),
                 )
             )
 

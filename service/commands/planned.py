@@ -77,7 +77,7 @@ class AllNew(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewExample:
-    """A new example; its x is row `row` of `batch`. annotator: who answered a question with it."""
+    """A new example; its x is row `row` of `batch`. annotator: who answered a question with it; votes: all who did."""
 
     given: str | None
     batch: Inputs
@@ -86,6 +86,7 @@ class NewExample:
     content: bytes
     source: int
     annotator: str | None = None
+    votes: Sequence[tuple[str, Label]] = ()
 
 
 @dataclass(slots=True)

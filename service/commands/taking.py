@@ -174,7 +174,8 @@ class _Taking:
         if tally:
             label = tally[0][0]  # the most frequent; of several, the one that came first
         content = content_of(candidate.digest, label)
-        added = self._add(index, NewExample(given, candidate.x, 0, label, content, found[1].source, annotator))
+        asked = (found[1].source, annotator, votes)
+        added = self._add(index, NewExample(given, candidate.x, 0, label, content, *asked))
         return replace(added, votes=Votes(len(votes), needed, tally)) if tally else added
 
     def _add(self, index: int, example: NewExample) -> PlannedExample:

@@ -68,6 +68,7 @@ RULES: Mapping[str, Rule] = {
     "list_answers": Rule("annotator"),
     "change_answer": Rule("annotator"),
     "show_example": Rule("annotator"),
+    "list_examples": Rule("annotator"),
     "list_candidates": Rule("annotator"),
     "heartbeat": Rule("annotator"),
     "release": Rule("annotator"),

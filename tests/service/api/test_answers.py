@@ -5,7 +5,8 @@ from asking import Asking, refusal
 from labelling import LINE, asked, label, line_model, offered
 from running import RunningServer, eventually
 
-ZERO = {"labelled": 0, "skipped": 0, "changed": 0, "predicted": 0, "as_predicted": 0, "compared": 0, "agreed": 0}
+COUNTS = ("labelled", "skipped", "changed", "predicted", "as_predicted", "compared", "agreed", "shared")
+ZERO = dict.fromkeys(COUNTS, 0) | {"kappa": None}
 
 
 @pytest.fixture
