@@ -11,6 +11,7 @@ DOCUMENTS = {
     "docs/http.md": 8,
     "docs/commands.md": 9,
     "docs/labelling.md": 15,
+    "docs/labelstudio.md": 3,
     "docs/changes.md": 12,
     "docs/streams.md": 4,
     "docs/security.md": 1,

@@ -60,7 +60,9 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     batches = [request.inputs for request in requests if request.inputs is not None]
     ids = list(chain.from_iterable(request.ids for request in requests))
     contents = [content for request in requests for content in request.contents if content is not None]
-    if len(contents) < len(ids) or len(ids) > model.room or any(request.leases for request in requests):
+    if len(contents) < len(ids) or len(ids) > model.room:
+        return None
+    if any(request.leases or request.elsewhere for request in requests):
         return None
     if not all(map(model.learner.takes, batches)):
         return None

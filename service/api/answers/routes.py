@@ -95,5 +95,6 @@ async def list_candidates(
     published, candidates, size = await worker.read(partial(first_candidates, most=n))
     shown = []
     if candidates:
-        shown = await decided_soon(worker, published, joined(candidates), partial(predicted, published, candidates))
+        say = partial(predicted, published, [candidate.id for candidate in candidates])
+        shown = await decided_soon(worker, published, joined(candidates), say)
     return JSON({"model": model, "position": published.position, "size": size, "candidates": shown})
