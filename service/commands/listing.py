@@ -67,8 +67,8 @@ Listed = list[tuple[Cursor, dict[str, Any]]]
 """Examples as they are shown, each with where it stands."""
 
 
-def entries_of(position: int, event: Learned, begin: int) -> list[Entry]:
-    """The examples of a learned batch from one of its rows on."""
+def entries_of(position: int, event: Learned, begin: int, most: int) -> list[Entry]:
+    """So many examples of a learned batch from one of its rows on."""
     keys = event.keys.tolist()
     return [
         Entry(
@@ -81,7 +81,7 @@ def entries_of(position: int, event: Learned, begin: int) -> list[Entry]:
             event.votes[row] if event.votes else (),
             event.at_ms,
         )
-        for row in range(begin, len(keys))
+        for row in range(begin, min(len(keys), begin + most))
     ]
 
 

@@ -104,7 +104,7 @@ class Listing:
     def _read(
         self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: Wanted, events: int, size: int
     ) -> Read:
-        """The examples of the log from the cursor on: ENTRIES or a batch more, and so many events and bytes."""
+        """The examples of the log from the cursor on, at most ENTRIES, and so many events and bytes of it."""
         entries: list[Entry] = []
         count = taken = 0
         for at, record in self._store.read_around(self._name, begin.position - 1):
@@ -126,7 +126,11 @@ class Listing:
             if wanted.to_ms is not None and event.at_ms >= wanted.to_ms:
                 break
             if wanted.from_ms is None or event.at_ms >= wanted.from_ms:
-                entries += entries_of(at, event, begin.row if at == begin.position else 0)
+                row = begin.row if at == begin.position else 0
+                room = ENTRIES - len(entries)
+                entries += entries_of(at, event, row, room)
+                if row + room < len(event.ids):
+                    return Read(entries, Cursor(at, row + room), count, taken)
         return Read(entries, None, count, taken)
 
 

@@ -186,4 +186,7 @@ def _control(configuration: str) -> Control:
 
 
 def _version(worker: Worker) -> str:
-    return f"{worker.name}-{worker.published.position}"
+    """Always the model's name: by uncertainty Label Studio samples only tasks whose predictions bear the name that the
+    backend has in the project.
+    """
+    return worker.name

@@ -31,7 +31,7 @@ class SetupBody(TypedDict):
 
 
 class Version(TypedDict):
-    """The version of the model: its name and position."""
+    """The version of the model: its name."""
 
     model_version: str
 
@@ -129,14 +129,14 @@ CONFIG = (
 REGION = {"from_name": "weather", "to_name": "text", "type": "choices", "value": {"choices": ["sun"]}}
 HEALTH = Shape(Health, {"status": "UP", "model_class": "hinged"})
 SETUP_BODY = Shape(SetupBody, {"schema": CONFIG})
-VERSION = Shape(Version, {"model_version": "weather-5"})
-VERSIONS = Shape(Versions, {"versions": ["weather-5"]})
+VERSION = Shape(Version, {"model_version": "weather"})
+VERSIONS = Shape(Versions, {"versions": ["weather"]})
 TASKS_BODY = Shape(TasksBody, {"tasks": [{"id": 7, "data": {"x": [0.8, 0.2]}}], "label_config": CONFIG})
 PREDICTED = Shape(
     TaskPredictions,
     {
-        "results": [{"result": [{**REGION, "score": 0.43}], "score": 0.43, "model_version": "weather-5"}],
-        "model_version": "weather-5",
+        "results": [{"result": [{**REGION, "score": 0.43}], "score": 0.43, "model_version": "weather"}],
+        "model_version": "weather",
     },
 )
 WEBHOOK_BODY = Shape(

@@ -104,11 +104,10 @@ def label_of(model, given):
     return answer.json()["label"] if answer.status_code == 200 else answer.status_code
 
 
-def test_a_project_is_connected(studio, model):
+def test_a_project_is_connected(studio):
     assert studio("GET", "health").json() == {"status": "UP", "model_class": "hinged"}
-    version = f"{studio.name}-{model.figures()['position']}"
-    assert studio.setup().json() == {"model_version": version}
-    assert studio("GET", "versions").json() == {"versions": [version]}
+    assert studio.setup().json() == {"model_version": studio.name}
+    assert studio("GET", "versions").json() == {"versions": [studio.name]}
 
 
 def test_what_cannot_be_connected_is_refused(studio, ask):
@@ -125,7 +124,8 @@ def test_tasks_are_predicted_with_the_lowest_score_where_a_label_is_worth_most(s
     assert {(r["result"][0]["from_name"], r["result"][0]["to_name"]) for r in found["results"]} == {("side", "text")}
     scores = [r["score"] for r in found["results"]]
     assert scores[1] < scores[2] < scores[0] < 1
-    assert {r["model_version"] for r in found["results"]} == {found["model_version"]}
+    # Under another version than its name in the project, Label Studio would sample at random.
+    assert {r["model_version"] for r in found["results"]} == {found["model_version"]} == {studio.name}
 
 
 def test_a_task_that_the_model_cannot_read_leaves_the_others_alone(studio):

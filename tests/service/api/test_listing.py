@@ -63,6 +63,14 @@ def test_pages_of_any_size_come_to_the_same(stream, n):
     assert ids(*found) == ids(page(stream))
 
 
+def test_a_batch_is_listed_in_parts_however_large_it_is(ask):
+    model = ask.new_model(solver="bsgd", budget=5)
+    model.learn(*({"id": f"e{k}", "x": [k % 7, k % 3], "y": k % 2} for k in range(2500)))
+    assert ids(*pages(model, n=1000)) == [f"e{k}" for k in range(2500)]
+    found = pages(model, n=700, label="1")
+    assert ids(*found) == [f"e{k}" for k in range(1, 2500, 2)]
+
+
 def test_what_is_forgotten_or_comes_while_somebody_reads_is_neither_shown_nor_in_the_way(ask):
     model = ask.new_model()
     model.learn(*({"id": f"e{k}", "x": [k, 0], "y": k % 2} for k in range(4)))
