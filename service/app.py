@@ -28,6 +28,7 @@ from hinged.service.api import (
     router,
     unknown_route,
 )
+from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document, operation_id
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.data.configuration import default_configuration
@@ -114,6 +115,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     exposition = app.state.exposition = Exposition()
     app.state.access = access
     app.state.streams = Streams(chosen.streams_max)
+    app.state.labelstudio = Inbox()
     app.include_router(router, dependencies=[Depends(authorise)])
     app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))
     app.add_exception_handler(ServiceError, _service_error)

@@ -9,7 +9,9 @@ from running import RunningServer
 DOCUMENTS = {
     "README.md": 8,
     "docs/http.md": 8,
+    "docs/commands.md": 9,
     "docs/labelling.md": 15,
+    "docs/labelstudio.md": 3,
     "docs/changes.md": 12,
     "docs/streams.md": 4,
     "docs/security.md": 1,

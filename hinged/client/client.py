@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
@@ -20,6 +20,9 @@ from hinged.client.exchange import (
 from hinged.client.routes import Routes, authorization, path_of
 from hinged.client.sockets import AsyncStream, Stream
 
+if TYPE_CHECKING:
+    from hinged.client.shapes import ListedExample
+
 __all__ = ["AsyncClient", "Client", "HingedError"]
 
 Answer = TypeVar("Answer")
@@ -27,6 +30,7 @@ Answer = TypeVar("Answer")
 URL = "http://127.0.0.1:8000"
 TIMEOUT_S = 60.0
 TRIES_MAX = 8
+PAGE_EXAMPLES = 1000
 
 # A proxy from the environment cannot reach this machine's loopback names.
 UNPROXIED = ("all://localhost", "all://127.0.0.1", "all://[::1]")
@@ -67,6 +71,16 @@ class Client(Routes):
     def events(self, model: str, *, after: int | None = None) -> Iterator[dict[str, Any]]:
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
         return follow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
+
+    def every_example(self, model: str, **wanted: Any) -> Iterator[ListedExample]:
+        """All that the model has learned, or what is wanted of it (see `examples`), page after page."""
+        cursor: str | None = None
+        while True:
+            page = self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
+            yield from page["examples"]
+            cursor = page["next"]
+            if cursor is None:
+                return
 
     def _run(self, steps: Exchange[Answer]) -> Answer:
         outcome: Outcome = None
@@ -121,6 +135,17 @@ class AsyncClient(Routes):
     def events(self, model: str, *, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
         """What happens to a model behind a position of its log, or from now on; goes on where a connection broke."""
         return afollow(self._http, Place(f"{self.url}{path_of(model)}/events", after, self.tries_max))
+
+    async def every_example(self, model: str, **wanted: Any) -> AsyncIterator[ListedExample]:
+        """All that the model has learned, or what is wanted of it (see `examples`), page after page."""
+        cursor: str | None = None
+        while True:
+            page = await self.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
+            for example in page["examples"]:
+                yield example
+            cursor = page["next"]
+            if cursor is None:
+                return
 
     async def _run(self, steps: Exchange[Answer]) -> Answer:
         outcome: Outcome = None

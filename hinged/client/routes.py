@@ -7,6 +7,7 @@ an awaitable of it: `route` makes both of one method.
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ from hinged.client.shapes import (
     KeyShown,
     Learned,
     LeftOut,
+    ListedExamples,
     Offered,
     Overview,
     Peeked,
@@ -255,6 +257,27 @@ class Routes:
         return self._ask("GET", _example(model, example))
 
     @route
+    def examples(
+        self,
+        model: str,
+        *,
+        n: int = 100,
+        cursor: str | None = None,
+        label: str | None = None,
+        annotator: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> Exchange[ListedExamples]:
+        """A page of what the model has learned, oldest first. `next` is the cursor of the page behind it.
+
+        label  as it stands in `scores`
+        annotator  one who answered
+        since, until  learned then or later, and before; without a zone in UTC
+        """
+        query = {"from": _time(since), "to": _time(until), "label": label, "annotator": annotator, "cursor": cursor}
+        return self._ask("GET", f"{path_of(model)}/examples", query={**query, "n": n})
+
+    @route
     def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Exchange[Renewed]:
         """Keep a lease for longer."""
         return self._ask("POST", _lease(model, lease, "heartbeat"), _given(lease_s=lease_s))
@@ -435,6 +458,10 @@ def _example(model: str, example: str) -> str:
 
 def _shadow(model: str, shadow: str) -> str:
     return f"{path_of(model)}/shadows/{quote(shadow, safe='')}"
+
+
+def _time(given: datetime | str | None) -> str | None:
+    return given.isoformat() if isinstance(given, datetime) else given
 
 
 def _lease(model: str, lease: str, action: str) -> str:

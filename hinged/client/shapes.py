@@ -316,7 +316,8 @@ class Annotator(TypedDict):
     """An annotator in numbers.
 
     predicted: answers of which the model had said something before; as_predicted: those that were the same. compared:
-    candidates that others labelled as well; agreed: those learned with this annotator's label.
+    candidates that others labelled as well; agreed: those learned with this annotator's label. shared: of the answers
+    that are kept, those to what others labelled as well; kappa: how far they agree with the labels that stand.
     """
 
     labelled: int
@@ -326,6 +327,17 @@ class Annotator(TypedDict):
     as_predicted: int
     compared: int
     agreed: int
+    shared: int
+    kappa: float | None
+
+
+class Agreement(TypedDict):
+    """Two annotators who labelled the same examples, and how many of them the same."""
+
+    annotators: list[str]
+    examples: int
+    same: int
+    kappa: float | None
 
 
 class Answers(TypedDict):
@@ -335,6 +347,7 @@ class Answers(TypedDict):
     position: int
     answers: list[GivenAnswer]
     annotators: dict[str, Annotator]
+    agreement: list[Agreement]
     answered: int
     disagreement: float | None
 
@@ -348,6 +361,39 @@ class ShownExample(TypedDict):
     number: int | None
     label: Label | None
     x: Any
+
+
+class AnnotatorsAnswer(TypedDict):
+    """Who gave which label."""
+
+    annotator: str
+    label: Label
+
+
+class ListedExample(TypedDict):
+    """A learned example. label: as it stands now; corrected: whether it was given again since, perhaps another.
+
+    prediction: from right before, None also where it is known no more; source and at: None where no log tells them.
+    """
+
+    id: str
+    number: int
+    label: Label
+    prediction: Label | None
+    source: Literal["streamed", "queried", "random"] | None
+    answers: list[AnnotatorsAnswer]
+    corrected: bool
+    at: str | None
+
+
+class ListedExamples(TypedDict):
+    """A page. missing: examples before all of which nothing is known any more; next: cursor, None at the end."""
+
+    model: str
+    position: int
+    missing: int
+    examples: list[ListedExample]
+    next: str | None
 
 
 class PredictedCandidate(TypedDict):

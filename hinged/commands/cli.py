@@ -11,8 +11,12 @@ import click
 from click.core import ParameterSource
 
 from hinged.client.client import HingedError
+from hinged.commands.backup import backup, restore
+from hinged.commands.examples import correct, forget, learn, offer, suspects
 from hinged.commands.keys import keys
 from hinged.commands.label import label
+from hinged.commands.labels import labels
+from hinged.commands.lifecycle import create, delete, finish, show_model
 from hinged.commands.options import (
     DIRECTORY,
     EXIT_INTERRUPTED,
@@ -188,7 +192,11 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
         raise click.ClickException(str(error)) from error
 
 
-for command in (models, predict, query, events, label, export_model, import_model, rollback, skip, snapshot, keys):
+COMMANDS = (
+    models, create, show_model, delete, learn, predict, finish, offer, query, label, labels, suspects, correct, forget,
+    events, snapshot, rollback, skip, export_model, import_model, backup, restore, keys,
+)  # fmt: skip
+for command in COMMANDS:
     cli.add_command(command)
 
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import codecs
-import os
-import re
 import string
 import sys
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import click
 
 from hinged.client.client import HingedError
+from hinged.commands.keyboard import Keys
 from hinged.commands.options import asks, console, sentence
 from hinged.commands.questions import STRATEGIES
-
-try:
-    import termios
-    import tty
-except ImportError:  # Windows
-    termios = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,9 +27,6 @@ HELP = "s skip   S skip for all   n another label   u undo   ? help   q quit"
 TAKEN = "snuq"
 CLASS_KEYS = "123456789" + "".join(c for c in string.ascii_lowercase if c not in TAKEN)
 """Keys of the classes, in their order; one without a key is typed."""
-
-INTERRUPT, END = "\x03", "\x04"
-SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # what cursor and function keys send
 
 
 @dataclass
@@ -57,6 +46,14 @@ class Tally:
         if self.predicted:
             parts.append(f"{100 * self.right / self.predicted:.0f} % of {self.predicted} predictions right")
         return ", ".join(parts)
+
+
+class Answered(NamedTuple):
+    """What was answered, the label given, and what the model had said."""
+
+    candidate: Query
+    label: Any
+    prediction: Any
 
 
 class Session:
@@ -111,12 +108,15 @@ class Session:
         self.tally.labelled += 1
         if result["prediction"] is not None:
             self.tally.predicted += 1
-            self.tally.right += type(label) is type(result["prediction"]) and label == result["prediction"]
+            self.tally.right += same(label, result["prediction"])
         return result
 
-    def change(self, candidate: Query, label: Any) -> Changed:
+    def change(self, answered: Answered, label: Any) -> Changed:
         """Give another label than before to what was answered."""
-        return self.client.change_answer(self.model, candidate["id"], annotator=self.annotator, y=label)
+        change = self.client.change_answer(self.model, answered.candidate["id"], annotator=self.annotator, y=label)
+        if answered.prediction is not None:
+            self.tally.right += same(label, answered.prediction) - same(answered.label, answered.prediction)
+        return change
 
     def skip(self, candidate: Query, whom: Literal["me", "all"]) -> None:
         """Pass a candidate over."""
@@ -174,55 +174,6 @@ class Session:
                     continue
 
 
-class Keys:
-    """Single keys from the terminal, while the `with` block lasts. What is typed ahead is kept; what a cursor key
-    sends is no key.
-    """
-
-    def __init__(self) -> None:
-        self._typed: deque[str] = deque()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._cooked: Any = None
-
-    def __enter__(self) -> Self:
-        if termios is not None:
-            # For the whole session: switching it for each key would lose those that come between.
-            self._cooked = termios.tcgetattr(sys.stdin)
-            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if termios is not None:
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._cooked)
-
-    def next(self) -> str:
-        """The next key. EOFError where the terminal says that there are no more."""
-        while not self._typed:
-            self._typed.extend(SEQUENCE.sub("", self._read()))
-        key = self._typed.popleft()
-        if key == INTERRUPT:
-            raise KeyboardInterrupt
-        if key == END:
-            raise EOFError
-        return key
-
-    def line(self, prompt: str) -> str:
-        """A whole line, in which one can correct oneself."""
-        self.__exit__()
-        try:
-            return str(click.prompt(prompt, default="", show_default=False)).strip()
-        finally:
-            self.__enter__()
-
-    def _read(self) -> str:
-        if termios is None:
-            return click.getchar()
-        data = os.read(sys.stdin.fileno(), 1024)
-        if not data:
-            raise EOFError
-        return self._decoder.decode(data)
-
-
 @click.command()
 @click.argument("model")
 @click.option("--annotator", required=True, metavar="NAME", help="Who you are.")
@@ -264,7 +215,7 @@ class Person:
         self.classes = described["classes"]
         self.declared = described["configuration"].get("classes")
         self.support_vectors = described["support_vectors"]
-        self.given: list[tuple[Query, Any]] = []  # what was answered, with the labels given
+        self.given: list[Answered] = []
 
     def work(self) -> None:
         """Until there is nothing to ask or the person has had enough."""
@@ -324,18 +275,24 @@ class Person:
         if not self.given:
             self.screen.print("there is nothing to undo")
             return
-        candidate, given = self.given.pop()
-        self.show(candidate)
-        self.screen.print(f"you gave {shown_label(given)}: another label, or any other key to leave it", markup=False)
+        answered = self.given[-1]
+        given = shown_label(answered.label)
+        self.show(answered.candidate)
+        self.screen.print(f"you gave {given}: another label, or any other key to leave it", markup=False)
         label = self.label_of(self.keys.next())
-        if label is None or same(label, given):
-            self.screen.print(f"left as {shown_label(given)}", markup=False)
-        else:
-            anew = "job" in self.session.change(candidate, label)
-            more = "; the model is being taught anew" if anew else ""
-            self.screen.print(f"changed to {shown_label(label)}{more}", style="yellow", markup=False)
-            given = label
-        self.given.append((candidate, given))
+        if label is None or same(label, answered.label):
+            self.screen.print(f"left as {given}", markup=False)
+            return
+        try:
+            anew = "job" in self.session.change(answered, label)
+        except HingedError as error:
+            if error.status is None:
+                raise
+            self.screen.print(f"left as {given}: {sentence(error)}", style="red", markup=False)
+            return
+        more = "; the model is being taught anew" if anew else ""
+        self.screen.print(f"changed to {shown_label(label)}{more}", style="yellow", markup=False)
+        self.given[-1] = answered._replace(label=label)
 
     def label_of(self, key: str) -> Any:
         """The label that a key stands for, or that is typed after it; None if there is none."""
@@ -363,7 +320,7 @@ class Person:
         from hinged.commands.showing import number, plain, shown_label  # noqa: PLC0415 - rich is slow to import
 
         result = self.session.answer(candidate, label)
-        self.given.append((candidate, label))
+        self.given.append(Answered(candidate, label, result["prediction"]))
         words = plain(f"{shown_label(label)}: ")
         if result.get("collected", result.get("needed")) != result.get("needed"):
             words.append(f"label {result['collected']} of {result['needed']}; it is learned with the last")

@@ -149,19 +149,40 @@ def show(
     console().print(table(list(columns), rows))
 
 
-def read_examples(file: IO[str]) -> Iterator[dict[str, Any]]:
-    """The examples of JSON lines; empty lines are none."""
+def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
+    """Write what an answer comes to: a sentence to a terminal, the answer as a JSON line elsewhere."""
+    if as_json or not sys.stdout.isatty():
+        click.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    from hinged.commands.showing import plain  # noqa: PLC0415 - rich is slow to import
+
+    click.echo(plain(text).plain)
+
+
+def read_lines(file: IO[str]) -> Iterator[tuple[str, str]]:
+    """The lines of a file that are not empty, each with its place."""
     for count, line in enumerate(file, 1):
         if line.strip():
-            yield example_of(line, f"{file.name}, line {count}")
+            yield f"{file.name}, line {count}", line
+
+
+def read_examples(file: IO[str]) -> Iterator[dict[str, Any]]:
+    """The examples of JSON lines."""
+    for place, line in read_lines(file):
+        yield example_of(line, place)
+
+
+def parsed_json(text: str, where: str) -> Any:
+    """What stands there as JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.ClickException(f"{where}: expected JSON: {error}") from error
 
 
 def example_of(text: str, where: str) -> dict[str, Any]:
     """An example, or an x alone, as JSON. Named features may have a feature `x`, which is then a plain value."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise click.ClickException(f"{where}: expected JSON: {error}") from error
+    value = parsed_json(text, where)
     if isinstance(value, dict) and isinstance(value.get("x"), dict | list):
         return value
     return {"x": value}

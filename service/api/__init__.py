@@ -16,6 +16,7 @@ from hinged.service.api.changes.routes import router as changes_routes
 from hinged.service.api.examples.routes import router as examples_routes
 from hinged.service.api.inference.routes import router as inference_routes
 from hinged.service.api.labels.routes import router as labels_routes
+from hinged.service.api.labelstudio.routes import router as labelstudio_routes
 from hinged.service.api.models.routes import router as models_routes
 from hinged.service.api.page.routes import router as page_routes
 from hinged.service.api.server.routes import router as server_routes
@@ -33,6 +34,7 @@ PARTS = (
     changes_routes,
     streams_routes,
     inference_routes,
+    labelstudio_routes,
     page_routes,
 )
 

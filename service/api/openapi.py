@@ -131,6 +131,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         "schemas": dict(sorted(schemas.items())),
         "securitySchemes": {
             "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any."},
+            "password": {"type": "http", "scheme": "basic", "description": "The same key, with any name."},
             "ticket": {
                 "type": "apiKey",
                 "in": "query",
@@ -164,7 +165,8 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     errors += [getattr(known_errors, error) for error in operation.pop("x-errors", [])]
     if rule is not None and rule.role is not None:
         errors += [Unauthenticated, Forbidden, Unavailable]
-        operation["security"] = [{}, {"key": []}, *([{"ticket": []}] if method == "get" else [])]
+        others = ["password"] * rule.basic + ["ticket"] * (method == "get")
+        operation["security"] = [{}, *({name: []} for name in ("key", *others))]
     elif method != "get":
         errors += [Forbidden]  # the Origin
     if "{model}" in path:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hinged.service.commands.agreement import agreement
 from hinged.service.commands.ask import Planned
 from hinged.service.commands.change import Correct, Located, class_of, number_of
 from hinged.service.data.classes import Label, label_key
@@ -51,6 +53,8 @@ class ChangeAnswer:
 
 def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:
     """The newest answers, of one annotator or of all, and what everybody's come to."""
+    by_annotator, pairs = agreement(model)
+    nothing = {"shared": 0, "kappa": None}
     kept = [a for a in model.annotators if annotator in (None, a.annotator)]
     return {
         "answers": [
@@ -64,7 +68,10 @@ def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, A
             }
             for a in kept[:most]
         ],
-        "annotators": model.annotators.figures(),
+        "annotators": {
+            name: figures | by_annotator.get(name, nothing) for name, figures in model.annotators.figures().items()
+        },
+        "agreement": pairs,
         "answered": model.pool.answered,
         "disagreement": model.pool.disagreed / model.pool.answered if model.pool.answered else None,
     }
@@ -80,17 +87,17 @@ def joined(candidates: list[Candidate]) -> Inputs:
     return join_inputs([c.x for c in candidates])
 
 
-def predicted(published: Published, candidates: list[Candidate], inputs: Inputs) -> list[dict[str, Any]]:
-    """What the state says of each candidate."""
+def predicted(published: Published, ids: Sequence[str], inputs: Inputs) -> list[dict[str, Any]]:
+    """What the state says of each of these, and how far that is from the boundary."""
     decided = published.decide(inputs)
-    scores = published.distances(decided.columns) if decided.columns.shape[1] else np.full(len(candidates), np.nan)
+    scores = published.distances(decided.columns) if decided.columns.shape[1] else np.full(len(ids), np.nan)
     return [
         {
-            "id": candidate.id,
+            "id": given,
             "prediction": None if number == UNKNOWN else published.labels[number],
             "score": None if np.isnan(score) else float(score),
         }
-        for candidate, number, score in zip(candidates, decided.numbers.tolist(), scores, strict=True)
+        for given, number, score in zip(ids, decided.numbers.tolist(), scores, strict=True)
     ]
 
 
@@ -108,7 +115,7 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
         return {"id": given, "number": None, "label": None, "x": shown_x(candidate.x, 0, dense=dense)}
     number = number_of(model, given, located)
     x = located.x if located is not None else None
-    if number is not None and x is None and model.vocabulary is None:
+    if number is not None and x is None and model.learner.warmup.encoder is None:  # else the solver's is another
         x = model.solver.row_of(number)
     if located is None and x is None:
         return None

@@ -60,7 +60,9 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     batches = [request.inputs for request in requests if request.inputs is not None]
     ids = list(chain.from_iterable(request.ids for request in requests))
     contents = [content for request in requests for content in request.contents if content is not None]
-    if len(contents) < len(ids) or len(ids) > model.room or any(request.leases for request in requests):
+    if len(contents) < len(ids) or len(ids) > model.room:
+        return None
+    if any(request.leases or request.elsewhere for request in requests):
         return None
     if not all(map(model.learner.takes, batches)):
         return None
@@ -112,6 +114,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
     def learned(end: int) -> None:
         if end > begin:
             annotators = [example.annotator for example in new[begin:end]]
+            votes = [example.votes for example in new[begin:end]]
             events.append(
                 Learned(
                     first=model.learned + begin + 1,
@@ -122,6 +125,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
                     at_ms=at_ms,
                     sources=np.array([example.source for example in new[begin:end]], np.uint8),
                     annotators=annotators if any(annotators) else (),
+                    votes=votes if any(votes) else (),
                 )
             )
 

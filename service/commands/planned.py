@@ -15,12 +15,20 @@ from hinged.service.model.events import ModelEvent
 from hinged.service.model.model import Model
 
 
+class Elsewhere(NamedTuple):
+    """Who labelled an example, where another server asked; source: how it was chosen there (metrics.py)."""
+
+    annotator: str | None
+    source: int
+
+
 @dataclass(frozen=True, slots=True)
 class LearnRequest:
     """Checked examples of one request, in order.
 
     ids: None where the server is to give one. inputs: the x of those that bring one, in order (None where none does).
     contents: 16 bytes of x and y, None where there is no x. leases: tokens, None where there is none; empty: none.
+    elsewhere: of each example, where they were asked of another server; empty where they were not.
     reread: the same request as another configuration reads it (Invalid if it does not): by the time that its turn
     comes the model may have another kernel or precision than when it was read.
     """
@@ -31,6 +39,7 @@ class LearnRequest:
     contents: Sequence[bytes | None]
     leases: Sequence[str | None] = ()
     reread: Callable[[Configuration], LearnRequest] | None = None
+    elsewhere: Sequence[Elsewhere] = ()
 
     def read_for(self, model: Model) -> LearnRequest:
         """The request as the model's present configuration reads it. Invalid for an x that it does not take."""
@@ -77,7 +86,7 @@ class AllNew(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewExample:
-    """A new example; its x is row `row` of `batch`. annotator: who answered a question with it."""
+    """A new example; its x is row `row` of `batch`. annotator: who answered a question with it; votes: all who did."""
 
     given: str | None
     batch: Inputs
@@ -86,6 +95,7 @@ class NewExample:
     content: bytes
     source: int
     annotator: str | None = None
+    votes: Sequence[tuple[str, Label]] = ()
 
 
 @dataclass(slots=True)

@@ -134,7 +134,10 @@ class _Taking:
         # A prediction of another x under this id is none of this example.
         meant = prediction is not None and content == content_of(prediction.digest, label)
         source = candidate.source if candidate else prediction.source if prediction and meant else 0
-        return self._add(index, NewExample(given, batch, row or 0, label, content, source))
+        annotator = None
+        if self.request.elsewhere:
+            annotator, source = self.request.elsewhere[index]
+        return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator))
 
     def _prediction(self, given: str) -> Prediction | None:
         """The prediction that waits for this label once those about to be logged are (Pending.keep)."""
@@ -174,7 +177,8 @@ class _Taking:
         if tally:
             label = tally[0][0]  # the most frequent; of several, the one that came first
         content = content_of(candidate.digest, label)
-        added = self._add(index, NewExample(given, candidate.x, 0, label, content, found[1].source, annotator))
+        asked = (found[1].source, annotator, votes)
+        added = self._add(index, NewExample(given, candidate.x, 0, label, content, *asked))
         return replace(added, votes=Votes(len(votes), needed, tally)) if tally else added
 
     def _add(self, index: int, example: NewExample) -> PlannedExample:

@@ -1,11 +1,13 @@
 """Who may do what: every route names the least role that may use it; here alone it is decided.
 
 A key comes as `Authorization: Bearer KEY`. One GET or one WebSocket may come with `?ticket=` instead, from
-POST /tickets: a browser's EventSource and WebSocket cannot send headers. A key never stands in a URL.
+POST /tickets: a browser's EventSource and WebSocket cannot send headers. A key never stands in a URL. Routes for other
+servers take it as the password of `Authorization: Basic` too, which is all that their forms have.
 """
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import logging
 import time
@@ -35,6 +37,7 @@ class Rule(NamedTuple):
 
     role: Role | None  # None: anyone, without a key
     model: str | None = None  # None: any key will do, and the route shows what it covers
+    basic: bool = False  # whether the key may also come as the password of `Authorization: Basic`
 
 
 RULES: Mapping[str, Rule] = {
@@ -68,6 +71,7 @@ RULES: Mapping[str, Rule] = {
     "list_answers": Rule("annotator"),
     "change_answer": Rule("annotator"),
     "show_example": Rule("annotator"),
+    "list_examples": Rule("annotator"),
     "list_candidates": Rule("annotator"),
     "heartbeat": Rule("annotator"),
     "release": Rule("annotator"),
@@ -83,6 +87,11 @@ RULES: Mapping[str, Rule] = {
     "show_job": Rule("reader"),  # the job's model is checked where its name is known
     "stream": Rule("reader"),  # each frame needs the role of the route that does the same
     "follow": Rule("reader"),
+    "labelstudio_health": Rule("reader", basic=True),
+    "labelstudio_setup": Rule("reader", basic=True),
+    "labelstudio_versions": Rule("reader", basic=True),
+    "labelstudio_predict": Rule("reader", basic=True),
+    "labelstudio_webhook": Rule("writer", basic=True),
     "metrics": Rule("reader", EVERY),
     "create_model": Rule("admin"),
     "delete_model": Rule("admin"),
@@ -109,7 +118,7 @@ class Access:
         self._tickets = Tickets(settings.ticket_s, settings.tickets_max)
         self._ticket_s = settings.ticket_s
 
-    def caller(self, connection: HTTPConnection) -> Key:
+    def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""
         given = [value for name, value in connection.scope["headers"] if name == b"authorization"]
         if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
@@ -119,9 +128,12 @@ class Access:
         if len(given) != 1:
             raise Unauthenticated("send a key as one header `Authorization: Bearer KEY`")
         scheme, _, text = given[0].decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer" or not text.strip():
+        text = text.strip()
+        if basic and scheme.lower() == "basic":
+            scheme, text = "bearer", password(text)
+        if scheme.lower() != "bearer" or not text:
             raise Unauthenticated("the Authorization header must be `Bearer KEY`")
-        key = self._keyring.find(text.strip())
+        key = self._keyring.find(text)
         if key is None:
             log.warning("a key that is not known, from %s", connection.client.host if connection.client else "?")
             raise Unauthenticated("this key is not known, or was revoked")
@@ -154,8 +166,16 @@ async def authorise(connection: HTTPConnection) -> None:
     rule = RULES.get(connection.scope["route"].name, MISSING)
     if rule.role is None:
         return
-    key = connection.state.caller = connection.app.state.access.caller(connection)
+    key = connection.state.caller = connection.app.state.access.caller(connection, basic=rule.basic)
     _require(key, rule.role, connection.scope["path_params"].get("model", rule.model))
+
+
+def password(text: str) -> str:
+    """The password of basic credentials, "" where they are none."""
+    try:
+        return base64.b64decode(text, validate=True).decode().partition(":")[2].strip()
+    except ValueError:
+        return ""
 
 
 def require(connection: HTTPConnection, role: Role, model: str | None = None) -> None:

@@ -26,6 +26,7 @@ from hinged.service.engine.history import Obstacle, told
 from hinged.service.engine.jobs.background import JobRunner, Shared
 from hinged.service.engine.journal import Journal, Question
 from hinged.service.engine.learning import LearnAnswer, Learning
+from hinged.service.engine.listing import Listing
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.queue import Queue, Queued, settle
 from hinged.service.engine.scheduling.turns import GivenUp
@@ -211,6 +212,10 @@ class Worker:
             raise NotFound(f"there is no example {given!r}, or its x is known no more", id=given)
         answer: dict[str, Any] = found
         return answer
+
+    def listing(self) -> Listing:
+        """What it has learned, to be read a page at a time."""
+        return Listing(self._journal.store, self.name, self.read, self.readers)
 
     async def _locate(self, given: str) -> Located | None:
         find = partial(self._journal.lookup.locate, self.model, given)

@@ -90,7 +90,11 @@ class Answers:
     def find(self, given: str) -> Answer | None:
         """The first answer of an id, None if it is unknown or no longer kept."""
         number = self.number_of(given)
-        if number is None or not self.oldest <= number <= self.newest:
+        return None if number is None else self.first(number)
+
+    def first(self, number: int) -> Answer | None:
+        """The first answer of the example of this number, None if it was forgotten or is no longer kept."""
+        if not self.oldest <= number <= self.newest:
             return None
         place = number % len(self._ids)
         if self._labels[place] == FORGOTTEN:

@@ -348,6 +348,7 @@ class Learned:
     contents: m times 16 bytes that tell equal examples from others. sources (m,) uint8: why each label came
     (metrics.py). numbers (m,) int64: where some of them were forgotten, the numbers of those that are left.
     annotators (m,): who answered a question with it, None where nobody did; empty where nobody did at all.
+    votes (m,): where several labels were asked for, each annotator's; empty where they were of no example.
     """
 
     KIND: ClassVar[str] = "learned"
@@ -360,6 +361,7 @@ class Learned:
     sources: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     numbers: Array | None = None
     annotators: Sequence[str | None] = ()
+    votes: Sequence[Sequence[tuple[str, Label]]] = ()
 
     @property
     def keys(self) -> Array:
@@ -381,6 +383,7 @@ class Learned:
             sources=self.sources[wanted],
             numbers=self.keys[wanted],
             annotators=[self.annotators[r] for r in wanted] if self.annotators else (),
+            votes=[self.votes[r] for r in wanted] if self.votes else (),
         )
 
     def with_inputs(self, inputs: Inputs) -> Learned:
@@ -393,6 +396,8 @@ class Learned:
         facts |= {"first": self.first, "ids": self.ids, "at_ms": self.at_ms}
         if self.annotators:
             facts["annotators"] = list(self.annotators)
+        if self.votes:
+            facts["votes"] = [[list(vote) for vote in votes] for votes in self.votes]
         arrays |= {
             "classes": self.classes,
             "contents": np.frombuffer(b"".join(self.contents), np.uint8),
@@ -407,7 +412,8 @@ class Learned:
         sources = arrays.get("sources", np.zeros(len(contents), np.uint8))
         first, ids, classes, numbers = facts["first"], facts["ids"], arrays["classes"], arrays.get("numbers")
         annotators = facts.get("annotators", ())
-        return cls(first, ids, classes, inputs, contents, facts["at_ms"], sources, numbers, annotators)
+        votes = [[(voter, label) for voter, label in row] for row in facts.get("votes", ())]
+        return cls(first, ids, classes, inputs, contents, facts["at_ms"], sources, numbers, annotators, votes)
 
     @property
     def given_ids(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hinged.service.api.answers.shapes import (
     CANDIDATES,
     CHANGE_ANSWER,
     EXAMPLE,
+    LISTED,
     AnswerBody,
 )
 from hinged.service.api.changes.routes import changed
@@ -21,9 +22,11 @@ from hinged.service.api.changes.shapes import CHANGED
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import parsed, read_json, registry_of
 from hinged.service.commands.answers import ChangeAnswer, first_candidates, given_answers, joined, predicted
+from hinged.service.commands.listing import CURSOR, Cursor, Wanted
 from hinged.service.commands.predict import decided_soon
+from hinged.service.data.times import DATE, milliseconds
 from hinged.service.edge.middleware import JSON
-from hinged.service.errors import Gone, QueueFull, StoreUnavailable
+from hinged.service.errors import Conflict, Gone, QueueFull, StoreUnavailable
 
 router = APIRouter(default_response_class=JSON)
 
@@ -55,6 +58,26 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     return await changed(model, worker, await worker.change(command))
 
 
+@router.get("/models/{model}/examples", tags=["labels"], openapi_extra=operation(LISTED, Conflict, StoreUnavailable))
+async def list_examples(
+    model: str,
+    request: Request,
+    label: Annotated[str | None, Query(description="as it stands in scores; all by default")] = None,
+    annotator: Annotated[str | None, Query(min_length=1, max_length=256, description="one who answered")] = None,
+    begin: Annotated[str | None, Query(alias="from", pattern=DATE, description="learned then or later")] = None,
+    end: Annotated[str | None, Query(alias="to", pattern=DATE, description="learned before")] = None,
+    cursor: Annotated[str | None, Query(pattern=CURSOR, description="the next of the page before")] = None,
+    n: Annotated[int, Query(ge=1, le=1000, description="examples, at most")] = 100,
+) -> Response:
+    """Learned examples, oldest first, a page at a time: labels, answers, what was predicted, and when."""
+    worker = registry_of(request).get(model)
+    from_ms, to_ms = (
+        None if text is None else milliseconds(text, name) for text, name in ((begin, "from"), (end, "to"))
+    )
+    found = await worker.listing().page(Wanted(label, annotator, from_ms, to_ms), n, Cursor.parse(cursor))
+    return JSON({"model": model, "position": worker.published.position, **found})
+
+
 @router.get("/models/{model}/examples/{example:path}", tags=["labels"], openapi_extra=operation(EXAMPLE, Gone))
 async def show_example(model: str, example: str, request: Request) -> Response:
     """One example, learned or in the pool: its x and its label, as far as model or log have them."""
@@ -72,5 +95,6 @@ async def list_candidates(
     published, candidates, size = await worker.read(partial(first_candidates, most=n))
     shown = []
     if candidates:
-        shown = await decided_soon(worker, published, joined(candidates), partial(predicted, published, candidates))
+        say = partial(predicted, published, [candidate.id for candidate in candidates])
+        shown = await decided_soon(worker, published, joined(candidates), say)
     return JSON({"model": model, "position": published.position, "size": size, "candidates": shown})

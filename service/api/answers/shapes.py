@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import TypeAdapter, with_config
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
@@ -44,7 +46,8 @@ class Annotator(TypedDict):
     """An annotator in numbers.
 
     predicted: answers of which the model had said something before; as_predicted: those that were the same. compared:
-    candidates that others labelled as well; agreed: those learned with this annotator's label.
+    candidates that others labelled as well; agreed: those learned with this annotator's label. shared: of the answers
+    that are kept, those to what others labelled as well; kappa: how far they agree with the labels that stand.
     """
 
     labelled: int
@@ -54,6 +57,17 @@ class Annotator(TypedDict):
     as_predicted: int
     compared: int
     agreed: int
+    shared: int
+    kappa: float | None
+
+
+class Agreement(TypedDict):
+    """Two annotators who labelled the same examples, and how many of them the same."""
+
+    annotators: list[str]
+    examples: int
+    same: int
+    kappa: float | None
 
 
 class Answers(TypedDict):
@@ -63,6 +77,7 @@ class Answers(TypedDict):
     position: int
     answers: list[GivenAnswer]
     annotators: dict[str, Annotator]
+    agreement: list[Agreement]
     answered: int
     disagreement: float | None
 
@@ -76,6 +91,39 @@ class ShownExample(TypedDict):
     number: int | None
     label: Label | None
     x: AnyX | None
+
+
+class AnnotatorsAnswer(TypedDict):
+    """Who gave which label."""
+
+    annotator: str
+    label: Label
+
+
+class ListedExample(TypedDict):
+    """A learned example. label: as it stands now; corrected: whether it was given again since, perhaps another.
+
+    prediction: from right before, null also where it is known no more; source and at: null where no log tells them.
+    """
+
+    id: str
+    number: int
+    label: Label
+    prediction: Label | None
+    source: Literal["streamed", "queried", "random"] | None
+    answers: list[AnnotatorsAnswer]
+    corrected: bool
+    at: str | None
+
+
+class ListedExamples(TypedDict):
+    """A page. missing: examples before all of which nothing is known any more; next: cursor, null at the end."""
+
+    model: str
+    position: int
+    missing: int
+    examples: list[ListedExample]
+    next: str | None
 
 
 class PredictedCandidate(TypedDict):
@@ -111,11 +159,34 @@ ANSWERS = Shape(
                 "as_predicted": 0,
                 "compared": 0,
                 "agreed": 0,
+                "shared": 0,
+                "kappa": None,
             }
         },
+        "agreement": [{"annotators": ["ann", "bob"], "examples": 20, "same": 18, "kappa": 0.8}],
         "answered": 1,
         "disagreement": 0.0,
     },
 )
 EXAMPLE = Shape(ShownExample, {**HEAD, "id": "mon", "number": 1, "label": "sun", "x": [0.9, 0.1]})
+LISTED = Shape(
+    ListedExamples,
+    {
+        **HEAD,
+        "missing": 0,
+        "examples": [
+            {
+                "id": "mon",
+                "number": 1,
+                "label": "sun",
+                "prediction": None,
+                "source": "queried",
+                "answers": [{"annotator": "ann", "label": "sun"}],
+                "corrected": False,
+                "at": AT,
+            }
+        ],
+        "next": "4.1",
+    },
+)
 CANDIDATES = Shape(Candidates, {**HEAD, "size": 2, "candidates": [{"id": "thu", "prediction": "rain", "score": 0.2}]})

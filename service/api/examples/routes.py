@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, cast
 
@@ -25,7 +26,7 @@ from hinged.service.api.wire import (
     read_optional,
     registry_of,
 )
-from hinged.service.commands.planned import LearnRequest
+from hinged.service.commands.planned import Elsewhere, LearnRequest
 from hinged.service.commands.predict import Predictions, make_predictions
 from hinged.service.data.batches import read_batch
 from hinged.service.data.classes import Label, check_label
@@ -83,7 +84,7 @@ async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     settings, configuration = registry_of(connection).settings, worker.published.configuration
     examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
     check_examples(connection, examples)
-    return await _learn(worker, _learn_request(body, examples, configuration, settings))
+    return await _learn(worker, learn_request(body, examples, configuration, settings))
 
 
 async def learn_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
@@ -124,13 +125,18 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     xs = [example["x"] for example in examples if "x" in example]
     if len(xs) < len(examples):
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
-    worker = await registry.create_default(xs, partial(_learn_request, body, examples, settings=settings))
-    return JSON(await _learn(worker, _learn_request(body, examples, worker.published.configuration, settings)))
+    worker = await registry.create_default(xs, partial(learn_request, body, examples, settings=settings))
+    return JSON(await _learn(worker, learn_request(body, examples, worker.published.configuration, settings)))
 
 
-def _learn_request(
-    body: Body, examples: list[LabelledExample], configuration: Configuration, settings: Settings
+def learn_request(
+    body: Body,
+    examples: list[LabelledExample],
+    configuration: Configuration,
+    settings: Settings,
+    elsewhere: Sequence[Elsewhere] = (),
 ) -> LearnRequest:
+    """The request of a body whose examples were parsed, checked. Invalid."""
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     labels = [example["y"] for example in examples]
@@ -139,19 +145,21 @@ def _learn_request(
     leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
     places = [index for index, example in enumerate(examples) if "x" in example]
     if not places:
-        return LearnRequest(ids, labels, None, [None] * len(examples), leases)
+        return LearnRequest(ids, labels, None, [None] * len(examples), leases, elsewhere=elsewhere)
     inputs = to_inputs([examples[index]["x"] for index in places], configuration, places)
     contents: list[bytes | None] = [None] * len(examples)
     for index, content in zip(places, digests(inputs, [labels[index] for index in places]), strict=True):
         contents[index] = content
     # What is kept for another reading is the body, a fraction of the size of what was parsed.
-    reread = partial(_read_again, body, settings=settings)
-    return LearnRequest(ids, labels, inputs, contents, leases, reread)
+    reread = partial(_read_again, body, settings=settings, elsewhere=elsewhere)
+    return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
 
 
-def _read_again(body: Body, configuration: Configuration, settings: Settings) -> LearnRequest:
+def _read_again(
+    body: Body, configuration: Configuration, settings: Settings, elsewhere: Sequence[Elsewhere]
+) -> LearnRequest:
     examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
-    return _learn_request(body, examples, configuration, settings)
+    return learn_request(body, examples, configuration, settings, elsewhere)
 
 
 async def _learn(worker: Worker, request: LearnRequest) -> dict[str, Any]:

@@ -81,6 +81,8 @@ CALLS = {
     "history": ({"after": 7}, "GET", "/models/m/history?from=7", None),
     "candidates": ({"n": 5}, "GET", "/models/m/pool?n=5", None),
     "answers": ({"annotator": "ann"}, "GET", "/models/m/answers?annotator=ann&n=50", None),
+    "examples": ({"n": 5, "label": "a b", "until": "2026-05-01"}, "GET",
+                 "/models/m/examples?to=2026-05-01&label=a+b&n=5", None),
     "change_answer": ({"example": "a/1", "annotator": "ann", "y": 1}, "PUT", "/models/m/answers/a%2F1", {
         "annotator": "ann", "y": 1}),
     "example": ({"example": "a/1"}, "GET", "/models/m/examples/a%2F1", None),

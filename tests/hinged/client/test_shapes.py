@@ -110,6 +110,8 @@ def type_of(schema):
     """The type of a schema that has no parts that are told."""
     if schema["type"] == "object" and schema["additionalProperties"] is True:
         return dict[str, typing.Any]
+    if "enum" in schema:
+        return typing.Literal[tuple(schema["enum"])]
     return SCALARS[schema["type"]]
 
 

@@ -63,7 +63,7 @@ def test_a_wrong_option_is_one_line_and_exit_code_two(run, table, options, messa
     ("arguments", "message"),
     [
         (["replay"], "Missing argument 'FILE'"),
-        (["learn"], "No such command"),
+        (["unlearn"], "No such command"),
         (["demo", "--port", "x"], "--port"),
     ],
 )

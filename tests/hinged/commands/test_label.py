@@ -9,7 +9,7 @@ from running import RunningServer, eventually
 from terminal import Terminal
 
 from hinged import Client, HingedError
-from hinged.commands.label import Session
+from hinged.commands.label import Answered, Session
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 NUMBERS = itertools.count()
@@ -297,3 +297,31 @@ def test_undo_goes_back_to_the_last_answer_which_is_changed_or_left(client, mode
     assert terminal.wait() == 0
     assert "1 labelled, " in terminal.text
     assert client.answers(model)["annotators"]["ann"]["changed"] == 1
+
+
+def test_an_answer_that_cannot_be_changed_any_more_is_left_and_the_question_stays(client, model, label):
+    terminal = label("--prefetch", "0")
+    terminal.expect("q quit")
+    terminal.send("1")
+    terminal.expect("1 labelled")
+    terminal.expect("q quit")
+    client.wait(client.forget(model, "m5"))
+    asked = [held["id"] for held in client.queries(model)["leased"]]
+    terminal.send("u2")
+    terminal.expect("left as ham: the example 'm5' was forgotten (gone")
+    terminal.expect("q quit")
+    assert [held["id"] for held in client.queries(model)["leased"]] == asked
+    terminal.send("q")
+    assert terminal.wait() == 0
+
+
+def test_how_often_the_model_was_right_is_counted_by_the_label_that_was_given_last(client, model):
+    session = Session(client, model, "ann", strategy="active", lease_s=60, prefetch=0)
+    with session:
+        candidate = session.next()
+        result = session.answer(candidate, "ham")
+        other = "spam" if result["prediction"] == "ham" else "ham"
+        answered = Answered(candidate, "ham", result["prediction"])
+        before = session.tally.right
+        session.change(answered, "spam")
+        assert (before, session.tally.right) == (int(other == "spam"), int(other == "ham"))

@@ -5,7 +5,8 @@ from asking import Asking, refusal
 from labelling import LINE, asked, label, line_model, offered
 from running import RunningServer, eventually
 
-ZERO = {"labelled": 0, "skipped": 0, "changed": 0, "predicted": 0, "as_predicted": 0, "compared": 0, "agreed": 0}
+COUNTS = ("labelled", "skipped", "changed", "predicted", "as_predicted", "compared", "agreed", "shared")
+ZERO = dict.fromkeys(COUNTS, 0) | {"kappa": None}
 
 
 @pytest.fixture
@@ -125,7 +126,14 @@ def test_answers_and_annotators_are_the_same_after_a_crash(tmp_path):
         assert ask("GET", f"{model.path}/history").json() == curve
 
 
-@pytest.mark.parametrize("features", [{"type": "dense", "dim": 2}, {"type": "sparse", "dim": 2}])
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"type": "dense", "dim": 2},
+        {"type": "sparse", "dim": 2},
+        {"type": "dense", "dim": 2, "scale": "auto", "warmup": 2},
+    ],
+)
 def test_an_example_is_shown_as_it_was_sent_whether_it_waits_or_is_learned(ask, features):
     model = ask.new_model(features=features)
     x = [0.1, 0.2] if features["type"] == "dense" else {"indices": [1], "values": [0.25]}

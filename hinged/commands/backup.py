@@ -1,0 +1,237 @@
+"""`hinged backup` and `restore`: every model of a running server as files, and back again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import tarfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from hinged.client.client import HingedError
+from hinged.commands.options import asks, sentence
+from hinged.commands.questions import as_lines, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hinged.client.client import Client
+
+INDEX = "backup.json"
+SUFFIX = ".hinged"
+VERSION = 1
+TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz"}
+PLACE = click.Path(path_type=Path)
+
+
+class Place(Protocol):
+    """Where files of a backup are."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write one."""
+
+    def get(self, name: str) -> bytes:
+        """Read one. OSError or KeyError where it is not there."""
+
+
+class Folder:
+    """A folder of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write one."""
+        with (self._path / name).open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def get(self, name: str) -> bytes:
+        """Read one."""
+        return (self._path / name).read_bytes()
+
+
+class Tar:
+    """A tar file."""
+
+    def __init__(self, file: tarfile.TarFile) -> None:
+        self._file = file
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write one."""
+        facts = tarfile.TarInfo(name)
+        facts.size, facts.mtime, facts.mode = len(data), int(time.time()), 0o600
+        self._file.addfile(facts, io.BytesIO(data))
+
+    def get(self, name: str) -> bytes:
+        """Read one."""
+        found = self._file.extractfile(name)
+        if found is None:
+            raise KeyError(name)
+        return found.read()
+
+
+@click.command(epilog="Example: hinged backup monday.tar.gz")
+@click.argument("to", type=PLACE)
+@as_lines
+@asks
+def backup(client: Client, *, to: Path, as_json: bool) -> None:
+    """Write every model of the server to TO, a new folder or a .tar or .tar.gz file, while it runs.
+
+    Each model is as it stands when its turn comes. Needs the key of an admin, and holds what that may see.
+    """
+    index: dict[str, Any] = {"version": VERSION, "at": now(), "models": [], "failed": []}
+    names = [summary["model"] for summary in client.models()]
+    with written(to) as place:
+        for name in names:
+            try:
+                data = client.export_model(name)
+            except HingedError as error:
+                if error.code == "not_found":  # deleted meanwhile
+                    continue
+                if error.status is None:
+                    raise
+                index["failed"].append({"model": name, "error": sentence(error)})
+                continue
+            place.put(name + SUFFIX, data)
+            digest = hashlib.sha256(data).hexdigest()
+            index["models"].append({"model": name, "file": name + SUFFIX, "bytes": len(data), "sha256": digest})
+        place.put(INDEX, json.dumps(index, indent=2).encode())
+    size = sum(model["bytes"] for model in index["models"])
+    tell(index, as_json, f"{to}: {len(index['models']):,} models, {size:,} bytes")
+    if index["failed"]:
+        failed = "; ".join(f"{one['model']}: {one['error']}" for one in index["failed"])
+        raise click.ClickException(f"{to} lacks {len(index['failed']):,} models: {failed}")
+
+
+@click.command(epilog="Example: hinged restore monday.tar.gz --model spam")
+@click.argument("backup", metavar="FROM", type=PLACE)
+@click.option("--model", "only", multiple=True, metavar="NAME", help="Only this one; as often as needed.")
+@click.option("--skip-existing", is_flag=True, help="Leave models alone that the server has.")
+@as_lines
+@asks
+def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existing: bool, as_json: bool) -> None:
+    """Make the models of a backup anew on the server. None that is there is written over.
+
+    All files are checked before the first model is made. Each model's log begins anew at position 1.
+    """
+    with opened(backup) as place:
+        models = read_index(place, backup)
+        if unknown := set(only) - {model["model"] for model in models}:
+            raise click.ClickException(f"{backup} has no model {', '.join(sorted(unknown))}")
+        wanted = [model for model in models if not only or model["model"] in only]
+        there = {summary["model"] for summary in client.models()}
+        present = [model["model"] for model in wanted if model["model"] in there]
+        if present and not skip_existing:
+            raise click.ClickException(
+                f"the server has {', '.join(present)} already: delete what is to be replaced, or --skip-existing"
+            )
+        wanted = [model for model in wanted if model["model"] not in there]
+        for model in wanted:
+            checked(place, model, backup)
+        for model in wanted:
+            made = client.import_model(model["model"], checked(place, model, backup))
+            tell(made, as_json, f"{model['model']}: {made['examples']:,} examples, {len(made['classes'])} classes")
+    if present:
+        click.echo(f"left alone: {', '.join(present)}", err=True)
+
+
+def now() -> str:
+    """The present time."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@contextlib.contextmanager
+def written(to: Path) -> Iterator[Place]:
+    """A new folder or file, which has its name once it is whole."""
+    part = to.with_name(f"{to.name}.part")
+    compression = compression_of(to)
+    try:
+        if to.exists() or part.exists():
+            raise click.ClickException(f"{to if to.exists() else part} is there already")
+        try:
+            if compression is None:
+                part.mkdir(mode=0o700)
+                yield Folder(part)
+            else:
+                descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    with packed(file, compression) as tar:
+                        yield Tar(tar)
+                    file.flush()
+                    os.fsync(descriptor)
+            part.rename(to)
+        except BaseException:
+            remove(part)
+            raise
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or to}: {error.strerror}") from error
+
+
+def packed(file: Any, compression: str) -> tarfile.TarFile:
+    """A tar file to be written."""
+    mode: Any = f"w:{compression}"
+    return tarfile.open(fileobj=file, mode=mode)
+
+
+def remove(part: Path) -> None:
+    """Take away what was written of a backup that is none."""
+    with contextlib.suppress(OSError):
+        if part.is_dir():
+            for file in part.iterdir():
+                file.unlink()
+            part.rmdir()
+        else:
+            part.unlink()
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Place]:
+    """A backup that is there."""
+    try:
+        if path.is_dir():
+            yield Folder(path)
+            return
+        with tarfile.open(path) as tar:
+            yield Tar(tar)
+    except tarfile.TarError as error:
+        raise click.ClickException(f"{path} is no backup: {error}") from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or path}: {error.strerror or error}") from error
+
+
+def read_index(place: Place, path: Path) -> list[dict[str, Any]]:
+    """The models that a backup names."""
+    try:
+        index = json.loads(place.get(INDEX))
+        if index["version"] != VERSION:
+            raise click.ClickException(f"{path} was written by another version: {index['version']!r}")
+        return [{name: str(model[name]) for name in ("model", "file", "sha256")} for model in index["models"]]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise click.ClickException(f"{path} is no backup: it has no {INDEX} that can be read") from error
+
+
+def checked(place: Place, model: dict[str, Any], path: Path) -> bytes:
+    """The file of a model, which must be what was written."""
+    if Path(model["file"]).name != model["file"]:
+        raise click.ClickException(f"{path} is no backup: it names the file {model['file']!r}")
+    try:
+        data = place.get(model["file"])
+    except (OSError, KeyError) as error:
+        raise click.ClickException(f"{path} lacks {model['file']}") from error
+    if hashlib.sha256(data).hexdigest() != model["sha256"]:
+        raise click.ClickException(f"{path}: {model['file']} is not what was written")
+    return data
+
+
+def compression_of(path: Path) -> str | None:
+    """How a tar file is packed; None for a folder."""
+    return next((packing for suffix, packing in TARS.items() if path.name.endswith(suffix)), None)

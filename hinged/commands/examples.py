@@ -1,0 +1,165 @@
+"""`hinged learn`, `offer`, `forget`, `correct` and `suspects`: examples, given to a model and put right."""
+
+from __future__ import annotations
+
+import itertools
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from hinged.commands.options import asks
+from hinged.commands.questions import as_lines, example_of, figure, label_name, parsed_json, read_lines, show, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hinged.client.client import Client
+
+WAIT = click.option("--wait/--no-wait", default=True, show_default=True, help="Until the model is taught anew.")
+
+
+def streamed(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command FILE, a JSON object a line, and --batch."""
+    file = click.argument("file", type=click.File(encoding="utf-8"), default="-")
+    batch = click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
+    return file(batch(command))
+
+
+@click.command(epilog="""Example: hinged learn spam --x '[0.1, 0.9]' --y ham --id mail-17""")
+@click.argument("model")
+@streamed
+@click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
+@click.option("--y", "y", metavar="LABEL", help="Its label.")
+@click.option("--id", "given", metavar="ID", help="Its id.")
+@as_lines
+@asks
+def learn(
+    client: Client,
+    *,
+    model: str,
+    file: IO[str],
+    batch: int,
+    x: str | None,
+    y: str | None,
+    given: str | None,
+    as_json: bool,
+) -> None:
+    """Learn the examples of FILE, or of stdin: one {"id": ..., "x": ..., "y": ...} a line.
+
+    An id is learned once: the same file again changes nothing. What the pool or a prediction has by its id needs no x.
+    """
+    columns = {
+        "id": lambda r: r["id"],
+        "said before": lambda r: label_name(r["prediction"]),
+        "score": lambda r: figure(r["score"]),
+        "": lambda r: "known already" if r["duplicate"] else votes_of(r),
+    }
+    for several in batches(one(x, y, given) or read_objects(file, "y"), batch):
+        show(client.learn(model, several)["results"], as_json, columns)
+
+
+def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, Any]] | None:
+    """The example of the options; None where there is none."""
+    if x is None and y is None and given is None:
+        return None
+    if y is None:
+        raise click.UsageError("an example to learn has a label: --y is missing")
+    if x is None and given is None:
+        raise click.UsageError("--x is missing; without one --id must say which example it is")
+    from hinged.commands.showing import parsed_label  # noqa: PLC0415 - rich is slow to import
+
+    example = {} if x is None else {"x": example_of(x, "--x")["x"]}
+    return iter([{**example, "y": parsed_label(y), **({} if given is None else {"id": given})}])
+
+
+def read_objects(file: IO[str], needed: str) -> Iterator[dict[str, Any]]:
+    """The examples of JSON lines, each of which has such a part."""
+    for place, line in read_lines(file):
+        example = parsed_json(line, place)
+        if not isinstance(example, dict) or needed not in example:
+            raise click.ClickException(f"{place}: expected an object with {needed}, found {line.strip()[:60]}")
+        yield example
+
+
+def votes_of(result: Mapping[str, Any]) -> str:
+    """How many labels there are where several are wanted."""
+    return f"label {result['collected']} of {result['needed']}" if "needed" in result else ""
+
+
+@click.command(epilog="Example: hinged offer spam unlabelled.jsonl")
+@click.argument("model")
+@streamed
+@as_lines
+@asks
+def offer(client: Client, *, model: str, file: IO[str], batch: int, as_json: bool) -> None:
+    """Put the examples of FILE, or of stdin, into the pool of MODEL: one {"id": ..., "x": ...} a line."""
+    added = dropped = 0
+    answer: Mapping[str, Any] | None = None
+    for several in batches(read_objects(file, "id"), batch):
+        answer = client.offer(model, several)
+        added, dropped = added + answer["added"], dropped + answer["dropped"]
+    if answer is None:
+        raise click.ClickException(f"{file.name} holds no examples")
+    more = f", {dropped:,} made room" if dropped else ""
+    text = f"{model}: {added:,} offered{more}; {answer['size']:,} in the pool"
+    tell({**answer, "added": added, "dropped": dropped}, as_json, text)
+
+
+def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    """So many at a time."""
+    while several := list(itertools.islice(examples, size)):
+        yield several
+
+
+@click.command(epilog="Example: hinged forget spam mail-17")
+@click.argument("model")
+@click.argument("example")
+@WAIT
+@as_lines
+@asks
+def forget(client: Client, *, model: str, example: str, wait: bool, as_json: bool) -> None:
+    """Forget EXAMPLE of MODEL, learned or in the pool, so that no trace of it stays."""
+    answer = client.forget(model, example)
+    done = client.wait(answer) if wait else answer
+    unwritten = done.get("unwritten")
+    tell(done, as_json, f"{example} is {'forgotten' if wait or 'job' not in answer else 'being forgotten'}")
+    if unwritten:
+        raise click.ClickException(f"its bytes may still be in files: {'; '.join(map(str, unwritten))}")
+
+
+@click.command(epilog="Example: hinged correct spam mail-17 ham")
+@click.argument("model")
+@click.argument("example")
+@click.argument("label")
+@WAIT
+@as_lines
+@asks
+def correct(client: Client, *, model: str, example: str, label: str, wait: bool, as_json: bool) -> None:
+    """Give EXAMPLE of MODEL another LABEL than it was learned with; the same one confirms it.
+
+    An integer, true and false are labels of their own; in quotes they are text: '"1"'.
+    """
+    from hinged.commands.showing import parsed_label  # noqa: PLC0415 - rich is slow to import
+
+    answer = client.correct(model, example, parsed_label(label))
+    done = client.wait(answer) if wait else answer
+    said = "stands" if wait or "job" not in answer else "will stand once the model is taught anew"
+    tell(done, as_json, f"{example}: {label_name(parsed_label(label))} {said}")
+
+
+@click.command(epilog="Example: hinged suspects spam -n 20")
+@click.argument("model")
+@click.option("-n", type=click.IntRange(1), default=10, show_default=True, help="At most so many.")
+@as_lines
+@asks
+def suspects(client: Client, *, model: str, n: int, as_json: bool) -> None:
+    """List learned examples of MODEL whose labels look wrong, the likeliest errors first."""
+    found = client.suspects(model, n=n)["suspects"]
+    columns = {
+        "id": lambda s: s["id"],
+        "label": lambda s: label_name(s["label"]),
+        "the model says": lambda s: label_name(s["prediction"]),
+        "margin": lambda s: figure(s["margin"]),
+        "reason": lambda s: s["reason"],
+    }
+    show(found, as_json, columns)

@@ -1,0 +1,70 @@
+"""Single keys from a terminal."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import sys
+from collections import deque
+from typing import Any, Self
+
+import click
+
+try:
+    import termios
+    import tty
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
+
+INTERRUPT, END = "\x03", "\x04"
+SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O.|.)?")  # what cursor and function keys send
+
+
+class Keys:
+    """Single keys from the terminal, while the `with` block lasts. What is typed ahead is kept; what a cursor key
+    sends is no key.
+    """
+
+    def __init__(self) -> None:
+        self._typed: deque[str] = deque()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cooked: Any = None
+
+    def __enter__(self) -> Self:
+        if termios is not None:
+            # For the whole session: switching it for each key would lose those that come between.
+            self._cooked = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if termios is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._cooked)
+
+    def next(self) -> str:
+        """The next key. EOFError where the terminal says that there are no more."""
+        while not self._typed:
+            self._typed.extend(SEQUENCE.sub("", self._read()))
+        key = self._typed.popleft()
+        if key == INTERRUPT:
+            raise KeyboardInterrupt
+        if key == END:
+            raise EOFError
+        return key
+
+    def line(self, prompt: str) -> str:
+        """A whole line, in which one can correct oneself."""
+        self.__exit__()
+        try:
+            return str(click.prompt(prompt, default="", show_default=False)).strip()
+        finally:
+            self.__enter__()
+
+    def _read(self) -> str:
+        if termios is None:
+            return click.getchar()
+        data = os.read(sys.stdin.fileno(), 1024)
+        if not data:
+            raise EOFError
+        return self._decoder.decode(data)

@@ -1,0 +1,135 @@
+"""`hinged labels`: what a model has learned, as a file of labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hinged.commands.options import asks
+
+if TYPE_CHECKING:
+    from hinged.client.client import Client
+    from hinged.client.shapes import ListedExample
+
+COLUMNS = ("id", "label", "answers", "corrected", "prediction", "source", "at")
+PAGE_EXAMPLES = 1000
+
+
+@click.command(epilog="Example: hinged labels spam --annotator ann > labels.csv")
+@click.argument("model")
+@click.option(
+    "--format", "kind", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True, help="Of it."
+)
+@click.option("--label", metavar="LABEL", help="Only what has this one, named as in scores.")
+@click.option("--annotator", metavar="NAME", help="Only what this one has answered.")
+@click.option("--since", metavar="TIME", help="Only what was learned then or later; a day, or a time as ISO 8601.")
+@click.option("--until", metavar="TIME", help="Only what was learned before.")
+@asks
+def labels(client: Client, *, model: str, kind: str, **wanted: str | None) -> None:
+    """Write the labels that MODEL has learned to stdout: id, label, annotators' answers, time.
+
+    The label is the one that stands now; what was forgotten is not there. A string that could be taken for another
+    label keeps its quotes: 1 and "1" differ. The answers are an object of annotators and their labels.
+    """
+    writer = WRITERS[kind]()
+    cursor = None
+    while True:
+        page = client.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
+        if cursor is None and page["missing"]:
+            click.echo(f"{page['missing']:,} older examples are known no more: the log was trimmed", err=True)
+        writer.write(page["examples"])
+        cursor = page["next"]
+        if cursor is None:
+            break
+    writer.close()
+
+
+def row_of(example: ListedExample) -> dict[str, Any]:
+    """An example as a row of COLUMNS, its labels as text."""
+    from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
+
+    answers = {answer["annotator"]: answer["label"] for answer in example["answers"]}
+    said = example["prediction"]
+    row = {
+        **example,
+        "label": shown_label(example["label"]),
+        "answers": json.dumps(answers, ensure_ascii=False) if answers else None,
+        "prediction": None if said is None else shown_label(said),
+    }
+    return {name: row[name] for name in COLUMNS}
+
+
+class Lines:
+    """One JSON object a line, as the server tells them."""
+
+    def write(self, examples: list[ListedExample]) -> None:
+        """Some more."""
+        for example in examples:
+            click.echo(json.dumps(example, ensure_ascii=False))
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class Table:
+    """CSV with a header."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def write(self, examples: list[ListedExample]) -> None:
+        """Some more; the header before the first."""
+        text = io.StringIO()
+        rows = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        if not self._begun:
+            rows.writeheader()
+        self._begun = True
+        for row in map(row_of, examples):
+            rows.writerow(row | {"corrected": "yes" if row["corrected"] else "no"})
+        click.echo(text.getvalue(), nl=False)
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class Parquet:
+    """A Parquet file, a row group a page."""
+
+    def __init__(self) -> None:
+        if sys.stdout.isatty():
+            raise click.ClickException("Parquet is no text: send it to a file, > labels.parquet")
+        try:
+            import pyarrow as pa  # noqa: PLC0415  an extra
+            from pyarrow import parquet  # noqa: PLC0415
+        except ImportError:
+            raise click.ClickException("Parquet needs pyarrow: pip install 'hinged[parquet]'") from None
+        text, time = pa.string(), pa.timestamp("ms", tz="UTC")
+        kinds = {"corrected": pa.bool_(), "at": time}
+        self._schema = pa.schema([(name, kinds.get(name, text)) for name in COLUMNS])
+        self._table = pa.Table.from_pylist
+        self._writer = parquet.ParquetWriter(sys.stdout.buffer, self._schema)
+
+    def write(self, examples: list[ListedExample]) -> None:
+        """Some more."""
+        if examples:
+            rows = [row | {"at": _time(row["at"])} for row in map(row_of, examples)]
+            self._writer.write_table(self._table(rows, schema=self._schema))
+
+    def close(self) -> None:
+        """Write the end, which tells what is there."""
+        self._writer.close()
+        sys.stdout.buffer.flush()
+
+
+def _time(text: str | None) -> Any:
+    from datetime import datetime  # noqa: PLC0415
+
+    return None if text is None else datetime.fromisoformat(text)
+
+
+WRITERS: dict[str, type[Table | Lines | Parquet]] = {"csv": Table, "jsonl": Lines, "parquet": Parquet}

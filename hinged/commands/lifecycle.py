@@ -1,0 +1,153 @@
+"""`hinged create`, `show`, `delete` and `finish`: a model from its beginning to its end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hinged.commands.options import FILE, asks, console, part, positive
+from hinged.commands.questions import as_lines, names, show, tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hinged.client.client import Client
+
+KERNELS = ("linear", "rbf", "laplacian", "polynomial")
+
+
+def gamma_of(text: str) -> float | str:
+    """Parse --gamma."""
+    return text if text in {"scale", "auto"} else positive(text)
+
+
+gamma_of.__name__ = "number"
+
+
+@click.command(epilog="Example: hinged create spam --features dense --dim 57 --kernel rbf --set C=10")
+@click.argument("model")
+@click.option("--config", type=FILE, help="A configuration as a file of JSON; options come on top of it.")
+@click.option("--features", type=click.Choice(["dense", "sparse", "named"]), help="The form of x.")
+@click.option("--dim", type=click.IntRange(1), help="Width of a dense or sparse x.")
+@click.option("--kernel", type=click.Choice(KERNELS), help="Its kernel; rbf where no file says another.")
+@click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
+@click.option("--solver", metavar="NAME", help="Its solver.  [lasvm]")
+@click.option(
+    "--set",
+    "parts",
+    type=part,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another part of its configuration, its value as JSON; as often as needed.",
+)
+@as_lines
+@asks
+def create(
+    client: Client,
+    *,
+    model: str,
+    config: Path | None,
+    features: str | None,
+    dim: int | None,
+    kernel: str | None,
+    gamma: float | str | None,
+    solver: str | None,
+    parts: tuple[tuple[str, Any], ...],
+    as_json: bool,
+) -> None:
+    """Make MODEL; one that is there with this very configuration is found.
+
+    What is left out is left to the server.
+    """
+    wanted: dict[str, Any] = {"kernel": {"type": "rbf"}} if config is None else read_configuration(config)
+    for name, options in (
+        ("features", {"type": features, "dim": dim}),
+        ("kernel", {"type": kernel, "gamma": gamma}),
+    ):
+        given = {key: value for key, value in options.items() if value is not None}
+        if given:
+            former = wanted.get(name)
+            wanted[name] = {**(former if isinstance(former, dict) else {}), **given}
+    if solver is not None:
+        wanted["solver"] = solver
+    made = client.create_model(model, **{**wanted, **dict(parts)})
+    has = made["configuration"]
+    form = " ".join(str(has["features"][key]) for key in ("type", "dim") if key in has["features"])
+    tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {form} features")
+
+
+def read_configuration(file: Path) -> dict[str, Any]:
+    """The JSON object of a file."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.ClickException(f"{file}: expected JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.ClickException(f"{file}: expected a JSON object, found {json.dumps(found)[:40]}")
+    return found
+
+
+@click.command("show", epilog="Example: hinged show spam")
+@click.argument("model")
+@as_lines
+@asks
+def show_model(client: Client, *, model: str, as_json: bool) -> None:
+    """Show MODEL in figures: what it has learned, how good it is, what it asks."""
+    found = client.model(model)
+    if as_json or not sys.stdout.isatty():
+        show([found], as_json, {})
+        return
+    from hinged.commands.showing import number, table  # noqa: PLC0415 - rich is slow to import
+
+    metrics, pool, configuration = found["metrics"], found["pool"], found["configuration"]
+    kernel = ", ".join(f"{key} {value}" if key != "type" else value for key, value in configuration["kernel"].items())
+    form = " ".join(str(configuration["features"][key]) for key in ("type", "dim") if key in configuration["features"])
+    figures = {
+        "solver": configuration["solver"],
+        "kernel": kernel,
+        "features": form,
+        "examples": f"{found['examples']:,}",
+        "position": f"{found['position']:,}",
+        "classes": names(found["classes"]),
+        "accuracy": f"{number(metrics['accuracy'])}, of the newest 1,000 {number(metrics['accuracy_window'])}",
+        "points": f"{found['points']:,}, {found['support_vectors']:,} support vectors",
+        "duality gap": number(found["duality_gap"]),
+        "pool": f"{pool['size']:,} candidates, {pool['leased']:,} leased",
+        "pending": f"{found['pending']:,} predictions wait for their labels",
+        "memory": f"{found['memory_bytes'] / 2**20:.1f} MiB",
+        "jobs": ", ".join(f"{job['kind']} {job['progress']:.0%}" for job in found["jobs"]) or "none",
+    }
+    console().print(table([model, ""], [[name, value] for name, value in figures.items()]))
+
+
+@click.command(epilog="Example: hinged delete spam --yes")
+@click.argument("model")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@as_lines
+@asks
+def delete(client: Client, *, model: str, yes: bool, as_json: bool) -> None:
+    """Delete MODEL with all that it has learned. There is no way back but a backup."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.ClickException(f"this deletes {model} for good: say so with --yes")
+        examples = next((m.get("examples") for m in client.models() if m["model"] == model), None)
+        click.confirm(f"delete {model}{'' if examples is None else f' with {examples:,} examples'}?", abort=True)
+    tell(client.delete_model(model), as_json, f"{model} is deleted")
+
+
+@click.command(epilog="Example: hinged finish spam --epochs 1")
+@click.argument("model")
+@click.option("--epochs", type=click.IntRange(0, 100), help="Learn the log so many times again before that.")
+@as_lines
+@asks
+def finish(client: Client, *, model: str, epochs: int | None, as_json: bool) -> None:
+    """Let MODEL optimise over the points that it holds until it has converged."""
+    found = client.finish(model, epochs=epochs)
+    gap = "" if found["duality_gap"] is None else f", gap {found['duality_gap']:.3g}"
+    text = f"{model}: {found['steps']:,} steps, {found['support_vectors']:,} support vectors{gap}"
+    tell(found, as_json, text if found["converged"] else f"{text}; not converged")

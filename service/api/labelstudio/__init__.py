@@ -1,0 +1,1 @@
+"""Label Studio's protocol of ML backends: predictions for its tasks, and its annotations as labels."""

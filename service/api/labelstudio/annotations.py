@@ -1,0 +1,138 @@
+"""Annotations of Label Studio as examples: each is one of its own, named after it, so that it can be found again.
+
+A deletion names annotations and nothing else. So the id of an example is that of its annotation, and no table of tasks
+is kept; two annotators of one task are two examples with one x. Annotations have no second life under their id, as
+forgotten examples have none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple
+
+from hinged.service.api.examples.routes import learn_request
+from hinged.service.api.wire import is_named
+from hinged.service.commands.change import Correct, Forget
+from hinged.service.commands.planned import Elsewhere
+from hinged.service.data.classes import Label, same_label
+from hinged.service.data.examples import parse_learn
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import Conflict, Gone, Invalid, NotFound, QueueFull, ServiceError
+from hinged.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SOON_S = 0.08
+"""A webhook is a part of the annotator's own request: after so long it is answered, whatever is still to be done."""
+WAITING_MAX = 1_000
+NEWEST_KEPT = 10_000
+
+
+class Annotation(NamedTuple):
+    """An annotation. label, data: None where nothing was chosen, or it is no more; source: as in metrics.py."""
+
+    id: int
+    label: Label | None = None
+    data: Mapping[str, Any] | None = None
+    annotator: str | None = None
+    source: int = 0
+
+    @property
+    def given(self) -> str:
+        """The id of its example."""
+        return f"ls-{self.id}"
+
+
+class Inbox:
+    """What webhooks have brought and is still under way, and when the annotations heard of last were changed."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[list[str]]] = set()
+        self._newest: OrderedDict[tuple[str, int], float] = OrderedDict()
+
+    def outdated(self, model: str, annotation: int, changed_ms: float) -> bool:
+        """Whether a later change of this annotation was heard of already; else this is the latest."""
+        key = model, annotation
+        if changed_ms < self._newest.get(key, changed_ms):
+            return True
+        self._newest[key] = changed_ms
+        self._newest.move_to_end(key)
+        if len(self._newest) > NEWEST_KEPT:
+            self._newest.popitem(last=False)
+        return False
+
+    async def soon(self, work: Coroutine[Any, Any, list[str]]) -> list[str] | None:
+        """What work comes to, with its errors; None where it takes longer, and goes on. QueueFull."""
+        if len(self._tasks) >= WAITING_MAX:
+            work.close()
+            raise QueueFull(f"{WAITING_MAX} webhooks wait already")
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        done, _ = await asyncio.wait({task}, timeout=SOON_S)
+        if not done:
+            task.add_done_callback(_tell)
+        task.add_done_callback(self._tasks.discard)
+        return task.result() if done else None
+
+
+def _tell(task: asyncio.Task[list[str]]) -> None:
+    """Log what nobody waits for any more."""
+    error = None if task.cancelled() else task.exception()
+    if isinstance(error, ServiceError):
+        log.warning("an annotation was not taken in: %s", error.message)
+    elif error is not None:
+        log.error("an annotation was not taken in", exc_info=error)
+
+
+async def take_in(worker: Worker, settings: Settings, annotations: list[Annotation]) -> list[str]:
+    """Learn, correct or forget annotations, one after another; what became of each."""
+    return [await _take(worker, settings, annotation) for annotation in annotations]
+
+
+async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> str:
+    label, data, given = annotation.label, annotation.data, annotation.given
+    try:
+        if label is None or data is None:
+            await worker.change(Forget(given))
+            return "forgotten"
+        configuration = worker.published.configuration
+        x = x_of(data, named=is_named(configuration))
+        body = {"examples": [{"id": given, "x": x, "y": label}]}
+        examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
+        elsewhere = [Elsewhere(annotation.annotator, annotation.source)]
+        try:
+            answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
+        except Conflict:  # it has another label now, or another task
+            if same_label(label, (await worker.example(given))["label"]):
+                return "known"
+            maxima = settings.classes_max, settings.label_chars_max
+            await worker.change(Correct(given, label, *maxima, annotator=annotation.annotator))
+            return "corrected"
+    except (Gone, NotFound):  # deleted before, or never learned
+        return "ignored"
+    return "known" if answer.results[0].duplicate else "learned"
+
+
+def x_of(data: Mapping[str, Any], *, named: bool) -> Any:
+    """The x of a task: its part `x`, or all of its plain fields as named features. Invalid where it has none."""
+    x = data.get("x")
+    if named:
+        if isinstance(x, Mapping):
+            return x
+        return {
+            name: value
+            for name, value in data.items()
+            if not name.startswith("_") and (value is None or isinstance(value, str | int | float))
+        }
+    if isinstance(x, str):  # a cell of a table
+        try:
+            x = json.loads(x)
+        except ValueError:
+            x = None
+    if not isinstance(x, list | dict):
+        raise Invalid("a task's data needs x, numbers or indices and values: the model's features have no names")
+    return x

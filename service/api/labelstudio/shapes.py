@@ -1,0 +1,151 @@
+"""What the routes for Label Studio take and answer. Of what it sends, only what is used is told: versions add more."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+
+# pydantic needs typing_extensions' TypedDict below Python 3.12
+from typing_extensions import TypedDict
+
+from hinged.service.api.openapi import Shape
+
+SENT = ConfigDict(strict=True)
+"""Of what Label Studio sends: no other type will do, but there may be more."""
+Id = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Health(TypedDict):
+    """There is such a model."""
+
+    status: Literal["UP"]
+    model_class: str
+
+
+@with_config(SENT)
+class SetupBody(TypedDict):
+    """A project is connected. The token that comes along is not read."""
+
+    schema: NotRequired[str | None]
+
+
+class Version(TypedDict):
+    """The version of the model: its name."""
+
+    model_version: str
+
+
+class Versions(TypedDict):
+    """All that there are."""
+
+    versions: list[str]
+
+
+@with_config(SENT)
+class Task(TypedDict):
+    """What is to be labelled."""
+
+    id: NotRequired[Id | None]
+    data: dict[str, Any]
+
+
+@with_config(SENT)
+class TasksBody(TypedDict):
+    """Tasks to predict, and how they are labelled."""
+
+    tasks: list[Task]
+    label_config: str
+
+
+class TaskPrediction(TypedDict):
+    """What a task would be labelled. score: from 0 on the boundary towards 1; the lowest is asked first."""
+
+    result: list[dict[str, Any]]
+    score: float
+    model_version: str
+
+
+class TaskPredictions(TypedDict):
+    """Predictions in the order of the tasks."""
+
+    results: list[TaskPrediction]
+    model_version: str
+
+
+@with_config(SENT)
+class SentAnnotation(TypedDict):
+    """An annotation as it is now; was_cancelled: the task was skipped."""
+
+    id: Id
+    result: NotRequired[list[dict[str, Any]] | None]
+    was_cancelled: NotRequired[bool | None]
+    completed_by: NotRequired[Any]
+    updated_at: NotRequired[str | None]
+    task: NotRequired[Id | None]
+
+
+@with_config(SENT)
+class DeletedAnnotation(TypedDict):
+    """An annotation that is no more."""
+
+    id: Id
+
+
+@with_config(SENT)
+class Project(TypedDict):
+    """Where an annotation belongs."""
+
+    label_config: NotRequired[str | None]
+    sampling: NotRequired[str | None]
+
+
+@with_config(SENT)
+class WebhookBody(TypedDict):
+    """Something happened in a project."""
+
+    action: str
+    annotation: NotRequired[SentAnnotation | list[SentAnnotation] | None]
+    annotations: NotRequired[list[DeletedAnnotation] | None]
+    task: NotRequired[Task | list[Task] | None]
+    project: NotRequired[Project | None]
+
+
+class Heard(TypedDict):
+    """What became of it, an annotation at a time; none while it is still under way."""
+
+    model: str
+    outcomes: list[Literal["learned", "known", "corrected", "forgotten", "ignored"]]
+
+
+SETUP: TypeAdapter[SetupBody] = TypeAdapter(SetupBody)
+TASKS: TypeAdapter[TasksBody] = TypeAdapter(TasksBody)
+WEBHOOK: TypeAdapter[WebhookBody] = TypeAdapter(WebhookBody)
+
+CONFIG = (
+    '<View><Text name="text" value="$text"/><Choices name="weather" toName="text">'
+    '<Choice value="sun"/><Choice value="rain"/></Choices></View>'
+)
+REGION = {"from_name": "weather", "to_name": "text", "type": "choices", "value": {"choices": ["sun"]}}
+HEALTH = Shape(Health, {"status": "UP", "model_class": "hinged"})
+SETUP_BODY = Shape(SetupBody, {"schema": CONFIG})
+VERSION = Shape(Version, {"model_version": "weather"})
+VERSIONS = Shape(Versions, {"versions": ["weather"]})
+TASKS_BODY = Shape(TasksBody, {"tasks": [{"id": 7, "data": {"x": [0.8, 0.2]}}], "label_config": CONFIG})
+PREDICTED = Shape(
+    TaskPredictions,
+    {
+        "results": [{"result": [{**REGION, "score": 0.43}], "score": 0.43, "model_version": "weather"}],
+        "model_version": "weather",
+    },
+)
+WEBHOOK_BODY = Shape(
+    WebhookBody,
+    {
+        "action": "ANNOTATION_CREATED",
+        "annotation": {"id": 17, "result": [REGION], "was_cancelled": False, "completed_by": 1},
+        "task": {"id": 7, "data": {"x": [0.8, 0.2]}},
+        "project": {"label_config": CONFIG, "sampling": "Uncertainty sampling"},
+    },
+)
+HEARD = Shape(Heard, {"model": "weather", "outcomes": ["learned"]})

@@ -1,0 +1,59 @@
+"""How far annotators agree, beyond what chance alone would bring: Cohen's kappa, of the answers that are kept."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from hinged.service.data.classes import Label, label_key
+from hinged.service.model.model import Model
+
+PAIRS_MAX = 100
+
+
+def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Cohen's kappa of two who labelled the same; None where there is nothing, or both gave one label alone."""
+    n = len(pairs)
+    ones, others = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    chance = sum(count * others[label] for label, count in ones.items())  # of n * n
+    if chance == n * n:
+        return None
+    return (n * sum(one == other for one, other in pairs) - chance) / (n * n - chance)
+
+
+def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Each annotator against the labels that stand, and each two against each other, the most in common first.
+
+    Only what several have answered counts: a label that is one's own alone agrees with itself.
+    """
+    labels = model.labels.labels
+    answers: dict[str, dict[str, Label]] = defaultdict(dict)
+    for answer in model.annotators:
+        answers[answer.id][answer.annotator] = answer.label
+    standing: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for given, by_annotator in answers.items():
+        if len(by_annotator) < 2:
+            continue
+        number = model.answers.number_of(given)
+        label = None if number is None else model.corrections.get(number, model.answers.label_of(number))
+        for annotator, own in by_annotator.items():
+            if label is not None:
+                standing[annotator].append((label_key(own), label_key(labels[label])))
+        for one, other in combinations(sorted(by_annotator), 2):
+            pairs[one, other].append((label_key(by_annotator[one]), label_key(by_annotator[other])))
+    most = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[:PAIRS_MAX]
+    return (
+        {name: {"shared": len(found), "kappa": kappa(found)} for name, found in standing.items()},
+        [
+            {
+                "annotators": [*both],
+                "examples": len(found),
+                "same": sum(one == other for one, other in found),
+                "kappa": kappa(found),
+            }
+            for both, found in most
+        ],
+    )

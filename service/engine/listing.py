@@ -1,0 +1,142 @@
+"""Listing what a model has learned: its log read a page at a time, beside the worker.
+
+A request reads so many events and bytes of the log at most; where it finds less than was asked for until then, its
+answer says where to go on. The worker is asked only what has become of the examples found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, NamedTuple
+
+from hinged.service.commands.listing import (
+    Cursor,
+    Entry,
+    Listed,
+    Wanted,
+    entries_of,
+    kept_entries,
+    listed,
+    missing_before,
+)
+from hinged.service.errors import Conflict
+from hinged.service.model.events import Created, Learned, decode_event
+from hinged.service.model.model import Model
+from hinged.service.model.state import was_undone
+from hinged.service.store.base import Lost, Store
+
+READ_EVENTS = 1_000
+READ_BYTES = 2**24
+"""What one request reads of the log at most."""
+ENTRIES = 1_000
+"""Examples that are held at once."""
+
+
+class Read(NamedTuple):
+    """What was read of a log. reached: where to go on, None at the end."""
+
+    entries: list[Entry]
+    reached: Cursor | None
+    events: int = 0
+    size: int = 0
+
+
+class Listing:
+    """The learned examples of one model, oldest first."""
+
+    def __init__(
+        self, store: Store, name: str, ask: Callable[[Callable[[Model], Any]], Awaitable[Any]], executor: Executor
+    ) -> None:
+        """ask: puts a question to the model between two changes."""
+        self._store = store
+        self._name = name
+        self._ask = ask
+        self._executor = executor
+
+    async def page(self, wanted: Wanted, most: int, begin: Cursor) -> dict[str, Any]:
+        """So many examples at most. Conflict where the log no longer has what comes at the cursor."""
+        last, undone, oldest, newest = await self._ask(_bounds)
+        log, first = await self._run(self._beginning, last, undone)
+        first = min(first or newest + 1, newest + 1)
+        at: Cursor | None = begin if begin.position else Cursor(0, max(begin.row, oldest))
+        found: Listed = []
+        events, size = READ_EVENTS, READ_BYTES
+        while at is not None and len(found) <= most and events > 0 and size > 0:
+            if at.position:
+                read = await self._run(self._read, at, last, undone, wanted, events, size)
+                at, events, size = read.reached, events - read.events, size - read.size
+                found += await self._ask(partial(listed, entries=read.entries, wanted=wanted))
+            elif at.row < first:
+                end = min(first, at.row + ENTRIES)
+                found += await self._ask(partial(_kept, begin=at.row, end=end, wanted=wanted))
+                at = Cursor(0, end)
+            else:
+                at = log
+        if len(found) > most:
+            at = found[most][0]
+        return {
+            "missing": await self._ask(partial(missing_before, first=first)),
+            "examples": [example for _, example in found[:most]],
+            "next": None if at is None else at.shown(),
+        }
+
+    async def _run(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+
+    def _beginning(self, last: int, undone: Sequence[tuple[int, int]]) -> tuple[Cursor | None, int | None]:
+        """Where the log begins, and with which example; None where it holds no event, no example."""
+        begin: Cursor | None = None
+        for at, record in self._store.read_around(self._name, 0):
+            if at > last:
+                break
+            begin = begin or Cursor(at, 0)
+            if at == 1 and record.kind == Created.KIND:
+                return begin, 1
+            if record.kind == Learned.KIND and not was_undone(undone, at):
+                event = decode_event(record.kind, record.payload)
+                if isinstance(event, Learned) and event.ids:
+                    return begin, int(event.keys[0])
+        return begin, None
+
+    def _read(
+        self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: Wanted, events: int, size: int
+    ) -> Read:
+        """The examples of the log from the cursor on, at most ENTRIES, and so many events and bytes of it."""
+        entries: list[Entry] = []
+        count = taken = 0
+        for at, record in self._store.read_around(self._name, begin.position - 1):
+            if at > last:  # appended, and not yet applied
+                break
+            if count == 0 and at > begin.position:
+                raise Conflict(f"the log of model {self._name} has been trimmed beyond the cursor; begin anew")
+            if count == events or taken >= size or len(entries) >= ENTRIES:
+                return Read(entries, Cursor(at, 0), count, taken)
+            count, taken = count + 1, taken + len(record.payload)
+            if was_undone(undone, at):
+                continue
+            if isinstance(record, Lost):
+                raise Conflict(f"event {at} of the log of model {self._name} {record.reason}")
+            if record.kind != Learned.KIND:
+                continue
+            event = decode_event(record.kind, record.payload)
+            assert isinstance(event, Learned)  # noqa: S101  decode_event checks the kind
+            if wanted.to_ms is not None and event.at_ms >= wanted.to_ms:
+                break
+            if wanted.from_ms is None or event.at_ms >= wanted.from_ms:
+                row = begin.row if at == begin.position else 0
+                room = ENTRIES - len(entries)
+                entries += entries_of(at, event, row, room)
+                if row + room < len(event.ids):
+                    return Read(entries, Cursor(at, row + room), count, taken)
+        return Read(entries, None, count, taken)
+
+
+def _bounds(model: Model) -> tuple[int, list[tuple[int, int]], int, int]:
+    return model.position, model.undone, model.answers.oldest, model.learned
+
+
+def _kept(model: Model, begin: int, end: int, wanted: Wanted) -> Listed:
+    return [] if wanted.timed else listed(model, kept_entries(model, begin, end), wanted)

@@ -1,0 +1,270 @@
+"""Models made, taught, looked at and deleted by commands, against a real server, through pipes and in a terminal."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from io import BytesIO, StringIO
+
+import pytest
+from pyarrow import parquet
+from running import PATIENCE_S, ROOT, RunningServer
+from terminal import Terminal
+
+from hinged import Client
+
+COMMANDS = (
+    "create", "show", "delete", "learn", "offer", "finish", "forget", "correct", "suspects", "labels", "backup",
+    "restore",
+)  # fmt: skip
+XY = [{"id": f"e{k}", "x": [k % 2, k / 10], "y": "no" if k % 2 else "yes"} for k in range(6)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("lifecycle") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with Client(server.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def raw(server):
+    """Run a command; stdout is a pipe of bytes."""
+
+    def run(*arguments, stdin="", code=0, first=ROOT):
+        """first: where Python looks for modules before anywhere else."""
+        path = f"{first}{os.pathsep}{ROOT}"
+        done = subprocess.run(
+            [sys.executable, "-m", "hinged", *map(str, arguments)], input=stdin.encode(), capture_output=True,
+            timeout=PATIENCE_S, env={**os.environ, "HINGED_URL": server.url, "PYTHONPATH": path}, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def run(raw):
+    """Run a command: the objects that it wrote."""
+    return lambda *a, **m: [json.loads(line) for line in raw(*a, **m).stdout.decode().splitlines()]
+
+
+@pytest.fixture
+def refused(raw):
+    """Run a command that says in one line why it cannot: the line."""
+
+    def refused(*arguments, code=1, **more):
+        (line,) = raw(*arguments, code=code, **more).stderr.decode().splitlines()
+        return line
+
+    return refused
+
+
+@pytest.fixture
+def terminal(server):
+    """A command in a terminal."""
+    opened = []
+
+    def terminal(*arguments):
+        command = [sys.executable, "-m", "hinged", *map(str, arguments)]
+        opened.append(Terminal(command, {"HINGED_URL": server.url, "COLUMNS": "120"}))
+        return opened[-1].__enter__()
+
+    yield terminal
+    for one in opened:
+        one.__exit__()
+
+
+def text_of(objects):
+    return "\n".join(map(json.dumps, objects))
+
+
+@pytest.fixture
+def model(request, client):
+    """A model that has learned six examples and the eleventh wrongly, with two candidates."""
+    name = request.node.name.split("[")[0][-50:]
+    client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=10, features={"type": "dense", "dim": 2})
+    client.learn(name, XY)
+    client.offer(name, [{"id": "c1", "x": [0.5, 0.5]}, {"id": "c2", "x": [0.2, 0.3]}])
+    return name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(raw, command):
+    assert f"Example: hinged {command} " in raw(command, "--help").stdout.decode()
+
+
+def test_a_model_is_made_of_options_and_found_again(run, client, terminal):
+    arguments = ("create", "made", "--features", "sparse", "--dim", 9, "--kernel", "linear", "--set", "C=3")
+    (made,) = run(*arguments)
+    configuration = client.model("made")["configuration"]
+    assert made == {"model": "made", "configuration": configuration}
+    features = configuration["features"]
+    assert (features["type"], features["dim"], configuration["kernel"]) == ("sparse", 9, {"type": "linear"})
+    assert configuration["C"] == 3
+    again = terminal(*arguments)
+    assert again.wait() == 0
+    assert again.text.strip() == "made: lasvm, linear kernel, sparse 9 features"
+
+
+def test_a_model_is_made_of_a_file_on_which_options_come(run, client, tmp_path):
+    file = tmp_path / "model.json"
+    file.write_text(json.dumps({"kernel": {"type": "rbf", "gamma": 2.0}, "features": {"type": "dense", "dim": 3}}))
+    run("create", "of-a-file", "--config", file, "--gamma", 0.5, "--solver", "smo", "--dim", 4)
+    made = client.model("of-a-file")["configuration"]
+    assert (made["solver"], made["kernel"]["gamma"], made["features"]["dim"]) == ("smo", 0.5, 4)
+
+
+def test_a_model_is_shown_in_figures(run, terminal, client, model):
+    (found,) = run("show", model)
+    assert found == client.model(model)
+    shown = terminal("show", model)
+    assert shown.wait() == 0
+    for words in ("lasvm", "rbf, gamma 1.0", "dense 2", "yes, no", "2 candidates, 0 leased", "support vectors"):
+        assert words in shown.text
+
+
+def test_deletion_is_asked_for_once_more(run, refused, terminal, client, model):
+    assert "--yes" in refused("delete", model)
+    asked = terminal("delete", model)
+    asked.expect("with 6 examples? [y/N]")
+    asked.send("n\n")
+    assert asked.wait() != 0
+    assert run("delete", model, "--yes") == [{"model": model, "deleted": True}]
+    assert model not in [m["model"] for m in client.models()]
+
+
+def test_examples_are_learned_from_lines_and_known_the_second_time(run, terminal, client, tmp_path):
+    client.create_model("lines", kernel={"type": "linear"}, features={"type": "dense", "dim": 2})
+    file = tmp_path / "examples.jsonl"
+    file.write_text(text_of(XY))
+    first = run("learn", "lines", file, "--batch", 4)
+    assert [(r["id"], r["duplicate"]) for r in first] == [(e["id"], False) for e in XY]
+    again = terminal("learn", "lines", file)
+    assert again.wait() == 0
+    assert again.text.count("known already") == len(XY)
+    (one,) = run("learn", "lines", "--x", "[1, 0]", "--y", "7", "--id", "one")
+    assert one["id"] == "one"
+    assert client.example("lines", "one")["label"] == 7
+    client.offer("lines", [{"id": "pooled", "x": [0, 0]}])
+    run("learn", "lines", stdin='{"id": "pooled", "y": "no"}')
+    assert client.example("lines", "pooled")["number"] == len(XY) + 2
+
+
+def test_candidates_are_offered_from_lines(run, client, model):
+    text = text_of({"id": f"n{k}", "x": [k / 7, 0]} for k in range(5))
+    (found,) = run("offer", model, "--batch", 2, stdin=text)
+    assert (found["added"], found["size"], found["dropped"]) == (5, 7, 0)
+    assert len(client.candidates(model)["candidates"]) == 7
+
+
+def test_a_model_finishes(run, model):
+    (found,) = run("finish", model, "--epochs", 1)
+    assert found["converged"]
+
+
+def test_an_example_is_forgotten_and_gone(run, refused, client, model):
+    (found,) = run("forget", model, "e1")
+    assert found["state"] == "done"
+    assert "e1" not in [e["id"] for e in client.examples(model)["examples"]]
+    run("forget", model, "c1")
+    assert [c["id"] for c in client.candidates(model)["candidates"]] == ["c2"]
+    assert "was forgotten (gone" in refused("correct", model, "e1", "yes")
+
+
+def test_a_label_is_corrected_or_confirmed(run, terminal, client, model):
+    (found,) = run("correct", model, "e2", "no")
+    assert found["state"] == "done"
+    said = terminal("correct", model, "e2", "no")
+    assert said.wait() == 0
+    assert said.text.strip() == "e2: no stands"
+    (job,) = run("correct", model, "e4", '"1"', "--no-wait")
+    assert client.wait(job)["state"] == "done"
+    assert (client.example(model, "e2")["label"], client.example(model, "e4")["label"]) == ("no", "1")
+
+
+def test_suspects_are_listed(run, terminal, client, model):
+    client.learn(model, [{"id": f"s{k}", "x": [0, 0.1 * k], "y": "yes"} for k in range(8)])
+    client.learn(model, [{"id": "wrong", "x": [0, 0.35], "y": "no"}])
+    found = run("suspects", model, "-n", 3)
+    assert found == client.suspects(model, n=3)["suspects"]
+    assert found[0]["id"] == "wrong"
+    shown = terminal("suspects", model)
+    assert shown.wait() == 0
+    assert "wrong" in shown.text
+
+
+@pytest.fixture
+def answered(client, model):
+    """What somebody has answered besides."""
+    for question in client.query(model, annotator="ann", n=2)["queries"]:
+        client.learn(model, [{"id": question["id"], "y": 1, "lease": question["lease"]}])
+    return model
+
+
+def test_labels_are_written_as_csv(raw, client, answered):
+    rows = list(csv.DictReader(StringIO(raw("labels", answered).stdout.decode())))
+    assert list(rows[0]) == ["id", "label", "answers", "corrected", "prediction", "source", "at"]
+    examples = client.examples(answered)["examples"]
+    assert [(r["id"], r["at"]) for r in rows] == [(e["id"], e["at"]) for e in examples]
+    assert [r["label"] for r in rows] == [e["y"] for e in XY] + ["1", "1"]
+    assert [r["answers"] for r in rows] == [""] * 6 + ['{"ann": 1}'] * 2
+    assert {r["corrected"] for r in rows} == {"no"}
+
+
+def test_labels_are_written_as_lines_and_filtered(run, client, answered):
+    assert run("labels", answered, "--format", "jsonl") == client.examples(answered)["examples"]
+    assert [e["id"] for e in run("labels", answered, "--format", "jsonl", "--label", "no")] == ["e1", "e3", "e5"]
+    assert {e["id"] for e in run("labels", answered, "--format", "jsonl", "--annotator", "ann")} == {"c1", "c2"}
+    assert run("labels", answered, "--format", "jsonl", "--until", "2020-01-01") == []
+
+
+def test_labels_are_written_as_parquet(raw, client, answered, terminal):
+    table = parquet.read_table(BytesIO(raw("labels", answered, "--format", "parquet").stdout))
+    examples = client.examples(answered)["examples"]
+    assert table["id"].to_pylist() == [e["id"] for e in examples]
+    assert table["at"].to_pylist() == [datetime.fromisoformat(e["at"]).astimezone(UTC) for e in examples]
+    assert table["corrected"].to_pylist() == [False] * len(examples)
+    shown = terminal("labels", answered, "--format", "parquet")
+    assert shown.wait() == 1
+    assert "Parquet is no text" in shown.text
+
+
+def test_without_pyarrow_the_extra_is_named(refused, model, tmp_path):
+    (tmp_path / "pyarrow.py").write_text("raise ImportError\n")
+    line = refused("labels", model, "--format", "parquet", first=tmp_path)
+    assert "pip install 'hinged[parquet]'" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "words"),
+    [
+        (["create", "bad name", "--dim", 2], "", 1, "(invalid"),
+        (["create", "new", "--config", "absent.json"], "", 2, "absent.json"),
+        (["create", "new", "--gamma", "wide"], "", 2, "expected a number > 0, found 'wide'"),
+        (["show", "absent"], "", 1, "there is no model 'absent' (not_found)"),
+        (["delete", "absent", "--yes"], "", 1, "there is no model 'absent' (not_found)"),
+        (["learn", "absent"], '{"x": [1]}', 1, "<stdin>, line 1: expected an object with y, found"),
+        (["learn", "absent"], "\n[1, 2]\n", 1, "<stdin>, line 2: expected an object with y, found [1, 2]"),
+        (["learn", "absent"], "{", 1, "<stdin>, line 1: expected JSON"),
+        (["learn", "absent", "--x", "[1]"], "", 2, "--y is missing"),
+        (["learn", "absent", "--y", "a"], "", 2, "--x is missing"),
+        (["offer", "absent"], '{"x": [1]}', 1, "expected an object with id"),
+        (["offer", "absent"], "", 1, "<stdin> holds no examples"),
+        (["finish", "absent"], "", 1, "(not_found)"),
+        (["forget", "absent", "e"], "", 1, "(not_found)"),
+        (["correct", "absent", "e", "1"], "", 1, "(not_found)"),
+        (["suspects", "absent"], "", 1, "(not_found)"),
+        (["labels", "absent"], "", 1, "(not_found)"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(refused, arguments, stdin, code, words):
+    assert words in refused(*arguments, stdin=stdin, code=code)
