@@ -34,16 +34,16 @@ KEEL = ("phoneme", "letter", "magic", "ring", "twonorm", "penbased", "satimage",
 SHARED = {"points_max": 10_000, "when_full": "remove"}
 
 
-def streams(folder, most, wanted):
-    """Name, X (n, d) float32 standardised, classes (n,); drifting ones first."""
+def streams(folder, most, wanted, prepare=standardised):
+    """Name, X (n, d) prepared, classes (n,); drifting ones first."""
     random = np.random.default_rng(0)
 
     def shuffled(name, X, y):
         order = random.permutation(len(y))[:most]
-        return name, standardised(np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)[order]), y[order]
+        return name, prepare(np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)[order]), y[order]
 
     X, y, *_ = load(folder, "elec2")
-    yield "electricity", standardised(np.asarray(X, float))[: 2 * most], y[: 2 * most]
+    yield "electricity", prepare(np.asarray(X, float))[: 2 * most], y[: 2 * most]
     Z = random.normal(size=(most, 10))
     turn = np.linspace(0, 3 * np.pi, most)
     yield "turning plane", Z.astype(np.float32), (Z[:, 0] * np.cos(turn) + Z[:, 1] * np.sin(turn) > 0).astype(int)
@@ -55,7 +55,7 @@ def streams(folder, most, wanted):
         letters, place = np.unique(labels[order], return_inverse=True)
         groups = np.array([random.permutation(letters.size) % 2 == 0 for _ in range(2)])
         half = (np.arange(len(order)) > len(order) // 2).astype(int)
-        yield "letters, regrouped", standardised(X[order]), groups[half, place]
+        yield "letters, regrouped", prepare(X[order]), groups[half, place]
         for name in KEEL:
             if not wanted or name in wanted:
                 yield shuffled(name, *keel(name))
