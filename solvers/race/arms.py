@@ -49,6 +49,7 @@ RADIAL = (
     *(Setting(1.0, gamma) for gamma in (0.25, 4.0, 16.0)),
     *(Setting(10.0, gamma) for gamma in (0.25, 1.0, 4.0, 16.0)),
     *(Setting(3.0, gamma, 1000) for gamma in (1.0, 4.0)),
+    Setting(3.0, 1.0, 250),
 )
 """The first arms with a kernel of a distance. The first of all leads while nothing is known."""
 
