@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fastapi import Depends, FastAPI
@@ -49,6 +48,7 @@ from hinged.service.errors import (
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 from hinged.service.store.choice import open_store as open_chosen_store
+from hinged.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
 
     app = Application(
         title="hinged",
-        version=_version(),
+        version=__version__,
         lifespan=lifespan,
         redirect_slashes=False,
         docs_url=None,
@@ -141,13 +141,6 @@ def serve(settings: Settings | None = None) -> None:
         server.run()
     if not server.started:
         sys.exit(STARTUP_FAILURE)
-
-
-def _version() -> str:
-    try:
-        return version("hinged")
-    except PackageNotFoundError:  # run from a folder that was not installed
-        return "0"
 
 
 def _tell_failure(starting: asyncio.Task[None]) -> None:

@@ -38,7 +38,9 @@ from hinged.commands.snapshots import (
     skip,
     snapshot,
 )
+from hinged.extras import needed
 from hinged.readers import FORMATS, ReadError, open_source
+from hinged.version import __version__
 
 if TYPE_CHECKING:
     from hinged.client.client import Client
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="hinged", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """Kernel machines that learn while they serve."""
 
@@ -64,11 +66,12 @@ def serve(**options: Any) -> None:
     Every other setting is an environment variable HINGED_*.
     """
     # The server brings numba along; the other commands start without it.
-    from pydantic import ValidationError  # noqa: PLC0415
+    with needed("server", "hinged serve"):
+        from pydantic import ValidationError  # noqa: PLC0415
 
-    from hinged.service import app  # noqa: PLC0415
-    from hinged.service.errors import ServiceError  # noqa: PLC0415
-    from hinged.service.settings import Settings  # noqa: PLC0415
+        from hinged.service import app  # noqa: PLC0415
+        from hinged.service.errors import ServiceError  # noqa: PLC0415
+        from hinged.service.settings import Settings  # noqa: PLC0415
 
     try:
         settings = Settings(**{name: value for name, value in options.items() if value is not None})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import time
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from hinged.commands.stream import (
     show_table,
     stream_and_finish,
 )
+from hinged.extras import require
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +56,7 @@ class Digits:
 
 def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
     """Start a server, stream the digits into it, compare, and stay until interrupted."""
-    if importlib.util.find_spec("sklearn") is None:
-        raise DemoError("hinged demo needs scikit-learn: pip install 'hinged[demo]'")
+    require("demo", "hinged demo", "fastapi", "numba", "sklearn")
     try:
         free = free_port(HOST, port)
     except OSError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hinged.client.client import Client, HingedError
+from hinged.extras import Lacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,9 @@ class OneLineErrors(click.Group):
             sys.exit(super().main(*args, **extra))
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
+        except Lacking as error:
+            click.echo(str(error), err=True)
+            sys.exit(1)
         except click.ClickException as error:
             if isinstance(error, NO_ARGUMENTS):
                 click.echo(error.format_message(), err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hinged.extras import needed
 from hinged.readers.base import (
     Example,
     Label,
@@ -43,7 +44,8 @@ def open_source(
         columns = like.columns if isinstance(like, CsvSource) else None
         return CsvSource(path, label=label, id_column=id_name, columns=columns)
     if file_format == "npz":
-        from hinged.readers.arrays import open_npz  # noqa: PLC0415
+        with needed("solvers", "a .npz file"):
+            from hinged.readers.arrays import open_npz  # noqa: PLC0415
 
         return open_npz(path, label=label, ids=id_name)
     from hinged.readers.libsvm import LibsvmSource  # noqa: PLC0415

@@ -7,6 +7,13 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hinged.solvers.core.kernels import KERNELS, Kernel, make_kernel
 from hinged.solvers.core.points import rows_of
@@ -14,17 +21,6 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.scaling import AUTO, CSR, DENSE, SPARSE, Scale, found
-
-try:
-    from scipy import sparse
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_random_state
-    from sklearn.utils.class_weight import compute_class_weight
-    from sklearn.utils.multiclass import check_classification_targets, unique_labels
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError("hinged.sklearn needs scikit-learn 1.6 or newer: pip install 'hinged[sklearn]'") from error
 
 Array = np.ndarray[Any, Any]
 

@@ -15,17 +15,13 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+from river import base
 
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.scaling import AUTO, DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
-
-try:
-    from river import base
-except ImportError as error:
-    raise ImportError("hinged.river needs River: pip install 'hinged[river]'") from error
 
 Array = np.ndarray[Any, Any]
 
