@@ -258,7 +258,7 @@ class Waiting:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._spinner.add_task(text, total=None)
+        self._task = self._spinner.add_task(text, total=None)
 
     def __enter__(self) -> Self:
         if not self._console.is_terminal:
@@ -268,6 +268,10 @@ class Waiting:
 
     def __exit__(self, *_: object) -> None:
         self._spinner.stop()
+
+    def now(self, text: str) -> None:
+        """Say something else beside the spinner."""
+        self._spinner.update(self._task, description=text)
 
 
 def say(console: Console, text: str) -> None:

@@ -16,6 +16,7 @@ from hinged.service.data.configuration import default_configuration, found_again
 from hinged.service.data.parts import DEFAULT, MODEL_NAME, Configuration
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.jobs.background import Shared
+from hinged.service.engine.kernels import load_kernels
 from hinged.service.engine.loading import Loads
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.scheduling.threads import Lane, Threads
@@ -90,9 +91,7 @@ class Registry:
         """
         started = time.monotonic()
         warm.before_waiting[:] = [stand_back]
-        log.info("loading the kernels; the first time on a machine they are compiled, which takes 15 to 40 s")
-        await self._run(warm.warm_up, "lasvm")
-        log.info("kernels are there, %.1f s", time.monotonic() - started)
+        await load_kernels(self._run)
         for name in await self._run(self._store.models):
             self._loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True

@@ -122,7 +122,7 @@ class SVMClassifier(base.Classifier):
         if not self._numbers:
             return {}
         indices, values, _ = self._row(x)
-        scores = self._learner.solver.decision(self._rows(np.array([0, indices.size]), indices, values))[0]
+        scores = self._learner.decision(self._rows(np.array([0, indices.size]), indices, values))[0]
         if scores.size == 1:
             scores = np.array([-0.5, 0.5])[: len(self._numbers)] * scores
         return dict(zip(self._numbers, scores.tolist(), strict=True))
