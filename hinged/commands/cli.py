@@ -18,6 +18,7 @@ from hinged.commands.options import (
     EXIT_INTERRUPTED,
     FILE,
     OneLineErrors,
+    SeveralLines,
     asks,
     console,
     part,
@@ -188,7 +189,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
     except HingedError as error:
         raise click.ClickException(sentence(error)) from error
     except DemoError as error:
-        raise click.ClickException(str(error)) from error
+        raise SeveralLines(str(error)) from error
 
 
 for command in (models, predict, query, events, label, export_model, import_model, rollback, skip, snapshot, keys):

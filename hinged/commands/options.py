@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import httpx
 
 from hinged.client.client import Client, HingedError
 from hinged.extras import Lacking
@@ -47,8 +48,18 @@ class OneLineErrors(click.Group):
                 sys.exit(error.exit_code)
             context = getattr(error, "ctx", None)
             path = context.command_path if context else "hinged"
-            click.echo(f"{path}: {' '.join(error.format_message().split())}", err=True)
+            message = error.format_message()
+            click.echo(f"{path}: {message if isinstance(error, SeveralLines) else one_line(message)}", err=True)
             sys.exit(error.exit_code)
+
+
+class SeveralLines(click.ClickException):
+    """What went wrong, with lines that somebody else wrote, which stay as they are."""
+
+
+def one_line(message: str) -> str:
+    """A message without its breaks."""
+    return " ".join(message.split())
 
 
 def part(text: str) -> tuple[str, Any]:
@@ -116,4 +127,5 @@ def console() -> Console:
 def sentence(error: HingedError) -> str:
     """A refusal in one line."""
     details = "".join(f", {name} {value}" for name, value in error.details.items())
-    return f"{error.message} ({error.code}{details})".replace("\n", " ")
+    hint = "; set HINGED_KEY to a key of this server" if error.status == httpx.codes.UNAUTHORIZED else ""
+    return f"{error.message} ({error.code}{details}){hint}".replace("\n", " ")
