@@ -113,9 +113,9 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     )
     described: dict[str, Any] = {}
     app.openapi = lambda: described or described.update(document(app)) or described  # type: ignore[method-assign]
-    exposition = app.state.exposition = Exposition()
     app.state.access = access
-    app.state.streams = Streams(chosen.streams_max)
+    streams = app.state.streams = Streams(chosen.streams_max)
+    exposition = app.state.exposition = Exposition(streams)
     app.include_router(router, dependencies=[Depends(authorise), Depends(known_query)])
     app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))
     app.add_exception_handler(ServiceError, _service_error)

@@ -140,7 +140,7 @@ class Edge:
 
     def check(self, scope: Scope) -> None:
         """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
-        if scope["path"] in PROBES and scope.get("method") in SAFE_METHODS:
+        if scope.get("path") in PROBES and scope.get("method") in SAFE_METHODS:
             return
         hosts, origins = [], []
         for name, value in scope["headers"]:

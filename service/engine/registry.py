@@ -63,7 +63,7 @@ class Registry:
     """All models of a server. Methods run on one event loop.
 
     open: whether requests are taken; each model answers as soon as it is loaded.
-    ready: whether all models are loaded that can be.
+    ready: whether all models are loaded that can be. store: where their logs are.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -71,7 +71,7 @@ class Registry:
         self.open = False
         self.ready = False
         self.turns = Turns()
-        self._store = Yielding(store)
+        self.store = self._store = Yielding(store)
         self._threads = Threads("hinged")
         self._own = Lane(self._threads, self.turns, most=OWN_MAX)  # for what is no model's
         self._warming = Lane(self._threads, self.turns, most=OWN_MAX)
