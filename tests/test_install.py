@@ -128,9 +128,7 @@ def test_what_reads_files_says_which_extra_it_lacks(bare, tmp_path):
     file = tmp_path / "a.npz"
     file.write_bytes(b"")
     done = bare("hinged", "replay", file)
-    assert done.stderr == (
-        'a .npz file needs the package numpy, which is not installed: pip install "hinged[solvers]"\n'
-    )
+    assert done.stderr == ('a .npz file needs the package numpy, which is not installed: pip install "hinged[files]"\n')
 
 
 @pytest.mark.parametrize("name", ["service", "solvers"])

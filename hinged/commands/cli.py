@@ -21,6 +21,7 @@ from hinged.commands.options import (
     SeveralLines,
     asks,
     console,
+    of_tables,
     part,
     positive,
     positive_or_scale,
@@ -40,7 +41,7 @@ from hinged.commands.snapshots import (
     snapshot,
 )
 from hinged.extras import needed
-from hinged.readers import FORMATS, ReadError, open_source
+from hinged.readers import FORMATS, Choice, ReadError, open_source
 from hinged.version import __version__
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ def serve(**options: Any) -> None:
 
 @cli.command()
 @click.argument("file", type=FILE)
-@click.option("--label", metavar="COLUMN", help="Column of the labels (CSV), or their array (.npz).")
-@click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids.")
+@click.option("--label", metavar="COLUMN", help="Column of the labels, or their array (.npz).")
+@click.option("--labels", "labels_file", type=FILE, help="Labels of a matrix that SciPy wrote: .npy, or one a line.")
+@of_tables
 @click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the name does not tell.")
 @click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
 @click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
@@ -131,7 +133,12 @@ def replay(
     file: Path,
     test_file: Path | None,
     label: str | None,
+    labels_file: Path | None,
     id_name: str | None,
+    features: tuple[str, ...],
+    drop: tuple[str, ...],
+    named: bool | None,
+    delimiter: str | None,
     file_format: str | None,
     zero_based: bool,
     gamma: float | None,
@@ -141,8 +148,9 @@ def replay(
 ) -> None:
     """Stream FILE into a model, as if its rows were just happening.
 
-    FILE is CSV with a header (.csv, .csv.gz), .npz, or LIBSVM text. Each row has an id that is the same in
-    every run: run an interrupted replay again and it goes on.
+    FILE is a table (.csv, .tsv, .jsonl, .parquet, .arrow), .npz, or LIBSVM text; text may be packed (.gz,
+    .bz2). Where a table holds more than numbers, features go by name. Each row has an id that is the same
+    in every run: run an interrupted replay again and it goes on.
     """
     from hinged.commands.replay import Options, ReplayError, fingerprint  # noqa: PLC0415
     from hinged.commands.replay import replay as run  # noqa: PLC0415
@@ -150,9 +158,12 @@ def replay(
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
-        read = functools.partial(open_source, label=label, file_format=file_format, zero_based=zero_based)
-        source = read(file, id_name=id_name)
-        held_out = source.held_out if test_file is None else read(test_file, like=source)
+        choice = Choice(label, id_name, features, drop, named)
+        read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
+        source = read(file, choice=choice, labels_file=labels_file)
+        held_out = source.held_out
+        if test_file is not None:
+            held_out = read(test_file, choice=Choice(label, named=named), like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
             raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
         run(

@@ -89,6 +89,36 @@ def positive_or_scale(text: str) -> float | None:
     return None if text in {"scale", "auto"} else positive(text)
 
 
+def of_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say what of a table is what."""
+    for option in reversed(
+        [
+            click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids."),
+            click.option(
+                "--features", multiple=True, metavar="COLUMN", help="Learn from these alone; as often as needed."
+            ),
+            click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; as often as needed."),
+            click.option(
+                "--named/--numbers",
+                "named",
+                default=None,
+                help="Features by name, or as numbers.  [as FILE has it]",
+            ),
+            click.option("--delimiter", type=delimiter, help="Between the fields of CSV.  [as its header tells]"),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def delimiter(text: str) -> str:
+    """Parse --delimiter: one character, or `tab`."""
+    found = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(found) != 1:
+        raise click.BadParameter(f"expected one character or tab, found {text!r}")
+    return found
+
+
 def asks(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command --url and, as its first argument, a Client with the key of HINGED_KEY; a refusal is one line."""
 

@@ -317,7 +317,9 @@ def _short(x: Any) -> Any:
     """The same x with whole numbers written without a fraction."""
     if isinstance(x, dict):
         return {key: _short(values) for key, values in x.items()}
-    return [int(value) if value == int(value) else value for value in x]
+    if isinstance(x, list):
+        return [_short(value) for value in x]
+    return int(x) if isinstance(x, float) and x.is_integer() else x
 
 
 def _post(url: str, body: Any) -> str:
