@@ -55,6 +55,7 @@ def test_a_table_of_passengers_streams_at_once(server, titanic):
     assert figures["examples"] == 300
     assert figures["classes"] == [0, 1]
     assert figures["metrics"]["window"]["accuracy"] > 0.6
+    assert any(warning.startswith("'Name' has 300 different values") for warning in figures["features"]["warnings"])
 
 
 def test_with_columns_dropped_it_is_said_no_more_and_the_model_is_better(server, titanic):
