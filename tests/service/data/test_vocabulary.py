@@ -113,7 +113,7 @@ def test_a_name_whose_values_are_nearly_all_different_is_warned_of():
     (warning,) = vocabulary.warnings(100)
     assert warning.startswith("'id' has 100 different values in 100 examples")
     assert vocabulary.warnings(1000) == []  # by then they are categories
-    full = taught(records, columns_max=80)
+    full = taught([{"id": f"u{n}"} for n in range(100)], columns_max=80)
     full.encode([{"id": f"later {n}"} for n in range(1000)])
     assert "'id'" in "".join(full.warnings(10_000))  # no column is left to see it by
 
