@@ -20,7 +20,7 @@ $(RUN_INSTALLED): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(INSTALLED): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(RUN_INSTALLED)
 
 init: $(INSTALLED)

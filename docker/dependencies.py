@@ -1,7 +1,22 @@
-"""Print what pyproject.toml says the server needs, one requirement a line."""
+"""Print what pyproject.toml says the server on either store needs, one requirement a line."""
 
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-print("\n".join(project["dependencies"]))
+
+
+def requirements(given: list[str]) -> Iterator[str]:
+    """These, with our own extras replaced by what they hold."""
+    for requirement in given:
+        own = re.fullmatch(r"hinged\[(.*)\]", requirement)
+        if own is None:
+            yield requirement
+        else:
+            for extra in own[1].split(","):
+                yield from requirements(project["optional-dependencies"][extra])
+
+
+print("\n".join(dict.fromkeys(requirements([*project["dependencies"], "hinged[redis]"]))))

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from hinged.client import AsyncClient, AsyncStream, Client, HingedError, Stream
+from hinged.version import __version__
 
-__all__ = ["AsyncClient", "AsyncStream", "Client", "HingedError", "Stream"]
+__all__ = ["AsyncClient", "AsyncStream", "Client", "HingedError", "Stream", "__version__"]

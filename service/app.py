@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fastapi import Depends, FastAPI
@@ -37,7 +36,9 @@ from hinged.service.edge.allocator import settle, share_heaps
 from hinged.service.edge.direct import Direct
 from hinged.service.edge.logs import begin_logging
 from hinged.service.edge.middleware import Edge, error_response
+from hinged.service.edge.queries import known_query
 from hinged.service.edge.serving import allow_many_connections, make_server
+from hinged.service.edge.start import refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
@@ -50,6 +51,7 @@ from hinged.service.errors import (
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 from hinged.service.store.choice import open_store as open_chosen_store
+from hinged.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
 
     app = Application(
         title="hinged",
-        version=_version(),
+        version=__version__,
         lifespan=lifespan,
         redirect_slashes=False,
         docs_url=None,
@@ -112,11 +114,11 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
     )
     described: dict[str, Any] = {}
     app.openapi = lambda: described or described.update(document(app)) or described  # type: ignore[method-assign]
-    exposition = app.state.exposition = Exposition()
     app.state.access = access
-    app.state.streams = Streams(chosen.streams_max)
+    streams = app.state.streams = Streams(chosen.streams_max)
     app.state.labelstudio = Inbox()
-    app.include_router(router, dependencies=[Depends(authorise)])
+    exposition = app.state.exposition = Exposition(streams)
+    app.include_router(router, dependencies=[Depends(authorise), Depends(known_query)])
     app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -128,28 +130,24 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
 def serve(settings: Settings | None = None) -> None:
     """Run the server until SIGINT or SIGTERM; drains within shutdown_s.
 
-    StoreUnavailable if the store cannot open, Invalid if others could reach a server without keys.
+    StoreUnavailable if the store cannot open, Invalid if others could reach a server without keys or nobody can listen
+    there.
     """
     chosen = settings or Settings()
     refuse_open_door(chosen)
+    refuse_taken_address(chosen)
     begin_logging(chosen)
     share_heaps()
     allow_many_connections()
     store = open_chosen_store(chosen, _stop_fenced)
     app = create_app(chosen, lambda: store)
+    tell_start(chosen)
     sys.setswitchinterval(SWITCH_S)
     server = make_server(app, app.state.streams, chosen)
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
         server.run()
     if not server.started:
         sys.exit(STARTUP_FAILURE)
-
-
-def _version() -> str:
-    try:
-        return version("hinged")
-    except PackageNotFoundError:  # run from a folder that was not installed
-        return "0"
 
 
 def _tell_failure(starting: asyncio.Task[None]) -> None:

@@ -16,6 +16,7 @@ DOCUMENTS = {
     "docs/streams.md": 4,
     "docs/security.md": 1,
     "docs/page.md": 1,
+    "docs/package.md": 2,
 }
 """With the least number of blocks that are there to be run."""
 

@@ -1,12 +1,16 @@
-"""What an installation puts where: one name, whatever else is called service or solvers."""
+"""What an installation puts where: one name, whatever else is called service or solvers, and no more than is asked."""
 
+import email
 import os
+import re
 import subprocess
 import sys
 import zipfile
 
 import pytest
-from running import ROOT
+from running import PATIENCE_S, ROOT
+
+import hinged
 
 
 def run(program, folder, env):
@@ -15,12 +19,39 @@ def run(program, folder, env):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
     return zipfile.ZipFile(built)
+
+
+@pytest.fixture(scope="module")
+def bare(built, tmp_path_factory):
+    """Runs a program of a fresh environment that has the wheel and no extra, in a project with folders of our names."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", programs / "python"]
+    subprocess.run([*pip, "install", built], check=True, timeout=PATIENCE_S)
+    for name in "service", "solvers":
+        (folder / "mine" / name).mkdir(parents=True)
+        (folder / "mine" / name / "__init__.py").write_text("raise ImportError('this is somebody else')")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("HINGED_", "PYTHON"))}
+
+    def run(program, *arguments):
+        command = [programs / program, *arguments]
+        return subprocess.run(
+            command, cwd=folder / "mine", env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+
+    return run
 
 
 def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
@@ -44,6 +75,60 @@ def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     done = run(program, tmp_path / "mine", env)
     assert done.stdout.strip() == str(tmp_path / "site" / "hinged" / "__init__.py"), done.stderr
+
+
+def test_the_metadata_say_who_and_under_which_licence_and_their_links_hold_anywhere(wheel):
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(wheel.read(name))
+    assert metadata["Version"] == hinged.__version__
+    assert metadata["License-Expression"].startswith("BSD-3-Clause")
+    assert metadata["Author"] == "the hinged authors"
+    assert "LICENSE" in metadata.get_all("License-File")
+    assert "service/page/static/vendor/uplot.LICENSE" in "".join(metadata.get_all("License-File"))
+    assert {"all", "redis", "server", "sklearn", "solvers"} <= set(metadata.get_all("Provides-Extra"))
+    assert not re.search(r"\]\((?!https://)", metadata.get_payload())
+
+
+def test_without_an_extra_there_are_client_and_command_line(bare):
+    done = bare("hinged", "--help")
+    assert done.stdout.startswith("Usage: hinged"), done.stderr
+    assert bare("hinged", "--version").stdout == f"hinged {hinged.__version__}\n"
+    done = bare("python", "-c", "import hinged; hinged.Client().close(); print(hinged.__version__)")
+    assert done.stdout == f"{hinged.__version__}\n", done.stderr
+    done = bare("python", "-c", "import numpy")
+    assert "No module named 'numpy'" in done.stderr
+    refused = bare("hinged", "models", "--url", "http://127.0.0.1:9")
+    assert refused.stderr.startswith("hinged: no answer from http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "who", "extra"),
+    [
+        (["serve"], "hinged serve", "server"),
+        (["keys", "list", "--file", "keys.json"], "hinged keys", "server"),
+        (["demo"], "hinged demo", "demo"),
+    ],
+)
+def test_a_command_without_its_extra_says_in_one_line_which_it_is(bare, arguments, who, extra):
+    done = bare("hinged", *arguments)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch(rf'{who} needs the package \w+, which is not installed: pip install "hinged\[{extra}\]"', line)
+
+
+@pytest.mark.parametrize("library", ["sklearn", "river"])
+def test_estimators_without_their_library_say_which_extra_has_it(bare, library):
+    done = bare("python", "-c", f"import hinged.{library}")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"hinged.extras.Lacking: hinged.{library} needs the package ")
+    assert last.endswith(f'pip install "hinged[{library}]"')
+
+
+def test_what_reads_files_says_which_extra_it_lacks(bare, tmp_path):
+    file = tmp_path / "a.npz"
+    file.write_bytes(b"")
+    done = bare("hinged", "replay", file)
+    assert done.stderr == ('a .npz file needs the package numpy, which is not installed: pip install "hinged[files]"\n')
 
 
 @pytest.mark.parametrize("name", ["service", "solvers"])

@@ -11,7 +11,6 @@ same bytes, after a growing pause. That is safe: what is to be done once has an 
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import time
 from collections.abc import Generator, Mapping
@@ -19,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import httpx
+
+from hinged.client.values import encoded
 
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
@@ -200,18 +201,6 @@ def unreachable(url: str, error: Exception | None) -> HingedError:
     raised = HingedError(f"no answer from {url}: {str(error) or type(error).__name__}", code="unreachable")
     raised.__cause__ = error
     return raised
-
-
-def encoded(body: Mapping[str, Any]) -> bytes:
-    """A body as JSON."""
-    # NaN is no JSON: better a ValueError here than a refusal of the whole batch there.
-    return json.dumps(body, default=_plain, allow_nan=False, separators=(",", ":")).encode()
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is no JSON value and has no tolist()")
 
 
 def _retry_after_s(response: httpx.Response) -> float:

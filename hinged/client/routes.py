@@ -57,9 +57,10 @@ from hinged.client.shapes import (
     Suspects,
     Ticket,
 )
+from hinged.client.values import Examples, several
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 # Finishing works until the solver has converged, so the time-out of a common request says nothing about it.
 FINISH_TIMEOUT_S = 3600.0
@@ -69,7 +70,8 @@ Strategy = Literal["active", "random", "gradient", "autoactive"]
 
 class Routes:
     """One method a route. An example's x is a sequence of numbers, {"indices": ..., "values": ...}, or a mapping of
-    named features, as the model has it; arrays will do.
+    named features, as the model has it; arrays will do. One example may stand for a list of one. In named features NaN,
+    None and NaT are missing, and a moment is its text.
     """
 
     def __init__(self, url: str, tries_max: int) -> None:
@@ -121,14 +123,14 @@ class Routes:
     # -- examples
 
     @route
-    def learn(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Exchange[Learned]:
+    def learn(self, model: str, examples: Examples) -> Exchange[Learned]:
         """Learn examples {"x", "y", "id"}, in order; one without an id is given a random one.
 
         An example that the model knows, from its pool or from a prediction with an id, needs no x: {"id", "y"}, with
         the "lease" of the query that asked for it. Each result holds the prediction made right before that example
         was learned.
         """
-        return self._ask("POST", f"{path_of(model)}/learn", {"examples": [with_id(example) for example in examples]})
+        return self._ask("POST", f"{path_of(model)}/learn", {"examples": with_ids(examples)})
 
     @route
     def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
@@ -160,9 +162,7 @@ class Routes:
         return exchange(self.url, call, self.tries_max)
 
     @route
-    def predict(
-        self, model: str, examples: Iterable[Mapping[str, Any]], *, explain: int | None = None
-    ) -> Exchange[Predicted]:
+    def predict(self, model: str, examples: Examples, *, explain: int | None = None) -> Exchange[Predicted]:
         """Predict examples {"x", "id"}. One with an id is kept until its label comes.
 
         explain  so many support vectors that count most for each prediction
@@ -173,7 +173,7 @@ class Routes:
     def rank(
         self,
         model: str,
-        examples: Iterable[Mapping[str, Any]],
+        examples: Examples,
         *,
         n: int | None = None,
         strategy: Strategy = "active",
@@ -197,7 +197,7 @@ class Routes:
     # -- labelling
 
     @route
-    def offer(self, model: str, examples: Iterable[Mapping[str, Any]]) -> Exchange[Offered]:
+    def offer(self, model: str, examples: Examples) -> Exchange[Offered]:
         """Put unlabelled examples {"id", "x"} into the model's pool."""
         return self._ask("POST", f"{path_of(model)}/pool", {"examples": _plain(examples)})
 
@@ -473,8 +473,13 @@ def _given(**parts: Any) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _plain(examples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [dict(example) for example in examples]
+def _plain(examples: Examples) -> list[dict[str, Any]]:
+    return [dict(example) for example in several(examples)]
+
+
+def with_ids(examples: Examples) -> list[dict[str, Any]]:
+    """Examples to learn."""
+    return [with_id(example) for example in several(examples)]
 
 
 def with_id(example: Mapping[str, Any]) -> dict[str, Any]:

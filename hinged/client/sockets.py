@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
 from hinged.client.exchange import HingedError
-from hinged.client.exchange import encoded as encode
-from hinged.client.routes import with_id
+from hinged.client.routes import with_ids
+from hinged.client.values import Examples, several
+from hinged.client.values import encoded as encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     import websockets.asyncio.client
     import websockets.sync.client
@@ -75,17 +76,17 @@ class Stream:
             while not self._events.empty():
                 self._events.get_nowait()
 
-    def learn(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Learned]:
+    def learn(self, examples: Examples) -> concurrent.futures.Future[Learned]:
         """Learn examples, as `Client.learn`."""
-        return self.send("learn", examples=[with_id(example) for example in examples])
+        return self.send("learn", examples=with_ids(examples))
 
-    def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> concurrent.futures.Future[Predicted]:
+    def predict(self, examples: Examples, **options: Any) -> concurrent.futures.Future[Predicted]:
         """Predict examples with what this stream sent before learned, as `Client.predict`."""
-        return self.send("predict", examples=[dict(example) for example in examples], **options)
+        return self.send("predict", examples=[dict(example) for example in several(examples)], **options)
 
-    def offer(self, examples: Iterable[Mapping[str, Any]]) -> concurrent.futures.Future[Offered]:
+    def offer(self, examples: Examples) -> concurrent.futures.Future[Offered]:
         """Put candidates into the pool, as `Client.offer`."""
-        return self.send("pool", examples=[dict(example) for example in examples])
+        return self.send("pool", examples=[dict(example) for example in several(examples)])
 
     def query(self, *, annotator: str, **options: Any) -> concurrent.futures.Future[Queries]:
         """Lease what is worth a label, as `Client.query`."""
@@ -197,17 +198,17 @@ class AsyncStream:
         self._hearing.cancel()
         await asyncio.gather(self._hearing, return_exceptions=True)
 
-    async def learn(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Learned]:
+    async def learn(self, examples: Examples) -> asyncio.Future[Learned]:
         """Learn examples, as `AsyncClient.learn`."""
-        return await self.send("learn", examples=[with_id(example) for example in examples])
+        return await self.send("learn", examples=with_ids(examples))
 
-    async def predict(self, examples: Iterable[Mapping[str, Any]], **options: Any) -> asyncio.Future[Predicted]:
+    async def predict(self, examples: Examples, **options: Any) -> asyncio.Future[Predicted]:
         """Predict examples with what this stream sent before learned, as `AsyncClient.predict`."""
-        return await self.send("predict", examples=[dict(example) for example in examples], **options)
+        return await self.send("predict", examples=[dict(example) for example in several(examples)], **options)
 
-    async def offer(self, examples: Iterable[Mapping[str, Any]]) -> asyncio.Future[Offered]:
+    async def offer(self, examples: Examples) -> asyncio.Future[Offered]:
         """Put candidates into the pool, as `AsyncClient.offer`."""
-        return await self.send("pool", examples=[dict(example) for example in examples])
+        return await self.send("pool", examples=[dict(example) for example in several(examples)])
 
     async def query(self, *, annotator: str, **options: Any) -> asyncio.Future[Queries]:
         """Lease what is worth a label, as `AsyncClient.query`."""

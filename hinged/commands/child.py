@@ -89,6 +89,10 @@ class ServerProcess:
         if self._process is not None:
             self._process.wait()
 
+    def last_line(self) -> str:
+        """The last line that it has written so far."""
+        return self._lines[-1] if self._lines else ""
+
     def last_output(self) -> str:
         """The last lines that it wrote."""
         self._reader.join(timeout=1.0)

@@ -22,8 +22,10 @@ from hinged.commands.options import (
     EXIT_INTERRUPTED,
     FILE,
     OneLineErrors,
+    SeveralLines,
     asks,
     console,
+    of_tables,
     part,
     positive,
     positive_or_scale,
@@ -42,7 +44,9 @@ from hinged.commands.snapshots import (
     skip,
     snapshot,
 )
-from hinged.readers import FORMATS, ReadError, open_source
+from hinged.extras import needed
+from hinged.readers import FORMATS, Choice, ReadError, open_source
+from hinged.version import __version__
 
 if TYPE_CHECKING:
     from hinged.client.client import Client
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="hinged", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """Kernel machines that learn while they serve."""
 
@@ -68,11 +72,12 @@ def serve(**options: Any) -> None:
     Every other setting is an environment variable HINGED_*.
     """
     # The server brings numba along; the other commands start without it.
-    from pydantic import ValidationError  # noqa: PLC0415
+    with needed("server", "hinged serve"):
+        from pydantic import ValidationError  # noqa: PLC0415
 
-    from hinged.service import app  # noqa: PLC0415
-    from hinged.service.errors import ServiceError  # noqa: PLC0415
-    from hinged.service.settings import Settings  # noqa: PLC0415
+        from hinged.service import app  # noqa: PLC0415
+        from hinged.service.errors import ServiceError  # noqa: PLC0415
+        from hinged.service.settings import Settings  # noqa: PLC0415
 
     try:
         settings = Settings(**{name: value for name, value in options.items() if value is not None})
@@ -88,8 +93,9 @@ def serve(**options: Any) -> None:
 
 @cli.command()
 @click.argument("file", type=FILE)
-@click.option("--label", metavar="COLUMN", help="Column of the labels (CSV), or their array (.npz).")
-@click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids.")
+@click.option("--label", metavar="COLUMN", help="Column of the labels, or their array (.npz).")
+@click.option("--labels", "labels_file", type=FILE, help="Labels of a matrix that SciPy wrote: .npy, or one a line.")
+@of_tables
 @click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the name does not tell.")
 @click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
 @click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
@@ -131,7 +137,12 @@ def replay(
     file: Path,
     test_file: Path | None,
     label: str | None,
+    labels_file: Path | None,
     id_name: str | None,
+    features: tuple[str, ...],
+    drop: tuple[str, ...],
+    named: bool | None,
+    delimiter: str | None,
     file_format: str | None,
     zero_based: bool,
     gamma: float | None,
@@ -141,8 +152,9 @@ def replay(
 ) -> None:
     """Stream FILE into a model, as if its rows were just happening.
 
-    FILE is CSV with a header (.csv, .csv.gz), .npz, or LIBSVM text. Each row has an id that is the same in
-    every run: run an interrupted replay again and it goes on.
+    FILE is a table (.csv, .tsv, .jsonl, .parquet, .arrow), .npz, or LIBSVM text; text may be packed (.gz,
+    .bz2). Where a table holds more than numbers, features go by name. Each row has an id that is the same
+    in every run: run an interrupted replay again and it goes on.
     """
     from hinged.commands.replay import Options, ReplayError, fingerprint  # noqa: PLC0415
     from hinged.commands.replay import replay as run  # noqa: PLC0415
@@ -150,9 +162,12 @@ def replay(
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
-        read = functools.partial(open_source, label=label, file_format=file_format, zero_based=zero_based)
-        source = read(file, id_name=id_name)
-        held_out = source.held_out if test_file is None else read(test_file, like=source)
+        choice = Choice(label, id_name, features, drop, named)
+        read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
+        source = read(file, choice=choice, labels_file=labels_file)
+        held_out = source.held_out
+        if test_file is not None:
+            held_out = read(test_file, choice=Choice(label, named=named), like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
             raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
         run(
@@ -189,7 +204,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
     except HingedError as error:
         raise click.ClickException(sentence(error)) from error
     except DemoError as error:
-        raise click.ClickException(str(error)) from error
+        raise SeveralLines(str(error)) from error
 
 
 COMMANDS = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from hinged.commands.stream import (
     show_table,
     stream_and_finish,
 )
+from hinged.extras import require
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +39,8 @@ TO_LABEL = 200  # digits that are left in the pool without a label
 SHUFFLE_SEED = 0
 READY_S = 600.0
 NOTE_S = 10.0
+COMPILED = re.compile(r"compiled \d+ of \d+ functions")
+"""What the server's log says while it compiles."""
 
 
 class DemoError(Exception):
@@ -56,8 +59,7 @@ class Digits:
 
 def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
     """Start a server, stream the digits into it, compare, and stay until interrupted."""
-    if importlib.util.find_spec("sklearn") is None:
-        raise DemoError("hinged demo needs scikit-learn: pip install 'hinged[demo]'")
+    require("demo", "hinged demo", "fastapi", "numba", "sklearn")
     try:
         free = free_port(HOST, port)
     except OSError as error:
@@ -88,15 +90,17 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
 def await_ready(server: ServerProcess, client: Client, console: Console) -> None:
     """Return when the server has compiled its kernels."""
     started = noted = time.monotonic()
-    with Waiting(console, "compiling kernels (the first start on a machine takes 15 to 40 s)"):
+    with Waiting(console, "starting (the first time on a machine it compiles kernels, 15 to 40 s)") as waiting:
         while not answers(client):
             now = time.monotonic()
             if not server.running:
                 raise died(server)
             if now - started > READY_S:
                 raise DemoError(f"the server is not ready after {READY_S:g} s; {server.last_output()}")
+            if (compiled := COMPILED.search(server.last_line())) is not None:
+                waiting.now(compiled[0])
             if now - noted >= NOTE_S and not console.is_terminal:
-                say(console, f"still compiling after {now - started:.0f} s")
+                say(console, f"not ready after {now - started:.0f} s: {compiled[0] if compiled else 'starting'}")
                 noted = now
             time.sleep(0.1)
     say(console, f"ready after {time.monotonic() - started:.1f} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hinged.commands.options import console
+from hinged.extras import needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+# The client alone has no pydantic, in which keys are written.
+server_needed = functools.partial(needed, "server", "hinged keys")
 ROLES = ("reader", "annotator", "writer", "admin")
 
 
@@ -50,7 +54,8 @@ def keys() -> None:
 @key_file
 def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
     """Make a key and print it, this once."""
-    from hinged.service.edge.keys import EVERY, ROLES, create_key  # noqa: PLC0415 - the client alone needs no pydantic
+    with server_needed():
+        from hinged.service.edge.keys import EVERY, ROLES, create_key  # noqa: PLC0415
 
     with one_line():
         text = create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))
@@ -65,7 +70,8 @@ def list_keys(path: Path, as_json: bool) -> None:
     """Name, role and models of each key."""
     from rich.table import Table  # noqa: PLC0415
 
-    from hinged.service.edge.keys import read_keys  # noqa: PLC0415
+    with server_needed():
+        from hinged.service.edge.keys import read_keys  # noqa: PLC0415
 
     with one_line():
         found = [key.model_dump(mode="json", exclude={"sha256"}) for key in read_keys(path)]
@@ -83,7 +89,8 @@ def list_keys(path: Path, as_json: bool) -> None:
 @key_file
 def revoke(path: Path, name: str) -> None:
     """Make a key worthless, from the server's next request on."""
-    from hinged.service.edge.keys import revoke_key  # noqa: PLC0415
+    with server_needed():
+        from hinged.service.edge.keys import revoke_key  # noqa: PLC0415
 
     with one_line():
         revoke_key(path, name)

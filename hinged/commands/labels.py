@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hinged.commands.options import asks
+from hinged.extras import needed
 
 if TYPE_CHECKING:
     from hinged.client.client import Client
@@ -103,11 +104,9 @@ class Parquet:
     def __init__(self) -> None:
         if sys.stdout.isatty():
             raise click.ClickException("Parquet is no text: send it to a file, > labels.parquet")
-        try:
-            import pyarrow as pa  # noqa: PLC0415  an extra
+        with needed("files", "Parquet"):
+            import pyarrow as pa  # noqa: PLC0415
             from pyarrow import parquet  # noqa: PLC0415
-        except ImportError:
-            raise click.ClickException("Parquet needs pyarrow: pip install 'hinged[parquet]'") from None
         text, time = pa.string(), pa.timestamp("ms", tz="UTC")
         kinds = {"corrected": pa.bool_(), "at": time}
         self._schema = pa.schema([(name, kinds.get(name, text)) for name in COLUMNS])

@@ -34,7 +34,7 @@ gamma_of.__name__ = "number"
 @click.option("--dim", type=click.IntRange(1), help="Width of a dense or sparse x.")
 @click.option("--kernel", type=click.Choice(KERNELS), help="Its kernel; rbf where no file says another.")
 @click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
-@click.option("--solver", metavar="NAME", help="Its solver.  [lasvm]")
+@click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")
 @click.option(
     "--set",
     "parts",

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import httpx
 
 from hinged.client.client import Client, HingedError
+from hinged.extras import Lacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,14 +39,27 @@ class OneLineErrors(click.Group):
             sys.exit(super().main(*args, **extra))
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
+        except Lacking as error:
+            click.echo(str(error), err=True)
+            sys.exit(1)
         except click.ClickException as error:
             if isinstance(error, NO_ARGUMENTS):
                 click.echo(error.format_message(), err=True)
                 sys.exit(error.exit_code)
             context = getattr(error, "ctx", None)
             path = context.command_path if context else "hinged"
-            click.echo(f"{path}: {' '.join(error.format_message().split())}", err=True)
+            message = error.format_message()
+            click.echo(f"{path}: {message if isinstance(error, SeveralLines) else one_line(message)}", err=True)
             sys.exit(error.exit_code)
+
+
+class SeveralLines(click.ClickException):
+    """What went wrong, with lines that somebody else wrote, which stay as they are."""
+
+
+def one_line(message: str) -> str:
+    """A message without its breaks."""
+    return " ".join(message.split())
 
 
 def part(text: str) -> tuple[str, Any]:
@@ -72,6 +87,36 @@ def positive(text: str) -> float:
 def positive_or_scale(text: str) -> float | None:
     """Parse --gamma; None is "scale", which "auto" says too."""
     return None if text in {"scale", "auto"} else positive(text)
+
+
+def of_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say what of a table is what."""
+    for option in reversed(
+        [
+            click.option("--id", "id_name", metavar="COLUMN", help="Column or array of the examples' ids."),
+            click.option(
+                "--features", multiple=True, metavar="COLUMN", help="Learn from these alone; as often as needed."
+            ),
+            click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; as often as needed."),
+            click.option(
+                "--named/--numbers",
+                "named",
+                default=None,
+                help="Features by name, or as numbers.  [as FILE has it]",
+            ),
+            click.option("--delimiter", type=delimiter, help="Between the fields of CSV.  [as its header tells]"),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def delimiter(text: str) -> str:
+    """Parse --delimiter: one character, or `tab`."""
+    found = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(found) != 1:
+        raise click.BadParameter(f"expected one character or tab, found {text!r}")
+    return found
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
@@ -112,4 +157,5 @@ def console() -> Console:
 def sentence(error: HingedError) -> str:
     """A refusal in one line."""
     details = "".join(f", {name} {value}" for name, value in error.details.items())
-    return f"{error.message} ({error.code}{details})".replace("\n", " ")
+    hint = "; set HINGED_KEY to a key of this server" if error.status == httpx.codes.UNAUTHORIZED else ""
+    return f"{error.message} ({error.code}{details}){hint}".replace("\n", " ")

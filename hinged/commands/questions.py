@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from hinged.commands.options import EXIT_INTERRUPTED, asks, console
+from hinged.commands.options import EXIT_INTERRUPTED, asks, console, of_tables
+from hinged.readers import Choice, ReadError, format_of, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hinged.client.client import Client
 
+TABLES = ("csv", "tsv", "parquet", "arrow")  # JSON lines are examples of their own here
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 
 as_lines = click.option("--json", "as_json", is_flag=True, help="JSON lines also in a terminal.")
@@ -45,21 +48,35 @@ def models(client: Client, *, as_json: bool) -> None:
 
 @click.command()
 @click.argument("model")
-@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), default="-")
+@of_tables
 @click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
 @click.option("--explain", type=click.IntRange(1), metavar="K", help="With the K support vectors that count most.")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
 @as_lines
 @asks
 def predict(
-    client: Client, *, model: str, file: IO[str], x: str | None, explain: int | None, batch: int, as_json: bool
+    client: Client,
+    *,
+    model: str,
+    file: Path,
+    x: str | None,
+    explain: int | None,
+    batch: int,
+    as_json: bool,
+    **columns_of: Any,
 ) -> None:
     """Predict the examples of FILE, or of stdin: one a line, as JSON.
 
     A line is an x, such as [0.1, 0.9], or an example {"x": ..., "id": ...}. One with an id is kept by the model until
-    its label comes.
+    its label comes. FILE may also be a table, as hinged replay reads it (.csv, .tsv, .parquet, .arrow).
     """
-    examples = read_examples(file) if x is None else iter([example_of(x, "--x")])
+    if x is not None:
+        examples = iter([example_of(x, "--x")])
+    elif format_of(file) in TABLES:
+        examples = rows_of(client, model, file, **columns_of)
+    else:
+        examples = read_examples(file)
     columns = {
         "id": lambda r: r["id"] or "",
         "prediction": lambda r: label_name(r["prediction"]),
@@ -166,18 +183,41 @@ def read_lines(file: IO[str]) -> Iterator[tuple[str, str]]:
             yield f"{file.name}, line {count}", line
 
 
-def read_examples(file: IO[str]) -> Iterator[dict[str, Any]]:
-    """The examples of JSON lines."""
-    for place, line in read_lines(file):
-        yield example_of(line, place)
-
-
 def parsed_json(text: str, where: str) -> Any:
     """What stands there as JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
         raise click.ClickException(f"{where}: expected JSON: {error}") from error
+
+
+def rows_of(
+    client: Client,
+    model: str,
+    file: Path,
+    *,
+    id_name: str | None,
+    features: tuple[str, ...],
+    drop: tuple[str, ...],
+    named: bool | None,
+    delimiter: str | None,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table as the model has x, without labels."""
+    if named is None:
+        named = client.model(model)["configuration"]["features"]["type"] == "named"
+    choice = Choice(None, id_name, features, drop, named, labelled=False)
+    try:
+        for example in open_source(file, choice=choice, delimiter=delimiter):
+            yield {"x": example.x} if example.id is None else {"x": example.x, "id": example.id}
+    except ReadError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def read_examples(file: Path) -> Iterator[dict[str, Any]]:
+    """The examples of JSON lines; empty lines are none."""
+    with click.open_file(str(file), encoding="utf-8") as lines:
+        for place, line in read_lines(lines):
+            yield example_of(line, place)
 
 
 def example_of(text: str, where: str) -> dict[str, Any]:

@@ -70,6 +70,8 @@ def replay(
     first = next(iter(source), None)
     if first is None:
         raise ReplayError(f"{source.name} holds no examples")
+    for note in source.notes:
+        say(console, note)
     await_server(client, console)
     ensure_model(client, source, held_out, options, console)
     examples = source if options.shuffle_seed is None else source.shuffled(options.shuffle_seed)
@@ -126,7 +128,7 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
             f"created model {options.model}: {solver}, {options.kernel} kernel"
             + ("" if gamma is None else f", gamma {gamma}")
             + "".join(f", {name} {value}" for name, value in own_parts(options).items())
-            + f", {wanted['features']['type']} features, dim {wanted['features']['dim']:,}",
+            + f", {wanted['features']['type']} features, {source.dim:,} {'names' if source.named else 'columns'}",
         )
         return
     refuse_other_model(existing, source, options)
@@ -137,7 +139,7 @@ def refuse_other_model(existing: dict[str, Any], source: Source, options: Option
     """Raise if an existing model cannot be the one that was asked for."""
     features = existing["features"]
     fits = features["type"] == source.features["type"] and (
-        source.dim <= features["dim"] if source.sparse else source.dim == features["dim"]
+        source.named or (source.dim <= features["dim"] if source.sparse else source.dim == features["dim"])
     )
     if not fits:
         raise ReplayError(
@@ -164,7 +166,7 @@ def configuration(source: Source, held_out: Source | None, options: Options) -> 
     features = source.features
     if source.sparse and held_out is not None:
         features["dim"] = max(source.dim, held_out.dim)
-    if options.scale is not None:
+    if options.scale is not None and not source.named:
         features["scale"] = None if options.scale == "none" else options.scale
     kernel: dict[str, Any] = {"type": options.kernel}
     if options.kernel != "linear":

@@ -258,7 +258,7 @@ class Waiting:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._spinner.add_task(text, total=None)
+        self._task = self._spinner.add_task(text, total=None)
 
     def __enter__(self) -> Self:
         if not self._console.is_terminal:
@@ -268,6 +268,10 @@ class Waiting:
 
     def __exit__(self, *_: object) -> None:
         self._spinner.stop()
+
+    def now(self, text: str) -> None:
+        """Say something else beside the spinner."""
+        self._spinner.update(self._task, description=text)
 
 
 def say(console: Console, text: str) -> None:
@@ -313,7 +317,9 @@ def _short(x: Any) -> Any:
     """The same x with whole numbers written without a fraction."""
     if isinstance(x, dict):
         return {key: _short(values) for key, values in x.items()}
-    return [int(value) if value == int(value) else value for value in x]
+    if isinstance(x, list):
+        return [_short(value) for value in x]
+    return int(x) if isinstance(x, float) and x.is_integer() else x
 
 
 def _post(url: str, body: Any) -> str:

@@ -1,22 +1,36 @@
-"""Streams of labelled examples from users' files: CSV, LIBSVM text and .npz."""
+"""Streams of examples from users' files: CSV and its kin, JSON lines, Parquet, Arrow, LIBSVM text and .npz."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hinged.extras import needed
 from hinged.readers.base import (
     Example,
     Label,
     ReadError,
     Source,
 )
+from hinged.readers.table import Choice, TableSource
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FORMATS", "Example", "Label", "ReadError", "Source", "open_source"]
+__all__ = ["ENDINGS", "FORMATS", "Choice", "Example", "Label", "ReadError", "Source", "format_of", "open_source"]
 
-FORMATS = ("csv", "libsvm", "npz")
+ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".npz": "npz",
+}
+"""Formats by the end of a file's name, before .gz or .bz2; LIBSVM text has no such end."""
+FORMATS = (*dict.fromkeys(ENDINGS.values()), "libsvm")
 
 
 def open_source(
@@ -27,34 +41,50 @@ def open_source(
     file_format: str | None = None,
     zero_based: bool = False,
     like: Source | None = None,
+    choice: Choice | None = None,
+    delimiter: str | None = None,
+    labels_file: Path | None = None,
 ) -> Source:
-    """Open a file as the format that its name tells: .csv, .npz, and LIBSVM text for all else.
+    """Open a file as the format that its name tells, LIBSVM text where it tells none.
 
-    label       column (CSV) or array (.npz) of the labels; LIBSVM text has them first on each line
-    id_name     column or array of the examples' ids
-    zero_based  LIBSVM indices count from 0
-    like        a source whose columns this one has too, perhaps in another order
+    label        column of the labels, or array (.npz); LIBSVM text has them first on each line
+    id_name      column or array of the examples' ids
+    zero_based   LIBSVM indices count from 0
+    like         a source whose columns this one has too, perhaps in another order
+    choice       of a table's columns, in the place of label and id_name
+    delimiter    what stands between the fields of CSV; None: what the header tells
+    labels_file  of a matrix without labels (.npz of SciPy's)
     """
-    file_format = file_format or _format_of(path)
-    # Each reader is imported when it is asked for: only .npz needs numpy.
-    if file_format == "csv":
-        from hinged.readers.table import CsvSource  # noqa: PLC0415
+    file_format = file_format or format_of(path)
+    table = like if isinstance(like, TableSource) else None
+    choice = choice or Choice(label, id_name)
+    # Each reader is imported when it is asked for: not all of them need NumPy.
+    if file_format in {"csv", "tsv"}:
+        from hinged.readers.text import CsvSource  # noqa: PLC0415
 
-        columns = like.columns if isinstance(like, CsvSource) else None
-        return CsvSource(path, label=label, id_column=id_name, columns=columns)
+        return CsvSource(path, choice, delimiter=delimiter or ("\t" if file_format == "tsv" else None), like=table)
+    if file_format == "jsonl":
+        from hinged.readers.text import JsonLinesSource  # noqa: PLC0415
+
+        return JsonLinesSource(path, choice, like=table)
+    if file_format in {"parquet", "arrow"}:
+        with needed("files", "a Parquet or Arrow file"):
+            from hinged.readers.arrow import ArrowSource  # noqa: PLC0415
+
+        return ArrowSource(path, choice, is_parquet=file_format == "parquet", like=table)
     if file_format == "npz":
-        from hinged.readers.arrays import open_npz  # noqa: PLC0415
+        with needed("files", "a .npz file"):
+            from hinged.readers.arrays import open_npz  # noqa: PLC0415
 
-        return open_npz(path, label=label, ids=id_name)
+        return open_npz(path, label=choice.label, ids=choice.id, labels_file=labels_file)
     from hinged.readers.libsvm import LibsvmSource  # noqa: PLC0415
 
-    if id_name is not None:
+    if choice.id is not None:
         raise ReadError(f"{path}: LIBSVM text has no ids")
     return LibsvmSource(path, zero_based=zero_based)
 
 
-def _format_of(path: Path) -> str:
+def format_of(path: Path) -> str:
+    """The format that a file's name tells."""
     name = path.name.lower().removesuffix(".gz").removesuffix(".bz2")
-    if name.endswith(".csv"):
-        return "csv"
-    return "npz" if name.endswith(".npz") else "libsvm"
+    return next((found for ending, found in ENDINGS.items() if name.endswith(ending)), "libsvm")

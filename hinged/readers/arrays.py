@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hinged.extras import needed
 from hinged.readers.base import (
     Example,
     Label,
     ReadError,
     Source,
+    label_of,
 )
 
 if TYPE_CHECKING:
@@ -130,15 +132,23 @@ class ArraySource(Source):
                 yield Example(row + 1, x, self._labels[row], None if self._ids is None else self._ids[row])
 
 
-def open_npz(path: Path, *, label: str | None = None, ids: str | None = None) -> ArraySource:
+SCIPY = {"format", "shape", "data"}
+"""Arrays of a file that scipy.sparse.save_npz wrote."""
+
+
+def open_npz(
+    path: Path, *, label: str | None = None, ids: str | None = None, labels_file: Path | None = None
+) -> ArraySource:
     """Read the features that belong to the label array, y_train or y unless named, and their test part.
 
     The features of `y` are `X`, or its CSR parts `X_data`, `X_indices`, `X_indptr` and `X_shape`; the test
-    part of `y_train` is `y_test`.
+    part of `y_train` is `y_test`. A matrix that SciPy wrote has no labels: they are in `labels_file`.
     """
     try:
         # A .npz file is a zip file; np.load alone would take a lone array or a pickle's beginning too.
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
+            if set(arrays) >= SCIPY:
+                return _scipy_matrix(path, arrays, labels_file)
             if label is None:
                 label = "y_train" if "y_train" in arrays else "y"
             test_label = label.replace("train", "test")
@@ -150,6 +160,28 @@ def open_npz(path: Path, *, label: str | None = None, ids: str | None = None) ->
         raise
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise ReadError(f"cannot read {path} as .npz: {error}") from error
+
+
+def _scipy_matrix(path: Path, arrays: Mapping[str, NDArray[Any]], labels_file: Path | None) -> ArraySource:
+    if labels_file is None:
+        raise ReadError(f"{path} is a matrix of SciPy's, without labels: --labels FILE, .npy or a label a line")
+    parts = [arrays[name] for name in CSR_PARTS if name in arrays]
+    if arrays["format"].item() != b"csr":
+        with needed("sklearn", "a matrix that is not in the form csr"):
+            from scipy import sparse  # noqa: PLC0415  only for these
+        matrix = sparse.load_npz(path).tocsr()
+        parts = [matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape)]
+    return ArraySource(path.name, SparseRows(str(path), parts), read_labels(labels_file))
+
+
+def read_labels(path: Path) -> list[Label]:
+    """The labels in a .npy file, or in a text, one a line."""
+    try:
+        if path.suffix == ".npy":
+            return labels_of(str(path), np.load(path, allow_pickle=False))
+        return [label_of(line.strip()) for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise ReadError(f"cannot read labels of {path}: {error}") from error
 
 
 def _part(

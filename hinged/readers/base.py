@@ -13,7 +13,7 @@ from array import array
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 Label = int | str | bool
@@ -30,13 +30,14 @@ class Example(NamedTuple):
     """One row of a file.
 
     row  1 for the first
-    x    a list of numbers, or {"indices": ..., "values": ...} counted from 0
+    x    a list of numbers, {"indices": ..., "values": ...} counted from 0, or an object of names and values
+    y    None where the file has no labels
     id   what the file calls it, None if it has no name
     """
 
     row: int
     x: Any
-    y: Label
+    y: Label | None
     id: str | None
 
 
@@ -45,7 +46,9 @@ class Source(ABC):
 
     name: str
     sparse: bool
+    named: bool = False  # x is an object of names and values; dim counts the names
     dim: int
+    notes: Sequence[str] = ()  # what whoever reads it should know
     # An estimate where counting would mean parsing; it only moves a progress bar.
     rows: int
 
@@ -64,7 +67,7 @@ class Source(ABC):
 
     def shuffled(self, seed: int) -> Iterator[Example]:
         """The examples in a random order that the seed fixes. Holds them all, eight bytes a number."""
-        examples = [example._replace(x=_compact(example.x)) for example in self]
+        examples = [example if self.named else example._replace(x=_compact(example.x)) for example in self]
         random.Random(seed).shuffle(examples)  # noqa: S311 - an order, no secret
         return iter(examples)
 

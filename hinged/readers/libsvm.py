@@ -1,4 +1,4 @@
-"""LIBSVM text: `label index:value index:value ...`, one example a line, indices counted from 1."""
+"""LIBSVM text: `label index:value index:value ...`, one example a line, indices counted from 1; qid: is passed over."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class LibsvmSource(Source):
         if ":" in tokens[0]:
             raise ReadError(f"{place}: expected a label first, found {tokens[0]!r}")
         seen: dict[int, float] = {}
-        for token in tokens[1:]:
+        # The query of a ranking: examples of one are alike to nothing that is learned here.
+        has_query = len(tokens) > 1 and tokens[1].startswith("qid:")
+        for token in tokens[2 if has_query else 1 :]:
             index_text, colon, value_text = token.partition(":")
             value = number_of(value_text)
             if (

@@ -1,108 +1,204 @@
-"""CSV: a header line, one column of labels, perhaps one of ids, and numbers in all the others."""
+"""Tables: rows with named columns, one of labels, perhaps one of ids, and what is learned from in the others.
+
+Where the first rows have a number in each of these others, x is their list (dense). Else x is an object of them by
+name: numbers, strings, booleans, and nothing where a value is missing.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import TYPE_CHECKING
+import itertools
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from hinged.readers.base import (
-    Example,
-    ReadError,
-    Source,
-    label_of,
-    number_of,
-    open_bytes,
-)
+from hinged.readers.base import Example, Label, ReadError, Source, label_of, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-BLOCK_BYTES = 2**20
+SAMPLE_ROWS = 1000  # that tell what is in a column
+UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9  # strings that differ so often are names of rows
+LISTED_MAX = 20
+
+MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
+"""Texts that stand for no value."""
+
+Row = tuple[str, "Mapping[str, Any]"]
+"""Where a row stands, and its values by column."""
 
 
-class CsvSource(Source):
-    """A CSV file, read line by line; `columns` are its features in the order of x."""
+@dataclass(frozen=True)
+class Choice:
+    """What of a table is what.
+
+    label     column of the labels
+    labelled  whether there must be one
+    id        column of the ids
+    features  columns that are learned from; empty: all others but `drop`
+    named     whether x is an object (True) or a list of numbers (False); None: as the first rows have it
+    """
+
+    label: str | None = None
+    id: str | None = None
+    features: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    named: bool | None = None
+    labelled: bool = True
+
+    def named_columns(self) -> list[str]:
+        """All columns that it speaks of."""
+        return [*(name for name in (self.label, self.id) if name is not None), *self.features, *self.drop]
+
+
+class TableSource(Source):
+    """A file that is a table; `columns` are its features, in the order of a dense x."""
 
     sparse = False
+    typed = True  # a text is no number, whatever it looks like
+    columns: list[str]
+    _texts: frozenset[str]  # columns that hold a text that is no number: there all are texts
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        label: str | None,
-        id_column: str | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, path: Path, header: Sequence[str], choice: Choice, like: TableSource | None = None) -> None:
         self.path = path
         self.name = path.name
-        header = [name.strip() for name in next(self._lines(), (1, []))[1]]
-        if not header:
-            raise ReadError(f"{path} has no header line")
-        for name in header:
-            if header.count(name) > 1:
-                raise ReadError(f"{path}, line 1: two columns are named {name!r}")
-        if label is None:
-            raise ReadError(f"{path}: --label is needed, one of {_listed(header)}")
-        for name in (label, *([] if id_column is None else [id_column]), *(columns or ())):
+        self._choice = choice
+        if choice.label is None and choice.labelled:
+            raise ReadError(f"{path}: --label is needed, one of {listed(header)}")
+        if choice.label is not None and choice.label == choice.id:
+            raise ReadError(f"{path}: column {choice.label!r} cannot be label and id at once")
+        for name in (*choice.named_columns(), *(like.columns if like is not None and not like.named else ())):
             if name not in header:
-                raise ReadError(f"{path} has no column {name!r}; its columns are {_listed(header)}")
-        if label == id_column:
-            raise ReadError(f"{path}: column {label!r} cannot be label and id at once")
-        self.columns = list(columns or [name for name in header if name not in {label, id_column}])
+                raise ReadError(f"{path} has no column {name!r}; its columns are {listed(header)}")
+        out = {choice.label, choice.id, *choice.drop}
+        self.columns = [name for name in (choice.features or header) if name not in out]
+        if like is not None:
+            self.columns = [name for name in like.columns if name in header]
         if not self.columns:
-            raise ReadError(f"{path} has no columns besides {label!r}")
+            raise ReadError(f"{path} has no columns besides {listed([name for name in out if name])}")
+        sample = list(itertools.islice(self._rows(), SAMPLE_ROWS))
+        if like is not None:
+            self.named, self._texts = like.named, like._texts  # noqa: SLF001  of its own class
+        else:
+            texts = (name for name in self.columns if any(self._is_text(row.get(name)) for _, row in sample))
+            self._texts = frozenset(texts)
+            whole = not self._texts and all(
+                self._number(row.get(name)) is not None for _, row in sample for name in self.columns
+            )
+            self.named = not whole if choice.named is None else choice.named
         self.dim = len(self.columns)
-        self._width = len(header)
-        self._label, self._label_at = label, header.index(label)
-        self._id, self._id_at = id_column, None if id_column is None else header.index(id_column)
-        self._features_at = [header.index(name) for name in self.columns]
-        self.rows = self._count()
+        self.notes = self._unlike_each_other(sample) if self.named else []
+        self.rows = self._count(sample)
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """The features as a model's configuration states them."""
+        return {"type": "named"} if self.named else super().features
 
     def __iter__(self) -> Iterator[Example]:
-        lines = self._lines()
-        next(lines)
-        for row, (line, fields) in enumerate(lines, start=1):
-            if len(fields) != self._width:
-                raise ReadError(f"{self.path}, line {line}: expected {self._width} fields, found {len(fields)}")
-            x = [self._number(line, fields, at) for at in self._features_at]
-            label = fields[self._label_at].strip()
-            if not label:
-                raise ReadError(f"{self.path}, line {line}, column {self._label!r}: the label is empty")
-            name = None if self._id_at is None else fields[self._id_at]
-            if name == "":
-                raise ReadError(f"{self.path}, line {line}, column {self._id!r}: the id is empty")
-            yield Example(row, x, label_of(label), name)
+        choice = self._choice
+        for row, (place, values) in enumerate(self._rows(), start=1):
+            x = (
+                self._record(place, values)
+                if self.named
+                else [self._coordinate(place, values, c) for c in self.columns]
+            )
+            label = None if choice.label is None else self._label(place, values.get(choice.label))
+            name = None if choice.id is None else values.get(choice.id)
+            if choice.id is not None and name in (None, ""):
+                raise ReadError(f"{place}, column {choice.id!r}: the id is empty")
+            yield Example(row, x, label, None if name is None else str(name))
 
-    def _number(self, line: int, fields: list[str], at: int) -> float:
-        value = number_of(fields[at])
-        if value is None:
-            column = self.columns[self._features_at.index(at)]
-            raise ReadError(f"{self.path}, line {line}, column {column!r}: expected a number, found {fields[at]!r}")
+    @abstractmethod
+    def _rows(self) -> Iterator[Row]:
+        """All rows, from the first on."""
+
+    def _count(self, sample: Sequence[Row]) -> int:
+        """How many rows there are, about."""
+        return len(sample) if len(sample) < SAMPLE_ROWS else sum(1 for _ in self._rows())
+
+    def _label(self, place: str, value: Any) -> Label:
+        plain = _plain(value.strip() if isinstance(value, str) else value)
+        if plain is None or plain == "" or (isinstance(plain, float) and math.isnan(plain)):
+            raise ReadError(f"{place}, column {self._choice.label!r}: the label is empty")
+        if isinstance(plain, bool | int):
+            return plain
+        return label_of(f"{plain:g}" if isinstance(plain, float) else str(plain))
+
+    def _coordinate(self, place: str, values: Mapping[str, Any], column: str) -> float:
+        value = values.get(column)
+        number = self._number(value)
+        if number is None:
+            raise ReadError(
+                f"{place}, column {column!r}: expected a number, found {value!r}; --drop leaves a column out, "
+                "--named takes what is no number"
+            )
+        return number
+
+    def _record(self, place: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        record: dict[str, Any] = {}
+        for column in self.columns:
+            value = _plain(values.get(column))
+            if isinstance(value, str):
+                text = value.strip()
+                if text in MISSING:
+                    continue
+                number = None if self.typed or column in self._texts else number_of(text)
+                record[column] = text if number is None else number
+            elif isinstance(value, bool | int):
+                record[column] = value
+            elif isinstance(value, float):
+                if math.isinf(value):
+                    raise ReadError(f"{place}, column {column!r}: a number is finite, found {value}")
+                if not math.isnan(value):
+                    record[column] = value
+            elif value is not None:
+                if isinstance(value, list | dict | tuple):
+                    raise ReadError(f"{place}, column {column!r}: expected a plain value, found {str(value)[:40]}")
+                record[column] = value.isoformat() if hasattr(value, "isoformat") else str(value)
+        return record
+
+    def _is_text(self, value: Any) -> bool:
+        """Whether a value is neither missing nor a number or a boolean."""
+        value = _plain(value)
+        if isinstance(value, str):
+            return value.strip() not in MISSING and (self.typed or number_of(value) is None)
+        return value is not None and not isinstance(value, bool | int | float)
+
+    def _number(self, value: Any) -> float | None:
+        """The finite number that a value is or stands for."""
+        value = _plain(value)
+        if isinstance(value, str):
+            return None if self.typed else number_of(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return None
+        return float(value)
+
+    def _unlike_each_other(self, sample: Sequence[Row]) -> list[str]:
+        """A sentence for each column whose strings are nearly all different: it teaches nothing."""
+        found = []
+        for name in self._texts & set(self.columns):
+            texts = [
+                row[name] for _, row in sample if isinstance(row.get(name), str) and row[name].strip() not in MISSING
+            ]
+            if len(texts) >= UNIQUE_ROWS_MIN and len(set(texts)) > UNIQUE_SHARE * len(texts):
+                found.append(name)
+        return [
+            f"column {name!r} has another text in nearly every row, from which nothing is learned: --drop {name!r}"
+            for name in self.columns
+            if name in found
+        ]
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python has it, also of a type that is nearly one of Python's."""
+    if value is None or isinstance(value, str | bool | int | float):
         return value
-
-    def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Line number and fields of each line that is not blank."""
-        with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            reader = csv.reader(text)
-            try:
-                for fields in reader:
-                    if fields:
-                        yield reader.line_num, fields
-            except csv.Error as error:
-                raise ReadError(f"{self.path}, line {reader.line_num}: {error}") from error
-
-    def _count(self) -> int:
-        lines = 0
-        last = b"\n"
-        with open_bytes(self.path) as file:
-            while block := file.read(BLOCK_BYTES):
-                lines += block.count(b"\n")
-                last = block[-1:]
-        return max(0, lines - (1 if last == b"\n" else 0))
+    return float(value) if hasattr(value, "__float__") else value
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:20])
-    return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
+def listed(names: Sequence[str]) -> str:
+    """Names in a message."""
+    shown = ", ".join(repr(name) for name in names[:LISTED_MAX])
+    return shown if len(names) <= LISTED_MAX else f"{shown} and {len(names) - LISTED_MAX} more"

@@ -14,7 +14,8 @@ from starlette.types import Message
 
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, validated
-from hinged.service.data.parts import Configuration, first_problem
+from hinged.service.data.parts import Configuration
+from hinged.service.data.problems import first_problem
 from hinged.service.edge.serving import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
@@ -50,7 +51,7 @@ def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
     try:
         return validated(adapter, body)
     except ValidationError as error:
-        raise Invalid(first_problem(error)) from None
+        raise Invalid(first_problem(error, adapter)) from None
 
 
 async def read_json(request: Request, bytes_max: int) -> bytes:

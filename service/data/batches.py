@@ -19,7 +19,8 @@ from typing_extensions import TypedDict
 
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import STRICT, Y, check_ids
-from hinged.service.data.parts import Configuration, first_problem
+from hinged.service.data.parts import Configuration
+from hinged.service.data.problems import first_problem
 from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.errors import Invalid
 from hinged.service.frames import BadFrame, decode
@@ -71,7 +72,7 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
     except BadFrame as error:
         raise Invalid(f"the body is no batch: {error}") from None
     except ValidationError as error:
-        problem = first_problem(error).encode(errors="replace").decode()  # what it shows may be half a character
+        problem = first_problem(error, FACTS).encode(errors="replace").decode()  # what it shows may be half a character
         raise Invalid(f"the batch's facts: {problem}") from None
     m = _check_names(arrays, labelled)
     if not 1 <= m <= settings.batch_examples_max:

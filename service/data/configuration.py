@@ -21,9 +21,8 @@ from hinged.service.data.parts import (
     NamedFeatures,
     PolynomialKernel,
     Positive,
-    first_problem,
-    shown,
 )
+from hinged.service.data.problems import first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 from hinged.solvers.core.kernels import NORM_MAX
@@ -421,7 +420,7 @@ def _configuration_problem(error: ValidationError) -> str:
     if problem["type"] == "solver":
         given = problem["input"].get("solver") if isinstance(problem["input"], dict) else problem["input"]
         return f"solver: {problem['msg']}, got {shown(given)}"
-    return first_problem(error, skip=1)
+    return first_problem(error, CONFIGURATIONS, skip=1)
 
 
 def default_configuration(template: str, dense: bool, dim: int, settings: Settings) -> Configuration:

@@ -34,7 +34,8 @@ from hinged.service.data.inputs import (
     contents_of,
     x_digests,
 )
-from hinged.service.data.parts import Configuration, place, sentence_of, shown
+from hinged.service.data.parts import Configuration
+from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
 from hinged.service.data.records import Record, RecordX, canonical
 from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.errors import Invalid
@@ -186,7 +187,7 @@ def parse_x(text: str, *, named: bool = False) -> Any:
     try:
         return _X[named].validate_json(text)
     except ValidationError as error:
-        raise Invalid(f"x: {_example_problem(error)}") from None
+        raise Invalid(f"x: {_example_problem(error, _X[named])}") from None
 
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
@@ -201,7 +202,7 @@ def _parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
         problem = error.errors(include_url=False)[0]
         place = problem["loc"]
         details = {"index": place[1]} if len(place) > 1 and place[0] == "examples" else {}
-        raise Invalid(_example_problem(error), **details) from None
+        raise Invalid(_example_problem(error, adapter), **details) from None
 
 
 def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[Any]:
@@ -218,10 +219,10 @@ def _examples(parsed: Any, parts: tuple[str, ...], examples_max: int) -> list[An
     return list(examples)
 
 
-def _example_problem(error: ValidationError) -> str:
+def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
     # x and y may be of several forms: pydantic reports each; the one that got furthest is what was meant.
     problems = error.errors(include_url=False)
-    problem = max(problems, key=lambda p: len(p["loc"]))
+    problem = max(problems, key=lambda p: (len(p["loc"]), p["type"] == UNKNOWN))
     loc = tuple(p for p in problem["loc"] if p not in ("list[float]", "SparseX", "bool", "int", "str"))
     if problem["type"] == "record":
         return f"{place(loc)}: {problem['msg']}".removeprefix(": ")
@@ -232,7 +233,7 @@ def _example_problem(error: ValidationError) -> str:
             f'{place(loc)}: x is an array of numbers or {{"indices": [...], "values": [...]}}, '
             f"got {shown(problem['input'])}"
         )
-    return sentence_of(problem, loc)
+    return sentence_of(problem, loc, adapter)
 
 
 def check_ids(ids: Sequence[str | None], chars_max: int) -> None:

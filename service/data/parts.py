@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -323,28 +322,3 @@ class Configuration(Part):
 
 
 Configuration.SHARED = frozenset(Configuration.model_fields)
-
-
-def first_problem(error: ValidationError, skip: int = 0) -> str:
-    """The first thing that is wrong, in one sentence: where (without `skip` parts), what is allowed, what was got."""
-    problem = error.errors(include_url=False)[0]
-    loc = problem["loc"][skip:]
-    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which nobody wrote there
-        loc = loc[:1] + loc[2:]
-    return sentence_of(problem, loc)
-
-
-def sentence_of(problem: Mapping[str, Any], loc: tuple[int | str, ...]) -> str:
-    """What is wrong there, what is allowed, what was got."""
-    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
-
-
-def place(loc: tuple[int | str, ...]) -> str:
-    """Where in a body something stands, as a.b[3]."""
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
-
-
-def shown(value: Any) -> str:
-    """What was got, cut to a length that a message bears."""
-    got = repr(value)
-    return got if len(got) <= 80 else got[:77] + "..."

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from hinged.service.data.problems import shown
 from hinged.solvers.estimators.scaling import LARGEST
 
 Record: TypeAlias = dict[str, float | int | str | bool]
@@ -62,8 +63,7 @@ def float_of(value: float) -> float:
 
 
 def _wrong(reason: str, got: Any) -> PydanticCustomError:
-    shown = repr(got)
-    return PydanticCustomError("record", "{reason}, got {got}", {"reason": reason, "got": shown[:80]})
+    return PydanticCustomError("record", "{reason}, got {got}", {"reason": reason, "got": shown(got)})
 
 
 RecordX = Annotated[

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAd
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.service.data.parts import first_problem
+from hinged.service.data.problems import first_problem
 from hinged.service.errors import Invalid
 
 Array = np.ndarray[Any, Any]
@@ -82,7 +82,7 @@ def read_tensor(tensor: InputTensor, binary: bytes | None) -> Array | list[str]:
     try:
         values = adapter.validate_python(data)
     except ValidationError as error:
-        raise Invalid(f"{where}: {first_problem(error)}") from None
+        raise Invalid(f"{where}: {first_problem(error, adapter)}") from None
     if values and isinstance(values[0], list):
         if len(shape) != 2 or any(len(row) != shape[1] for row in values) or len(values) != shape[0]:
             raise Invalid(f"{where}: data is nested otherwise than its shape {shape} says")

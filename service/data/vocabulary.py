@@ -42,6 +42,7 @@ Array = np.ndarray[Any, Any]
 
 STAGE_MIN = 16
 NAMES_SHOWN = 100
+UNIQUE_MIN, UNIQUE_SHARE = 50, 0.5  # values of a name that are so many, of all examples or columns, are no categories
 SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is no larger than the numbers, but for rounding
 SPREAD_MAX = 1e7  # of values within -CLIP..CLIP, in rows of FIELDS_MAX at most
 SPREAD_LEAST, FORMER_LEAST = 1e-15, 1e-9  # spreads from which a gamma is found
@@ -186,6 +187,19 @@ class Vocabulary(Observing[Record]):
             "ignored": self._ignored,
             "ignored_names": dict(self._ignored_names),
         }
+
+    def warnings(self, examples: int) -> list[str]:
+        """A sentence for each name whose strings are nearly all different; examples: how many were learned."""
+        found = []
+        for name, field in list(self._fields.items()):
+            values = len(field) - (None in field)
+            many = values >= UNIQUE_SHARE * (self.columns_max if name in self._ignored_names else examples)
+            if values >= UNIQUE_MIN and many:
+                found.append(
+                    f"{name[:80]!r} has {values} different values in {examples} examples: it uses up columns and "
+                    "teaches nothing; leave it out"
+                )
+        return found[:NAMES_SHOWN]
 
     # -- state ----------------------------------------------------------------------------------------------------
 

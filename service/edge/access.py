@@ -49,6 +49,7 @@ RULES: Mapping[str, Rule] = {
     "model_metadata": Rule("reader"),
     "model_ready": Rule("reader"),
     "infer": Rule("reader"),
+    "root": Rule(None),
     "page": Rule(None),
     "page_file": Rule(None),
     "docs": Rule(None),

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from hinged.service.edge.access import authorise
 from hinged.service.edge.middleware import error_response
+from hinged.service.edge.queries import refuse_unknown_query
 from hinged.service.errors import ServiceError
 
 MODELS = "/models/{model}/"
@@ -46,6 +47,7 @@ class Direct:
         request = Request(scope, receive)
         try:
             await authorise(request)
+            refuse_unknown_query(request)
             response = await route.endpoint(**parameters, request=request)
         except ServiceError as error:
             response = error_response(error, scope["path"])

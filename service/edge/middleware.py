@@ -29,6 +29,10 @@ from hinged.service.errors import (
 from hinged.service.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+PROBES = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})
+"""They tell nothing but whether the server is well: who looks after it may know it by another name."""
+WITH_SLASH = ("/ui/", "/docs/")
+"""Any other path means the same without the slash at its end; from these the links of a page would lead astray."""
 NO_ROUTE = "none"
 UNFORESEEN = 500  # what an error becomes that nobody foresaw
 
@@ -76,6 +80,9 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer why not."""
+        path = scope.get("path", "")
+        if path[-1:] == "/" and len(path) > 1 and path not in WITH_SLASH:
+            scope["path"] = path[:-1]
         if scope["type"] == "http":
             await self._counted(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -133,6 +140,8 @@ class Edge:
 
     def check(self, scope: Scope) -> None:
         """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
+        if scope.get("path") in PROBES and scope.get("method") in SAFE_METHODS:
+            return
         hosts, origins = [], []
         for name, value in scope["headers"]:
             if name == b"host":

@@ -16,7 +16,7 @@ class Streams:
     def __init__(self, most: int) -> None:
         self.stopping = False
         self.stops_at: float | None = None  # by when all is to have ended, on the monotonic clock
-        self._most = most
+        self.most = most
         self._open: dict[int, Callable[[], None]] = {}
         self._number = 0
         self._none_left = asyncio.Event()
@@ -28,8 +28,8 @@ class Streams:
         """QueueFull where there are too many, Unavailable once the server stops."""
         if self.stopping:
             raise Unavailable("the server is stopping")
-        if len(self._open) >= self._most:
-            raise QueueFull(f"{len(self._open)} streams of at most {self._most} are open")
+        if len(self._open) >= self.most:
+            raise QueueFull(f"{len(self._open)} streams of at most {self.most} are open")
 
     @contextmanager
     def one(self, end: Callable[[], None]) -> Iterator[None]:

@@ -16,6 +16,7 @@ from hinged.service.data.configuration import default_configuration, found_again
 from hinged.service.data.parts import DEFAULT, MODEL_NAME, Configuration
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.jobs.background import Shared
+from hinged.service.engine.kernels import load_kernels
 from hinged.service.engine.loading import Loads
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.scheduling.threads import Lane, Threads
@@ -62,7 +63,7 @@ class Registry:
     """All models of a server. Methods run on one event loop.
 
     open: whether requests are taken; each model answers as soon as it is loaded.
-    ready: whether all models are loaded that can be.
+    ready: whether all models are loaded that can be. store: where their logs are.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -70,7 +71,7 @@ class Registry:
         self.open = False
         self.ready = False
         self.turns = Turns()
-        self._store = Yielding(store)
+        self.store = self._store = Yielding(store)
         self._threads = Threads("hinged")
         self._own = Lane(self._threads, self.turns, most=OWN_MAX)  # for what is no model's
         self._warming = Lane(self._threads, self.turns, most=OWN_MAX)
@@ -90,9 +91,7 @@ class Registry:
         """
         started = time.monotonic()
         warm.before_waiting[:] = [stand_back]
-        log.info("loading the kernels; the first time on a machine they are compiled, which takes 15 to 40 s")
-        await self._run(warm.warm_up, "auto")
-        log.info("kernels are there, %.1f s", time.monotonic() - started)
+        await load_kernels(self._run)
         for name in await self._run(self._store.models):
             self._loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True

@@ -48,6 +48,11 @@ class Snapshots:
         self._log_is_read = log_is_read
         self._learned, self._position = model.learned, model.position
         self._at = time.monotonic()
+        self._kept, self._kept_at = self._position, self._at
+
+    def age_s(self, position: int) -> float:
+        """Seconds since the newest was kept, or the model was loaded; 0 where nothing has changed since."""
+        return 0.0 if position <= self._kept else time.monotonic() - self._kept_at
 
     def due_in_s(self, model: Model) -> float:
         """Seconds until one is due because of its age."""
@@ -102,6 +107,7 @@ class Snapshots:
         """Keep one, then trim the log behind it; why it was not kept, if so."""
         try:
             self._store.put_snapshot(self._name, position, state)
+            self._kept, self._kept_at = position, time.monotonic()
             self._tell(position)
         except NOT_KEPT as error:  # the log still has everything
             self.failed += 1

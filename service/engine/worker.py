@@ -125,6 +125,16 @@ class Worker:
         return self._journal.snapshots.failed
 
     @property
+    def snapshot_age_s(self) -> float:
+        """Seconds for which changes have been in no snapshot, at most."""
+        return self._journal.snapshots.age_s(self.published.position)
+
+    @property
+    def pending_predictions(self) -> int:
+        """Predictions that wait for their labels, in the log or not yet."""
+        return len(self.model.pending) + len(self._unlogged)
+
+    @property
     def waiting_examples(self) -> int:
         """Examples that have queued up."""
         return self._queue.examples

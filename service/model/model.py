@@ -430,7 +430,10 @@ class Model(State):
             figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in self.set_aside]
         encoder = self.learner.warmup.encoder
         if encoder is not None:
-            figures["features"] = {**encoder.figures(), "gamma": self.learner.gamma_used}
+            vocabulary = self.learner.vocabulary
+            warnings = [] if vocabulary is None else vocabulary.warnings(self.learned)
+            told = {"warnings": warnings} if warnings else {}
+            figures["features"] = {**encoder.figures(), "gamma": self.learner.gamma_used, **told}
         arms = self.solver.arms_in_figures()
         if arms is not None:
             figures["arms"] = arms

@@ -157,11 +157,15 @@ class Pool:
         return {
             "size": len(self),
             "size_max": self.most,
-            "leased": sum(bool(c.open_leases(now_ms)) for c in self),
+            "leased": self.leased(now_ms),
             "votes": sum(len(c.votes) for c in self),
             "answered": self.answered,
             "disagreement": self.disagreed / self.answered if self.answered else None,
         }
+
+    def leased(self, now_ms: int) -> int:
+        """Candidates that somebody works on; may be asked while the pool changes."""
+        return sum(bool(c.leases and c.open_leases(now_ms)) for c in list(self._by_id.values()))
 
     # -- changing -------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ Methods are synchronous and may be called from several threads at once. Where a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hinged.service.errors import StoreUnavailable
+from hinged.service.store.times import Times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,8 +66,18 @@ MISSING = Lost("", b"", (), "is missing")
 SPOILED = Lost("", b"", (), "fails its checksum")
 
 
+class Room(NamedTuple):
+    """What a store takes of a disk, and what is left there."""
+
+    used_bytes: int
+    free_bytes: int
+
+
 class Store(Protocol):
     """The contract. tests/store/ holds every store to it."""
+
+    commits: Times | None
+    """How long writes took to reach the disk, several appends in one; None where the store does not see it."""
 
     def models(self) -> list[str]:
         """Names of the models that have a log, sorted."""
@@ -144,6 +155,9 @@ class Store(Protocol):
         models and of snapshots that were dropped; until then a file may still hold them, unread. Returns what
         could not be rewritten, a sentence each for whoever runs the server; empty if all was.
         """
+
+    def room(self) -> Room | None:
+        """What it takes of this machine's disks. None where it takes none; OSError where they do not say."""
 
     def close(self) -> None:
         """Finish what is under way and release files and threads."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hinged.extras import needed
 from hinged.service.store.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = Non
     """
     if settings.store == "sqlite":
         return SQLiteStore(settings.data_dir)
-    from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
+    with needed("redis", "a store on Redis"):
+        from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
 
     return RedisStore(
         settings.store,

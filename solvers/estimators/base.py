@@ -9,6 +9,7 @@ import numpy as np
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
+from hinged.solvers.estimators.compiling import told
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +30,8 @@ class Learner:
         self.name, self.parameters = name, parameters
         if precision is not None:
             self.parameters["dtype"] = PRECISIONS[precision]
-        self.solver = make_solver(name, kernel, dim, **self.parameters)
+        with told(name):
+            self.solver = make_solver(name, kernel, dim, **self.parameters)
         self.numbered = 0
 
     def dense_rows(self, X: Array) -> Rows:
@@ -42,7 +44,8 @@ class Learner:
 
     def learn(self, rows: Rows, classes: Array) -> None:
         """Learn new examples, in order."""
-        self.solver.learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)))
+        with told(self.name):
+            self.solver.learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)))
         self.numbered += len(rows)
 
     def learn_epoch(self, rows: Rows, classes: Array, order: Array, batch: int, *, again: bool) -> None:
@@ -51,6 +54,11 @@ class Learner:
             part = order[begin : begin + batch]
             self.solver.learn(rows.take(part), classes[part], part, again=again)
         self.numbered = max(self.numbered, order.size)
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, columns)."""
+        with told(self.name):
+            return self.solver.decision(rows)
 
     def __getstate__(self) -> dict[str, Any]:
         solver = self.solver

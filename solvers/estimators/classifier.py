@@ -7,24 +7,21 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hinged.solvers.core.kernels import KERNELS, Kernel, make_kernel
 from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner
+from hinged.solvers.estimators.compiling import told
 from hinged.solvers.estimators.scaling import AUTO, CSR, DENSE, SPARSE, Scale, found
-
-try:
-    from scipy import sparse
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_random_state
-    from sklearn.utils.class_weight import compute_class_weight
-    from sklearn.utils.multiclass import check_classification_targets, unique_labels
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError("hinged.sklearn needs scikit-learn 1.6 or newer: pip install 'hinged[sklearn]'") from error
 
 Array = np.ndarray[Any, Any]
 
@@ -92,8 +89,10 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         self._scale = self._found_scale(X)
         X = self._scaled(X)
-        learner = self._new_learner(X, y, classes, random, X.shape[0])
-        if not self._fit(learner, _rows(learner, X), numbers, random):
+        with told(self._solver_name()):
+            learner = self._new_learner(X, y, classes, random, X.shape[0])
+            converged = self._fit(learner, _rows(learner, X), numbers, random)
+        if not converged:
             warnings.warn(
                 f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
                 ConvergenceWarning,
@@ -195,7 +194,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         """Decision values: (n,) for two classes, positive for classes_[1], else (n, classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        scores = self.solver_.decision(_rows(self._learner, self._scaled(X)))
+        scores = self._learner.decision(_rows(self._learner, self._scaled(X)))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:

@@ -15,17 +15,13 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+from river import base
 
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.scaling import AUTO, DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
-
-try:
-    from river import base
-except ImportError as error:
-    raise ImportError("hinged.river needs River: pip install 'hinged[river]'") from error
 
 Array = np.ndarray[Any, Any]
 
@@ -126,7 +122,7 @@ class SVMClassifier(base.Classifier):
         if not self._numbers:
             return {}
         indices, values, _ = self._row(x)
-        scores = self._learner.solver.decision(self._rows(np.array([0, indices.size]), indices, values))[0]
+        scores = self._learner.decision(self._rows(np.array([0, indices.size]), indices, values))[0]
         if scores.size == 1:
             scores = np.array([-0.5, 0.5])[: len(self._numbers)] * scores
         return dict(zip(self._numbers, scores.tolist(), strict=True))

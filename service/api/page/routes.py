@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from hinged.service.errors import NotFound
 from hinged.service.page.files import HEADERS, files
@@ -27,10 +27,17 @@ async def docs(request: Request) -> Response:
     return await _file(request, DOCS)
 
 
+@router.get("/ui/", name="page")
+@router.get("/docs/", name="page")
+async def without_slash(request: Request) -> Response:
+    """Its links are relative, so a page has one path."""
+    return RedirectResponse(f"../{request.url.path.strip('/').rpartition('/')[2]}")
+
+
 @router.get("/ui/{path:path}")
 async def page_file(path: str, request: Request) -> Response:
     """A file of either."""
-    return await _file(request, path or PAGE)
+    return await _file(request, path)
 
 
 async def _file(request: Request, path: str) -> Response:

@@ -7,18 +7,32 @@ learns: its figures may then be of the moment before or after its newest example
 from __future__ import annotations
 
 import math
+import platform
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import LOADING, SERVING, Registry
+from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
 from hinged.service.model.metrics import ALL
+from hinged.service.store.times import BOUNDS_S, Times
+from hinged.version import __version__
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series, and nobody reads them
 
@@ -30,6 +44,10 @@ def support_vectors(worker: Worker) -> int:
     """Points with a coefficient in what was published last."""
     alpha = getattr(worker.published.view, "alpha", None)
     return 0 if alpha is None else int(np.count_nonzero(alpha.any(axis=0)))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 COUNTERS: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
@@ -44,6 +62,15 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_points", "Examples that the model holds.", lambda w: w.model.solver.live),
     ("hinged_support_vectors", "Examples that predictions depend on.", support_vectors),
     ("hinged_memory_bytes", "Memory of points, coefficients and kernel rows.", lambda w: w.model.solver.memory_bytes()),
+    ("hinged_points_max", "Examples that the model may hold.", lambda w: w.model.configuration.points_max or 0),
+    ("hinged_pool_candidates", "Candidates in the pool.", lambda w: len(w.model.pool)),
+    (
+        "hinged_pool_leased",
+        "Candidates that somebody works on.",
+        lambda w: w.model.pool.leased(_now_ms()),
+    ),
+    ("hinged_pending_predictions", "Predictions that wait for their labels.", lambda w: w.pending_predictions),
+    ("hinged_snapshot_age_seconds", "Time for which changes have been in no snapshot.", lambda w: w.snapshot_age_s),
     ("hinged_queue_examples", "Examples that wait to be learned.", lambda w: w.waiting_examples),
     ("hinged_queue_requests", "Requests that wait for the model.", lambda w: w.waiting_requests),
 )
@@ -52,9 +79,15 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
 class Exposition:
     """Counts requests, and writes everything down when it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams: Streams) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
+        build = Info("hinged_build", "Of what is running.", registry=self._registry)
+        build.info({"version": __version__, "python": platform.python_version()})
+        opened = Gauge("hinged_open_streams", "WebSockets and event streams that are open.", registry=self._registry)
+        opened.set_function(lambda: len(streams))
+        most = Gauge("hinged_open_streams_max", "So many may be.", registry=self._registry)
+        most.set(streams.most)
         names = ("method", "route")
         self._requests = Counter("hinged_requests", "Requests answered.", (*names, "status"), registry=self._registry)
         self._seconds = Histogram(
@@ -64,8 +97,9 @@ class Exposition:
         self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def watch(self, registry: Registry) -> None:
-        """Tell of the models of this registry."""
+        """Tell of the models of this registry and of its store."""
         self._registry.register(Models(registry))
+        self._registry.register(Disk(registry.store))
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request to a route, which is its template: there are only so many of them."""
@@ -124,6 +158,39 @@ class Models(Collector):
                         family.add_metric([name], float(read(worker)))
                 yield family
         yield from _prequential(workers)
+
+
+class Disk(Collector):
+    """What Prometheus is told of the store."""
+
+    def __init__(self, store: Yielding) -> None:
+        self._store = store
+
+    def describe(self) -> list[Metric]:
+        """Nothing before it is asked: which there are depends on the store."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """How long it takes, and what it takes of the disk."""
+        yield _histogram(
+            "hinged_store_append_duration_seconds", "Time until an append is durable.", self._store.appends
+        )
+        if self._store.commits is not None:
+            meaning = "Time of a commit, with its fsync; appends of several models may share one."
+            yield _histogram("hinged_store_commit_duration_seconds", meaning, self._store.commits)
+        with suppress(OSError):  # it was moved away, or the disk is gone
+            room = self._store.room()
+            if room is not None:
+                yield GaugeMetricFamily("hinged_store_bytes", "Of the store on disk.", float(room.used_bytes))
+                yield GaugeMetricFamily("hinged_store_free_bytes", "Left on that disk.", float(room.free_bytes))
+
+
+def _histogram(title: str, meaning: str, times: Times) -> Metric:
+    seen = times.seen()
+    bounds = [*map(str, BOUNDS_S), "+Inf"]
+    return HistogramMetricFamily(
+        title, meaning, buckets=list(zip(bounds, map(float, seen.counts), strict=True)), sum_value=seen.seconds
+    )
 
 
 @contextmanager

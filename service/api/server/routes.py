@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from hinged.service.api.openapi import operation
 from hinged.service.api.server.exposition import Exposition
@@ -16,6 +16,23 @@ from hinged.service.edge.middleware import JSON
 from hinged.service.errors import QueueFull
 
 router = APIRouter(default_response_class=JSON)
+
+LINKS = {
+    "page": "/ui",
+    "docs": "/docs",
+    "openapi": "/openapi.json",
+    "models": "/models",
+    "ready": "/readyz",
+    "metrics": "/metrics",
+}
+
+
+@router.get("/", include_in_schema=False)
+async def root(request: Request) -> Response:
+    """Where to go from here: a browser to the page, a program by links."""
+    if "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse("ui")
+    return JSON({"name": request.app.title, "version": request.app.version, **LINKS})
 
 
 # -- health -----------------------------------------------------------------------------------------------------------

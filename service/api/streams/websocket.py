@@ -22,7 +22,7 @@ from hinged.service.api.labels.routes import ask_from, offer_from
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
 from hinged.service.data.examples import Body
-from hinged.service.data.parts import shown
+from hinged.service.data.problems import shown
 from hinged.service.edge.access import (
     RULES,
     Access,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hinged.service.engine.scheduling.turns import rest_before_work, stand_back
-from hinged.service.store.base import Event, Store
+from hinged.service.store.base import Event, Room, Store
+from hinged.service.store.times import Times
 from hinged.solvers.core.turns import rest
 
 
@@ -17,6 +18,8 @@ class Yielding(Store):
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.commits = store.commits
+        self.appends = Times()
 
     def models(self) -> list[str]:
         """Store.models."""
@@ -35,7 +38,8 @@ class Yielding(Store):
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
         """Store.append, then rest."""
         stand_back()
-        position = self._store.append(model, after, events)
+        with self.appends.one():
+            position = self._store.append(model, after, events)
         rest_before_work()
         return position
 
@@ -82,6 +86,10 @@ class Yielding(Store):
         """Store.purge."""
         stand_back()
         return self._store.purge()
+
+    def room(self) -> Room | None:
+        """Store.room."""
+        return self._store.room()
 
     def close(self) -> None:
         """Store.close."""

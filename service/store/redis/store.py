@@ -81,6 +81,7 @@ class RedisStore(Store):
         timeout_s: float = 5.0,
         on_fenced: Callable[[str], None] | None = None,
     ) -> None:
+        self.commits = None
         self._namespace = namespace
         self._on_fenced = on_fenced
         # No name of a model: those begin with a letter or a digit.
@@ -264,6 +265,9 @@ class RedisStore(Store):
         self._change_list(scripts.UNLIST, "HSET", 3, run, name)
         yield
         self._change_list(scripts.UNLIST, "HDEL", 3, run)
+
+    def room(self) -> None:
+        """Redis has its own disk, and tells of it itself."""
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -8,6 +8,7 @@ done in one transaction stands in steps.py.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing, suppress
 from functools import partial
@@ -23,6 +24,7 @@ from hinged.service.store.base import (
     Event,
     OutcomeUnknown,
     PositionTaken,
+    Room,
     Store,
 )
 from hinged.service.store.checks import (
@@ -58,7 +60,7 @@ class SQLiteStore(Store):
     """A store in the folder `path`, which is made if it is missing and belongs to one process at a time."""
 
     def __init__(self, path: Path) -> None:
-        file = path / "hinged.db"
+        file = self._file = path / "hinged.db"
         # Snapshots that a thread is writing just now; changed by jobs and after them.
         self._in_progress: set[int] = set()
         try:
@@ -68,6 +70,7 @@ class SQLiteStore(Store):
                 prepare(file)
                 place = Place(file)
                 self._writer = Writer(partial(connect, file), place)
+                self.commits = self._writer.commits
                 self._readers = Readers(partial(connect, file), place)
             except BaseException:
                 self._lock.close()
@@ -241,6 +244,12 @@ class SQLiteStore(Store):
         except (StoreUnavailable, Damaged) as error:
             told.append(f"Not all that was dropped was removed: {error}.")
         return told + self._writer.rewrite()
+
+    def room(self) -> Room:
+        """The file with what belongs to it, and the rest of its disk."""
+        files = [self._file.with_name(self._file.name + suffix) for suffix in ("", "-wal", "-shm")]
+        used = sum(file.stat().st_size for file in files if file.exists())
+        return Room(used, shutil.disk_usage(self._file.parent).free)
 
     def close(self) -> None:
         """Wait for the write under way, then close all connections and free the folder."""

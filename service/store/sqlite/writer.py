@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.sqlite.place import Elsewhere, Place
+from hinged.service.store.times import Times
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -38,6 +39,7 @@ class Writer:
         self._claims = 0
         self._waiting: list[Job] = []
         self._closed = False
+        self.commits = Times()
 
     def do(self, work: Work[T]) -> T:
         """Run `work` in a transaction; when this returns, it is on disk.
@@ -113,7 +115,8 @@ class Writer:
             self._place.note_log()
             results = [_attempt(connection, work) for work, _ in group]
             failure, what = OutcomeUnknown, "the store failed while it committed, the write may last or not"
-            connection.execute("COMMIT")
+            with self.commits.one():
+                connection.execute("COMMIT")
             self._place.check()
             for (_, outcome), (value, error) in zip(group, results, strict=True):
                 if error is None:

@@ -53,6 +53,7 @@ def test_without_a_command_the_commands_are_listed(run):
         (["--format", "xml"], "--format"),
         (["--test", "none.csv"], "File 'none.csv' does not exist"),
         (["--nothing"], "No such option"),
+        (["--delimiter", "::"], "expected one character or tab, found '::'"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_code_two(run, table, options, message):
@@ -74,7 +75,7 @@ def test_a_wrong_command_is_one_line_and_exit_code_two(run, arguments, message):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("a,y\nx,0\n", ["--label", "y"], "line 2, column 'a': expected a number, found 'x'"),
+        ("a,y\nx,0\n", ["--label", "y", "--numbers"], "line 2, column 'a': expected a number, found 'x'"),
         ("a,y\n1,0\n", [], "--label is needed, one of 'a', 'y'"),
         ("a,y\n", ["--label", "y"], "holds no examples"),
         ("a,y\n1,0\n", ["--format", "libsvm"], "line 1: expected index:value"),

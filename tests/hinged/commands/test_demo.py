@@ -1,4 +1,9 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
+from running import PATIENCE_S
 
 from hinged.commands.demo import batch_standing, load_digits
 
@@ -16,3 +21,13 @@ def test_the_batch_machine_is_a_good_one():
     standing = batch_standing(load_digits())
     assert standing.held_out_accuracy > 0.98
     assert 0 < standing.support_vectors < 1347
+
+
+def test_what_a_server_said_that_ended_by_itself_keeps_its_lines(tmp_path):
+    command = [sys.executable, "-m", "hinged", "demo", "--port", "0", "--data-dir", tmp_path, "--no-stay"]
+    env = {**os.environ, "HINGED_CACHE_MB": "none"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert first == "hinged: the server ended by itself; its last output:"
+    assert second.startswith("hinged: HINGED_CACHE_MB: ")

@@ -146,7 +146,10 @@ def test_an_empty_answer_is_said_on_stderr(run, server):
 def test_a_wrong_key_is_one_line_that_does_not_show_it(run, server):
     server.keys["stranger"] = "hinged_0123456789"
     done = run("models", role="stranger", code=1)
-    assert done.stderr == "hinged: this key is not known, or was revoked (unauthenticated)\n"
+    assert (
+        done.stderr
+        == "hinged: this key is not known, or was revoked (unauthenticated); set HINGED_KEY to a key of this server\n"
+    )
     server.keys["stranger"] = "not a key"
     done = run("models", role="stranger", code=2)
     assert "HINGED_KEY" in done.stderr

@@ -62,7 +62,7 @@ def test_a_label_that_is_no_whole_number_is_a_string(write):
         ("1 -1:1\n", "found '-1:1'"),
         ("1 \u0661:1\n", "expected index:value"),
         ("1 99999999999:1\n", "expected index:value"),
-        ("1 qid:3 1:1\n", "found 'qid:3'"),
+        ("1 1:1 qid:3\n", "found 'qid:3'"),
         ("1:1 2:2\n", "expected a label first, found '1:1'"),
         ("1 0:1\n", "index 0, but indices count from 1"),
         ("1 2:1 2:2\n", "index 2 stands there twice"),

@@ -4,8 +4,10 @@ from asking import example
 from prometheus_client.parser import text_string_to_metric_families
 from running import ROOT
 
+import hinged
 from hinged.service.api.server.exposition import METHODS, Exposition
 from hinged.service.edge.middleware import Edge
+from hinged.service.edge.streams import Streams
 from hinged.service.settings import Settings
 
 
@@ -56,6 +58,44 @@ def test_what_a_model_stands_at_can_be_scraped(ask):
         assert found.get("hinged_predictions_scored_total") == (19 if source == "streamed" else None)
 
 
+def test_how_much_waits_and_how_much_may_be_held_can_be_scraped(ask):
+    model = ask.new_model(points_max=50)
+    model.learn(example([0, 1], "a"), example([1, 0], "b"))
+    pool = {"examples": [{"id": f"p{k}", "x": [k, 1]} for k in range(3)]}
+    assert ask("POST", f"{model.path}/pool", json=pool).status_code == 200
+    assert ask("POST", f"{model.path}/queries", json={"n": 2, "annotator": "ann"}).status_code == 200
+    ask("POST", f"{model.path}/predict", json={"id": "later", "x": [1, 1]})
+    found = samples(ask, model=model.name)
+    assert found["hinged_points_max"] == 50
+    assert found["hinged_pool_candidates"] == 3
+    assert found["hinged_pool_leased"] == 2
+    assert found["hinged_pending_predictions"] == 1
+    assert found["hinged_snapshot_age_seconds"] > 0
+    assert ask("POST", f"{model.path}/snapshot").status_code == 200
+    assert samples(ask, model=model.name)["hinged_snapshot_age_seconds"] == 0
+
+
+def test_what_the_store_takes_and_how_long_can_be_scraped(ask):
+    before = samples(ask)
+    ask.new_model().learn(example([0, 1], "a"))
+    found = samples(ask)
+    for name in ("hinged_store_append_duration_seconds", "hinged_store_commit_duration_seconds"):
+        assert found[f"{name}_count"] > before.get(f"{name}_count", 0)
+        assert found[f"{name}_sum"] > 0
+        assert found[f"{name}_bucket"] == found[f"{name}_count"]  # the last one is of all
+    assert found["hinged_store_bytes"] > 0
+    assert found["hinged_store_free_bytes"] > 0
+
+
+def test_what_runs_and_how_many_streams_are_open_can_be_scraped(ask):
+    assert samples(ask, version=hinged.__version__)["hinged_build_info"] == 1
+    model = ask.new_model()
+    with ask._http.stream("GET", f"{model.path}/events"):
+        found = samples(ask)
+    assert found["hinged_open_streams"] == 1
+    assert found["hinged_open_streams_max"] == 1000
+
+
 def test_a_model_that_has_learned_nothing_shows_no_figure_that_it_does_not_have(ask):
     found = samples(ask, model=ask.new_model().name)
     assert found["hinged_examples_learned_total"] == 0
@@ -93,7 +133,7 @@ def test_requests_are_counted_by_the_template_of_their_route(ask, method, path, 
 
 def test_a_request_that_the_edge_refuses_is_counted_too(ask):
     before = requests(ask, "GET", "none", 400)
-    assert ask("GET", "/healthz", headers={"Host": "evil.example"}).status_code == 400
+    assert ask("GET", "/models", headers={"Host": "evil.example"}).status_code == 400
     assert requests(ask, "GET", "none", 400) == before + 1
 
 
@@ -138,7 +178,7 @@ def test_each_metric_stands_in_the_documents(ask):
 
 
 def test_counts_of_one_server_are_not_those_of_another():
-    one, other = Exposition(), Exposition()
+    one, other = Exposition(Streams(1)), Exposition(Streams(1))
     one.count("GET", "/healthz", 200, 0.1)
     assert b'hinged_requests_total{method="GET"' in one.text()[0]
     assert b'hinged_requests_total{method="GET"' not in other.text()[0]

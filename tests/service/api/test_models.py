@@ -71,7 +71,16 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"kernel": {"type": "sigmoid"}}, "'linear', 'polynomial', 'rbf', 'laplacian'"),
+        (
+            {"kernel": {"type": "sigmoid"}},
+            'kernel.type must be one of linear, polynomial, rbf, laplacian, got "sigmoid"',
+        ),
+        ({"kernel": {"type": "rbff"}}, "got \"rbff\", did you mean 'rbf'?"),
+        ({"kernel": {"gamma": 1}}, "kernel.type is missing"),
+        ({"kernel": {"type": "rbf", "gama": 1}}, "unknown part 'gama' of kernel, did you mean 'gamma'?"),
+        ({"kernal": {"type": "rbf"}}, "unknown part 'kernal', did you mean 'kernel'?"),
+        ({"window": {"example": 5}}, "unknown part 'example' of window, did you mean 'examples'?"),
+        ({"kernel": None}, "kernel: Input should be an object, got null"),
         ({"kernel": {"type": "rbf", "gamma": 0}}, "gamma"),
         ({"kernel": {"type": "rbf", "gamma": "wide"}}, "kernel.gamma: Input should be a number > 0"),
         ({"kernel": {"type": "linear", "gamma": 1}}, "gamma"),
@@ -91,10 +100,10 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         ({"features": {"type": "dense", "dim": 0}}, "features.dim"),
         ({"features": {"type": "dense", "dim": 2**20 + 1}}, "at most 1048576"),
         ({"labels": {"explore": 1.5}}, "labels.explore"),
-        ({"labels": {"pool": 5}}, "labels.pool"),
+        ({"labels": {"pool": 5}}, "unknown part 'pool' of labels"),
         ({"features": {"type": "named", "warmup": 50}, "points_max": 40, "when_full": "refuse"}, "features.warmup"),
-        ({"features": {"type": "wide", "dim": 2}}, "'dense', 'sparse', 'named'"),
-        ({"features": {"type": "named", "dim": 2}}, "features.dim"),
+        ({"features": {"type": "wide", "dim": 2}}, "features.type must be one of dense, sparse, named"),
+        ({"features": {"type": "named", "dim": 2}}, "unknown part 'dim' of features; there are type, warmup"),
         ({"features": {"type": "named", "warmup": -1}}, "features.warmup"),
         ({"features": {"type": "named", "warmup": 100_001}}, "features.warmup"),
         ({"features": {"type": "named", "columns_max": 0}}, "features.columns_max"),
@@ -106,7 +115,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         ),
         (
             {"features": {"type": "dense", "dim": 2, "scale": "log"}},
-            "features.scale: Input should be 'auto', got 'log'",
+            "features.scale: Input should be 'auto', got \"log\"",
         ),
         ({"features": {"type": "dense", "dim": 2, "warmup": 0}}, "features.warmup"),
         (

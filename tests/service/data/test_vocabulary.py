@@ -107,6 +107,17 @@ def test_ignored_names_are_counted_one_by_one_up_to_a_limit():
     assert figures["ignored_names"]["n0"] == 2
 
 
+def test_a_name_whose_values_are_nearly_all_different_is_warned_of():
+    records = [{"id": f"u{n}", "job": "abc"[n % 3], "n": n, "x": f"{n % 40}"} for n in range(100)]
+    vocabulary = taught(records, columns_max=1000)
+    (warning,) = vocabulary.warnings(100)
+    assert warning.startswith("'id' has 100 different values in 100 examples")
+    assert vocabulary.warnings(1000) == []  # by then they are categories
+    full = taught([{"id": f"u{n}"} for n in range(100)], columns_max=80)
+    full.encode([{"id": f"later {n}"} for n in range(1000)])
+    assert "'id'" in "".join(full.warnings(10_000))  # no column is left to see it by
+
+
 def test_of_too_many_columns_in_the_warm_up_the_most_frequent_stay():
     vocabulary = taught([{"id": f"{n}", "job": "ab"[n % 2], "n": n} for n in range(10)], columns_max=3)
     assert [column for column, _ in vocabulary.state()[0]["columns"]] == ["job", "n", "job"]

@@ -40,7 +40,6 @@ WRONG_HANDSHAKES = [
     ({"authorization": "other"}, STREAM, 403, "forbidden"),
     ({}, "/models/absent/stream", 404, "not_found"),
     ({}, "/models/m/learn", 404, "not_found"),
-    ({}, "/models/m/stream/", 404, "not_found"),
     ({}, "/nothing", 404, "not_found"),
     ({}, "/", 404, "not_found"),
     ({}, f"{STREAM}?" + "q" * 20_000, 400, "bad_request"),

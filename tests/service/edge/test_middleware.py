@@ -42,19 +42,26 @@ def test_the_names_of_this_machine_are_allowed(ask, host):
     ["kernel.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]", "", "evil:80"],
 )
 def test_any_other_host_is_refused_on_every_route(ask, host):
-    for method, path in (("GET", "/healthz"), ("GET", "/models"), ("POST", "/learn"), ("GET", "/nothing")):
+    for method, path in (("POST", "/healthz"), ("GET", "/models"), ("POST", "/learn"), ("GET", "/nothing")):
         error = refusal(ask(method, path, headers={"host": host}), 400, "bad_request")
         assert "HINGED_ALLOWED_HOSTS" in error["message"]
 
 
 def test_a_request_without_a_host_is_refused(server):
-    assert raw(server.url, "GET /healthz HTTP/1.0\n\n") == 400
-    assert raw(server.url, "GET /healthz HTTP/1.0\nHost: localhost\n\n") == 200
+    assert raw(server.url, "GET /models HTTP/1.0\n\n") == 400
+    assert raw(server.url, "GET /models HTTP/1.0\nHost: localhost\n\n") == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"])
+def test_who_looks_after_the_server_may_know_it_by_any_name(server, ask, path):
+    for host in ("10.1.2.3:8000", "hinged.example", "evil:80", "no name at all", ""):
+        assert ask("GET", path, headers={"host": host}).status_code == 200
+    assert raw(server.url, f"GET {path} HTTP/1.0\n\n") == 200
 
 
 def test_the_setting_names_the_hosts(elsewhere):
-    assert elsewhere("GET", "/healthz", headers={"host": "Kernel.Example:443"}).status_code == 200
-    refusal(elsewhere("GET", "/healthz", headers={"host": "localhost"}), 400, "bad_request")
+    assert elsewhere("GET", "/models", headers={"host": "Kernel.Example:443"}).status_code == 200
+    refusal(elsewhere("GET", "/models", headers={"host": "localhost"}), 400, "bad_request")
 
 
 @pytest.mark.parametrize(
@@ -121,11 +128,58 @@ def test_json_is_json_with_any_parameter(ask, content_type):
     assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/models/", "/models/a/b", "/models/a/learn/", "/learn/", "//learn"])
+@pytest.mark.parametrize("path", ["/nothing", "/nothing/", "/models//", "/models/a/b", "/models/a/learn//", "//learn"])
 def test_a_path_that_no_route_has_is_not_found(ask, path):
     for method in ("GET", "POST", "PUT", "DELETE"):
         error = refusal(ask(method, f"{ask.url}{path}"), 404, "not_found")
         assert "route" in error["message"]
+
+
+def test_a_slash_at_the_end_changes_nothing(ask):
+    model = ask.new_model()
+    assert ask("GET", "/models/").json() == ask("GET", "/models").json()
+    assert ask("POST", f"{model.path}/learn/", json=example([0, 1], "up")).status_code == 200
+    assert ask("GET", f"{model.path}/").json()["examples"] == 1
+    assert ask("GET", f"{model.path}/queries/?n=1").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/ui", "/docs"])
+def test_a_page_with_a_slash_leads_to_the_page_from_which_its_links_are_counted(ask, path):
+    answer = ask("GET", f"{path}/")
+    assert answer.status_code == 307
+    assert httpx.URL(f"{ask.url}{path}/").join(answer.headers["location"]).path == path
+
+
+def test_the_root_leads_a_browser_to_the_page_and_a_program_on(ask):
+    answer = ask("GET", "/", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert answer.status_code == 307
+    assert httpx.URL(f"{ask.url}/").join(answer.headers["location"]).path == "/ui"
+    links = ask("GET", "/").json()
+    assert links["name"] == "hinged"
+    for name in ("page", "docs", "openapi", "models", "ready", "metrics"):
+        assert ask("GET", links[name]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "message"),
+    [
+        ("GET", "/queries?stratgy=random", "unknown query parameter 'stratgy', did you mean 'strategy'?"),
+        ("GET", "/queries?n=1&annotater=a&n=2", "'annotater'; there are n, strategy"),
+        ("GET", "/predict?x=[0,1]&y=1", "'y'; there are x"),
+        ("POST", "/learn?dry_run=1", "'dry_run'; this route has none"),
+        ("POST", "/finish?now", "unknown query parameter 'now'"),
+    ],
+)
+def test_a_query_parameter_that_the_route_does_not_have_is_refused(ask, method, path, message):
+    model = ask.new_model()
+    error = refusal(ask(method, f"{model.path}{path}", json=example([0, 1], "up")), 422, "invalid")
+    assert message in error["message"]
+    assert model.figures()["examples"] == 0
+
+
+def test_probes_and_pages_take_any_query(ask):
+    for path in ("/healthz?t=1", "/readyz?verbose", "/ui?utm_source=mail", "/docs?v=2"):
+        assert ask("GET", path).status_code == 200
 
 
 @pytest.mark.parametrize(

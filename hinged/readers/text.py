@@ -1,0 +1,117 @@
+"""Tables as text: CSV with whatever stands between its fields, and JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from typing import TYPE_CHECKING
+
+from hinged.readers.base import ReadError, open_bytes
+from hinged.readers.table import SAMPLE_ROWS, Choice, Row, TableSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+BLOCK_BYTES = 2**20
+DELIMITERS = (",", "\t", ";", "|")
+"""What may stand between fields; where a header does not tell, the first that fits."""
+
+
+class CsvSource(TableSource):
+    """A CSV file with a header line, read line by line; fields may be quoted.
+
+    delimiter: what stands between fields; None: what the header tells.
+    """
+
+    typed = False
+
+    def __init__(
+        self, path: Path, choice: Choice, *, delimiter: str | None = None, like: TableSource | None = None
+    ) -> None:
+        self.path = path
+        self._delimiter = delimiter or self._found_delimiter(choice)
+        header = [name.strip() for name in next(self._lines(), (1, []))[1]]
+        if not header:
+            raise ReadError(f"{path} has no header line")
+        for name in header:
+            if header.count(name) > 1:
+                raise ReadError(f"{path}, line 1: two columns are named {name!r}")
+        self._header = header
+        super().__init__(path, header, choice, like)
+
+    def _found_delimiter(self, choice: Choice) -> str:
+        """That by which the columns are there that the choice names, the first rows have one width, and most fields."""
+        wanted = set(choice.named_columns())
+
+        def fitness(delimiter: str) -> tuple[int, bool, int]:
+            self._delimiter = delimiter
+            rows = [fields for _, fields in itertools.islice(self._lines(), 20)]
+            header = {name.strip() for name in rows[0]} if rows else set()
+            return len(wanted & header), len({len(fields) for fields in rows}) == 1, len(header)
+
+        return max(DELIMITERS, key=fitness)
+
+    def _rows(self) -> Iterator[Row]:
+        lines = self._lines()
+        next(lines)
+        width = len(self._header)
+        for line, fields in lines:
+            if len(fields) != width:
+                raise ReadError(f"{self.path}, line {line}: expected {width} fields, found {len(fields)}")
+            yield f"{self.path}, line {line}", dict(zip(self._header, fields, strict=True))
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Line number and fields of each line that is not blank."""
+        with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            reader = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
+            try:
+                for fields in reader:
+                    if fields:
+                        yield reader.line_num, fields
+            except csv.Error as error:
+                raise ReadError(f"{self.path}, line {reader.line_num}: {error}") from error
+
+    def _count(self, sample: Sequence[Row]) -> int:
+        """Without parsing: lines, and where there are few the rows themselves."""
+        if len(sample) < SAMPLE_ROWS:
+            return len(sample)
+        return max(0, _lines_of(self.path) - 1)
+
+
+class JsonLinesSource(TableSource):
+    """A JSON object a line; names that come later than in the first rows are left out."""
+
+    def __init__(self, path: Path, choice: Choice, *, like: TableSource | None = None) -> None:
+        self.path = path
+        sample = itertools.islice(self._rows(), SAMPLE_ROWS)
+        header = list(dict.fromkeys(name for _, row in sample for name in row))
+        if not header:
+            raise ReadError(f"{path} holds no JSON objects")
+        super().__init__(path, header, choice, like)
+
+    def _rows(self) -> Iterator[Row]:
+        with open_bytes(self.path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
+            for line, content in enumerate(text, start=1):
+                if not content.strip():
+                    continue
+                place = f"{self.path}, line {line}"
+                try:
+                    row = json.loads(content)
+                except ValueError as error:
+                    raise ReadError(f"{place}: expected JSON: {error}") from error
+                if not isinstance(row, dict):
+                    raise ReadError(f"{place}: expected an object, found {content.strip()[:40]}")
+                yield place, row
+
+
+def _lines_of(path: Path) -> int:
+    lines = 0
+    last = b"\n"
+    with open_bytes(path) as file:
+        while block := file.read(BLOCK_BYTES):
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return lines if last == b"\n" else lines + 1

@@ -1,0 +1,3 @@
+"""The version of what is installed."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,121 @@
+"""What is wrong with a body, in one sentence: where, what is allowed, what was got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+GOT_CHARS_MAX = 80
+NAME_CHARS_MAX = 80
+LISTED_MAX = 30  # names that a message lists
+UNKNOWN, MISSING = "extra_forbidden", "missing"
+NO_TAG, OTHER_TAG = "union_tag_not_found", "union_tag_invalid"
+
+Loc = tuple[int | str, ...]
+
+
+def first_problem(error: ValidationError, adapter: TypeAdapter[Any], skip: int = 0) -> str:
+    """The first thing that is wrong with what this adapter read. skip: parts of places that nobody wrote."""
+    problem = _telling(error.errors(include_url=False))
+    loc = problem["loc"][skip:]
+    if loc[:1] in (("kernel",), ("features",)):  # the type comes next, which nobody wrote there
+        loc = loc[:1] + loc[2:]
+    return sentence_of(problem, loc, adapter)
+
+
+def _telling(problems: list[Any]) -> Any:
+    """The first, or, where something is missing, a part that is there instead under another name."""
+    first = problems[0]
+    if first["type"] != MISSING:
+        return first
+    return next((p for p in problems if p["type"] == UNKNOWN and p["loc"][:-1] == first["loc"][:-1]), first)
+
+
+def sentence_of(problem: Mapping[str, Any], loc: Loc, adapter: TypeAdapter[Any]) -> str:
+    """What is wrong there, what is allowed, what was got. loc: the place as it is written."""
+    if problem["type"] == UNKNOWN:
+        name, of = str(loc[-1])[:NAME_CHARS_MAX], f" of {place(loc[:-1])}" if loc[:-1] else ""
+        return f"unknown part {name!r}{of}{meant(name, parts_at(adapter, problem['loc'][:-1]))}"
+    if problem["type"] == MISSING:
+        return f"{place(loc) or 'body'} is missing"
+    if problem["type"] == NO_TAG:
+        return f"{place((*loc, 'type'))} is missing"
+    if problem["type"] == OTHER_TAG:
+        known = problem["ctx"]["expected_tags"].replace("'", "")
+        tag = problem["ctx"]["tag"]
+        close = get_close_matches(tag, known.split(", "), n=1)
+        hint = f", did you mean {close[0]!r}?" if close else ""
+        return f"{place((*loc, 'type'))} must be one of {known}, got {shown(tag)}{hint}"
+    return f"{place(loc) or 'body'}: {problem['msg']}, got {shown(problem['input'])}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to say behind an unknown name: the one that was meant, or all that there are."""
+    names = list(known)
+    close = get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
+    if close:
+        return f", did you mean {close[0]!r}?"
+    return f"; there are {', '.join(names[:LISTED_MAX])}" if names else ""
+
+
+def place(loc: Loc) -> str:
+    """Where in a body something stands, as a.b[3]."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
+
+
+def shown(value: Any) -> str:
+    """What was got, as JSON has it, cut to a length that a message bears."""
+    try:
+        got = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):  # bytes, or what no client sends
+        got = str(value)
+    got = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in got[: GOT_CHARS_MAX + 1])
+    return got if len(got) <= GOT_CHARS_MAX else got[: GOT_CHARS_MAX - 3] + "..."
+
+
+@lru_cache(maxsize=128)
+def parts_at(adapter: TypeAdapter[Any], loc: Loc) -> tuple[str, ...]:
+    """The names of the parts that something at this place of pydantic's may have."""
+    schema = _schema(adapter)
+    defined = schema.get("$defs", {})
+    here = [schema]
+    for step in loc:
+        here = list(_below(here, step, defined))
+    return tuple(dict.fromkeys(name for found in _plain(here, defined) for name in found.get("properties", ())))
+
+
+@lru_cache(maxsize=128)
+def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    return adapter.json_schema()
+
+
+def _below(schemas: list[Any], step: int | str, defined: Mapping[str, Any]) -> Iterator[Any]:
+    """One step down. A step that is no name of a part is the tag of a union: its member, or all there are."""
+    plain = list(_plain(schemas, defined))
+    if isinstance(step, int):
+        yield from (found["items"] for found in plain if "items" in found)
+        return
+    parts = [found["properties"][step] for found in plain if step in found.get("properties", ())]
+    tagged = [m[step] for m in (s.get("discriminator", {}).get("mapping", {}) for s in schemas) if step in m]
+    if parts:
+        yield from parts
+    elif tagged or step in defined:
+        yield from ({"$ref": tag} for tag in tagged or [f"#/$defs/{step}"])
+    else:
+        yield from schemas
+
+
+def _plain(schemas: Iterable[Any], defined: Mapping[str, Any]) -> Iterator[Any]:
+    """These schemas without references and unions."""
+    for schema in schemas:
+        if "$ref" in schema:
+            yield from _plain([defined[schema["$ref"].rpartition("/")[2]]], defined)
+        elif any(kind in schema for kind in ("anyOf", "oneOf")):
+            yield from _plain([*schema.get("anyOf", ()), *schema.get("oneOf", ())], defined)
+        else:
+            yield schema

@@ -1,0 +1,80 @@
+"""What is looked at and told before the server starts: the address, the environment, what will be served to whom."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from difflib import get_close_matches
+from urllib.parse import urlsplit
+
+from hinged.service.edge.keys import read_keys
+from hinged.service.errors import Invalid
+from hinged.service.settings import Settings
+from hinged.version import __version__
+
+log = logging.getLogger(__name__)
+
+PREFIX = "HINGED_"
+OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
+"""Names that the client and the tests read."""
+
+
+def refuse_taken_address(settings: Settings) -> None:
+    """Invalid if nobody can listen there: another does, it is no address of this machine, or none may."""
+    host, port = settings.host, settings.port
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise Invalid(f"HINGED_HOST: {host!r} is no address of this machine: {error.strerror}") from None
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                if os.name == "posix":  # as the server does: what lingers of a former one is in nobody's way
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+                probe.listen(1)
+        except OSError as error:
+            reason = f"cannot listen on {_address(host, port)}: {(error.strerror or str(error)).lower()}"
+            raise Invalid(f"{reason}. Another port: --port or HINGED_PORT, 0 takes a free one") from None
+
+
+def unknown_names(environment: Iterable[str]) -> list[str]:
+    """A sentence for each variable that looks like a setting and is none."""
+    known = [name.upper() for name in Settings.model_fields]
+    found = []
+    for name in sorted(environment):
+        own = name.upper().removeprefix(PREFIX)
+        if not name.upper().startswith(PREFIX) or own in known or name in OF_OTHERS:
+            continue
+        close = get_close_matches(own, known, n=1)
+        found.append(f"{name} is no setting" + (f", did you mean {PREFIX}{close[0]}?" if close else ""))
+    return found
+
+
+def tell_start(settings: Settings) -> None:
+    """Log what starts: version, address, store, and who may do what; and names in the environment that mean nothing."""
+    if settings.keys_file is not None:
+        access = f"{len(read_keys(settings.keys_file))} keys in {settings.keys_file}"
+    else:
+        access = "no keys, everyone who reaches it may do everything"
+    log.info(
+        "hinged %s on %s, store %s, %s", __version__, _address(settings.host, settings.port), _store(settings), access
+    )
+    for sentence in unknown_names(os.environ):
+        log.warning("%s", sentence)
+
+
+def _store(settings: Settings) -> str:
+    """The store without a password."""
+    if settings.store == "sqlite":
+        return f"sqlite in {settings.data_dir}"
+    parts = urlsplit(settings.store)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,33 @@
+"""The kernels at the server's start: loaded, or compiled under the eyes of whoever reads the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hinged.solvers import warm
+from hinged.solvers.estimators.compiling import of_a_server
+
+log = logging.getLogger(__name__)
+
+SOLVER = "auto"  # what most models have
+TOLD_EVERY_S = 5.0
+
+
+async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
+    """Load what a model of the usual solver needs, and compile it first if need be; run: calls beside the loop."""
+    started = time.monotonic()
+    functions = of_a_server(SOLVER)
+    if functions.there() < len(functions):
+        log.info("compiling the kernels, as the first start on a machine does; that takes 15 to 40 s")
+    loading = asyncio.ensure_future(run(warm.warm_up, SOLVER))
+    try:
+        while not (await asyncio.wait([loading], timeout=TOLD_EVERY_S))[0]:
+            log.info("compiled %d of %d functions", functions.there(), len(functions))
+    finally:
+        loading.cancel()  # where it is done, that is nothing
+    loading.result()
+    log.info("kernels are there, %.1f s", time.monotonic() - started)

@@ -1,0 +1,74 @@
+"""What Python, NumPy and pandas have for values reaches the server as what it means."""
+
+import datetime as dt
+import decimal
+import json
+import math
+
+import numpy as np
+import pytest
+from running import RunningServer
+
+from hinged import Client
+from hinged.client.values import encoded, several
+
+# pandas need not be installed: what is missing is known by the names of its types.
+NaT = type("NaTType", (), {"isoformat": lambda self: "NaT"})()
+NA = type("NAType", (), {})()
+
+
+def sent(x):
+    return json.loads(encoded({"examples": [{"x": x, "y": 1}]}))["examples"][0]["x"]
+
+
+def test_what_is_missing_in_named_features_is_null():
+    missing = {"a": None, "b": math.nan, "c": np.float32("nan"), "d": NaT, "e": NA, "f": np.datetime64("NaT")}
+    assert sent({**missing, "n": 1}) == {**dict.fromkeys(missing), "n": 1}
+
+
+def test_scalars_of_libraries_are_numbers_booleans_and_texts():
+    x = {
+        "i": np.int64(3), "f": np.float32(0.5), "b": np.bool_(True), "s": np.str_("u"), "d": decimal.Decimal("1.5"),
+        "at": dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC), "day": dt.date(2026, 5, 1),
+        "np": np.datetime64("2026-05-01T12:00", "s"), "nan": math.nan,
+    }  # fmt: skip
+    assert sent(x) == {
+        "i": 3, "f": 0.5, "b": True, "s": "u", "d": 1.5, "at": "2026-05-01T12:00:00+00:00", "day": "2026-05-01",
+        "np": "2026-05-01T12:00:00", "nan": None,
+    }  # fmt: skip
+    assert sent(np.array([1.0, 2.5], np.float32)) == [1.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([0.0, math.nan], r"examples\[1\].x\[1\] must be a finite number, got nan; in an object"),
+        (np.array([np.inf, 0.0]), r"examples\[1\].x\[0\] must be a finite number, got inf"),
+        ({"age": -math.inf}, r"examples\[1\].x.age must be a finite number, got -inf"),
+        ({"indices": [0], "values": [math.nan]}, r"examples\[1\].x.values\[0\] must be a finite number"),
+        ({"age": object()}, r"examples\[1\].x.age: object is no JSON value"),
+        ({"age": {1, 2}}, r"examples\[1\].x.age: set is no JSON value"),
+    ],
+)
+def test_what_has_no_value_is_told_with_its_row_and_its_field(x, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        encoded({"examples": [{"x": [1.0]}, {"x": x}]})
+
+
+def test_one_example_may_stand_for_a_list_of_one():
+    assert list(several({"x": [1], "y": 0})) == [{"x": [1], "y": 0}]
+    assert list(several([{"x": [1]}, {"x": [2]}])) == [{"x": [1]}, {"x": [2]}]
+
+
+def test_the_server_understands_it(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
+        client.create_model("m", kernel={"type": "rbf"}, features={"type": "named", "warmup": 2})
+        client.learn(
+            "m", {"id": "one", "x": {"age": np.float64(39), "kind": np.str_("a"), "note": math.nan}, "y": "up"}
+        )
+        client.learn("m", [{"x": {"age": NaT, "kind": "b", "at": dt.date(2026, 5, 1)}, "y": "down"}])
+        assert client.offer("m", {"id": "later", "x": {"kind": "b"}})["added"] == 1
+        (result,) = client.predict("m", {"x": {"age": 39, "kind": "a"}})["results"]
+        assert result["prediction"] == "up"
+        with client.stream("m") as stream:
+            assert stream.learn({"x": {"age": 1, "kind": None}, "y": "up"}).result()["results"][0]["duplicate"] is False

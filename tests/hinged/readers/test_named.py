@@ -1,0 +1,172 @@
+"""Tables as people have them: texts, blanks, quotes, dates, other delimiters, JSON lines, Parquet and Arrow."""
+
+import datetime as dt
+import decimal
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+from scipy import sparse
+
+from hinged.readers import Choice, ReadError, open_source
+
+TITANIC = """PassengerId,Survived,Pclass,Name,Sex,Age,Fare,Cabin,Embarked
+1,0,3,"Braund, Mr. Owen Harris",male,22,7.25,,S
+2,1,1,"Cumings, Mrs. John Bradley (Florence ""Briggs"" Thayer)",female,38,71.2833,C85,C
+3,1,3,"Heikkinen, Miss. Laina",female,,7.925,NA,
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="a.csv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def examples(path, label="y", **options):
+    return [(example.x, example.y) for example in open_source(path, choice=Choice(label, **options))]
+
+
+def test_a_table_with_texts_and_blanks_becomes_objects_by_name(write):
+    source = open_source(write(TITANIC), choice=Choice("Survived", id="PassengerId"))
+    assert source.features == {"type": "named"}
+    first, second, third = source
+    assert first.x == {
+        "Pclass": 3.0, "Name": "Braund, Mr. Owen Harris", "Sex": "male", "Age": 22.0, "Fare": 7.25, "Embarked": "S",
+    }  # fmt: skip
+    assert (first.y, first.id) == (0, "1")
+    assert second.x["Name"] == 'Cumings, Mrs. John Bradley (Florence "Briggs" Thayer)'
+    assert second.x["Cabin"] == "C85"
+    assert third.x.keys() == {"Pclass", "Name", "Sex", "Fare"}
+
+
+def test_columns_may_be_chosen_and_dropped(write):
+    path = write(TITANIC)
+    assert examples(path, "Survived", features=("Sex", "Age"))[2] == ({"Sex": "female"}, 1)
+    chosen = open_source(path, choice=Choice("Survived", drop=("Name", "Cabin")))
+    assert chosen.columns == ["PassengerId", "Pclass", "Sex", "Age", "Fare", "Embarked"]
+    assert examples(path, "Survived", features=("Pclass", "Fare"))[0] == ([3.0, 7.25], 0)
+    assert examples(path, "Survived", features=("Pclass",), named=True)[0] == ({"Pclass": 3.0}, 0)
+    for more in ({"drop": ("Nmae",)}, {"features": ("Nmae",)}, {"id": "Nmae"}):
+        with pytest.raises(ReadError, match="no column 'Nmae'; its columns are 'PassengerId'"):
+            open_source(path, choice=Choice("Survived", **more))
+
+
+def test_a_column_with_a_text_that_is_no_number_holds_texts(write):
+    path = write("ticket,n,y\n113803,1,0\nA/5 21171,2,1\n")
+    assert examples(path) == [({"ticket": "113803", "n": 1.0}, 0), ({"ticket": "A/5 21171", "n": 2.0}, 1)]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_header_tells_what_stands_between_fields(write, delimiter):
+    text = "a;b;y\n1;2;no\n3;4;yes, really\n".replace(", ", " ").replace(";", delimiter)
+    assert examples(write(text)) == [([1.0, 2.0], "no"), ([3.0, 4.0], "yes really")]
+
+
+def test_numbers_with_commas_between_semicolons_are_no_fields(write):
+    assert examples(write("name;y\nDoe, Jane;1\nRoe, Richard;0\n")) == [
+        ({"name": "Doe, Jane"}, 1),
+        ({"name": "Roe, Richard"}, 0),
+    ]
+
+
+def test_another_delimiter_can_be_said_and_tsv_has_its_own(write):
+    path = write("a:y\n1:0\n")
+    assert next(iter(open_source(path, label="y", delimiter=":"))).x == [1.0]
+    assert examples(write("a b\ty\n1\t0\n", "a.tsv")) == [([1.0], 0)]
+
+
+def test_dates_stay_texts_that_can_be_read_as_such(write):
+    assert examples(write("at,y\n2026-05-01T12:30:00,0\n")) == [({"at": "2026-05-01T12:30:00"}, 0)]
+
+
+def test_columns_whose_texts_are_nearly_all_different_are_told(write):
+    rows = "".join(f'"No. {k}, Mr.",{"ab"[k % 2]},{k % 2}\n' for k in range(60))
+    source = open_source(write("Name,Sex,y\n" + rows), label="y")
+    (note,) = source.notes
+    assert note.startswith("column 'Name' has another text in nearly every row")
+    assert not open_source(write("Name,Sex,y\n" + rows), choice=Choice("y", drop=("Name",))).notes
+
+
+def test_a_test_file_has_the_form_of_its_training_file(write):
+    train = open_source(write("a,b,y\n1,,0\n2,u,1\n", "train.csv"), label="y")
+    test = open_source(write("b,a,y\n3,4,0\n", "test.csv"), label="y", like=train)
+    assert [example.x for example in test] == [{"a": 4.0, "b": "3"}]
+
+
+def test_json_lines_are_objects_of_any_values(write):
+    lines = [
+        {"n": 1, "s": "7", "b": True, "nothing": None, "y": "up", "id": "u1"},
+        {"n": 2.5, "later": "z", "y": "down", "id": "u2"},
+    ]
+    path = write("\n".join(map(json.dumps, lines)) + "\n\n", "a.jsonl")
+    source = open_source(path, choice=Choice("y", id="id"))
+    assert [(e.x, e.y, e.id) for e in source] == [
+        ({"n": 1, "s": "7", "b": True}, "up", "u1"),
+        ({"n": 2.5, "later": "z"}, "down", "u2"),
+    ]
+    assert examples(write('{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', "b.ndjson")) == [([1.0], 0), ([2.0], 1)]
+    for text, message in (
+        ("[1]\n", "expected an object"),
+        ("{\n", "line 1: expected JSON"),
+        ('{"a": [1], "y": 0}', "plain"),
+    ):
+        with pytest.raises(ReadError, match=message):
+            examples(write(text, "c.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.feather"])
+def test_parquet_and_arrow_are_read(tmp_path, name):
+    table = pa.table(
+        {
+            "n": [1, 2, None],
+            "price": [decimal.Decimal("1.5"), decimal.Decimal("2.5"), decimal.Decimal("3.5")],
+            "kind": ["a", "b", "a"],
+            "day": [dt.date(2026, 5, k) for k in (1, 2, 3)],
+            "x": [0.5, float("nan"), 1.0],
+            "y": [True, False, True],
+        }
+    )
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        parquet.write_table(table, path)
+    else:
+        feather.write_feather(table, path, compression="uncompressed")
+    source = open_source(path, label="y")
+    assert source.rows == 3
+    assert [(example.x, example.y) for example in source] == [
+        ({"n": 1, "price": 1.5, "kind": "a", "day": "2026-05-01", "x": 0.5}, True),
+        ({"n": 2, "price": 2.5, "kind": "b", "day": "2026-05-02"}, False),
+        ({"price": 3.5, "kind": "a", "day": "2026-05-03", "x": 1.0}, True),
+    ]
+    assert examples(path, features=("price",))[0] == ([1.5], True)
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(ReadError, match="cannot read"):
+        open_source(path, label="y")
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_a_matrix_that_scipy_wrote_is_read_with_its_labels(tmp_path, form):
+    X = np.array([[0, 1.5, 0], [2, 0, 0]])
+    sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X).asformat(form))
+    np.save(tmp_path / "y.npy", np.array(["up", "down"]))
+    (tmp_path / "y.txt").write_text("1\n0\n")
+    found = list(open_source(tmp_path / "X.npz", labels_file=tmp_path / "y.npy"))
+    assert [(e.x, e.y) for e in found] == [
+        ({"indices": [1], "values": [1.5]}, "up"),
+        ({"indices": [0], "values": [2.0]}, "down"),
+    ]
+    assert [e.y for e in open_source(tmp_path / "X.npz", labels_file=tmp_path / "y.txt")] == [1, 0]
+    with pytest.raises(ReadError, match="without labels: --labels FILE"):
+        open_source(tmp_path / "X.npz")
+
+
+def test_the_query_of_a_ranking_is_passed_over(write):
+    (example,) = open_source(write("2 qid:7 1:0.5 3:1\n", "a.svm"))
+    assert (example.x, example.y) == ({"indices": [0, 2], "values": [0.5, 1.0]}, 2)

@@ -1,0 +1,62 @@
+"""What the server says when it starts, or why it does not."""
+
+import os
+import re
+import socket
+from contextlib import closing
+
+import pytest
+from running import RunningServer
+
+import hinged
+from hinged.service.edge.keys import create_key
+from hinged.service.edge.start import refuse_taken_address, unknown_names
+from hinged.service.settings import Settings
+
+
+def test_a_port_that_is_taken_is_told_in_one_line_before_anything_else_is_done(tmp_path):
+    server = RunningServer(tmp_path / "data")
+    with closing(socket.create_server(("127.0.0.1", server.port))):
+        code, words = server.run()
+    assert code == 1
+    (line,) = words.splitlines()
+    assert line == (
+        f"hinged: cannot listen on {server.url}: address already in use. "
+        "Another port: --port or HINGED_PORT, 0 takes a free one"
+    )
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
+def test_an_address_that_is_not_of_this_machine_is_told_too(host):
+    with pytest.raises(Exception, match=re.escape(host)):
+        refuse_taken_address(Settings(host=host, port=0))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])  # noqa: S104
+def test_a_free_port_is_left_as_it_was(host):
+    for _ in range(2):
+        refuse_taken_address(Settings(host=host, port=0))
+
+
+def test_names_that_look_like_settings_and_are_none_are_told_with_the_nearest():
+    names = ["HINGED_POINT_MAX", "HINGED_ZEBRA", "HINGED_URL", "HINGED_KEY", "HINGED_PORT", "hinged_port", "PORT"]
+    assert unknown_names(names) == [
+        "HINGED_POINT_MAX is no setting, did you mean HINGED_POINTS_MAX?",
+        "HINGED_ZEBRA is no setting",
+    ]
+
+
+def test_the_first_lines_tell_version_address_store_and_who_may_do_what(tmp_path):
+    create_key(tmp_path / "keys.json", "ann", "admin")
+    with RunningServer(tmp_path / "data", keys_file=tmp_path / "keys.json", shutdown="3") as server:
+        first, second = server.log.read_text().splitlines()[:2]
+    assert first.endswith(
+        f"hinged {hinged.__version__} on {server.url}, store sqlite in {tmp_path / 'data'}, "
+        f"1 keys in {os.fspath(tmp_path / 'keys.json')}"
+    )
+    assert second.endswith(
+        " WARNING hinged.service.edge.start: HINGED_SHUTDOWN is no setting, did you mean HINGED_SHUTDOWN_S?"
+    )
+    with RunningServer(tmp_path / "other") as server:
+        assert "no keys, everyone who reaches it may do everything" in server.log.read_text().splitlines()[0]
