@@ -108,7 +108,9 @@ def warm_up_metrics() -> None:
     sigmoid, tally = Sigmoid(), Tally(2)
     sigmoid.widen(1)
     losses = losses_of(sigmoid.learn(columns, classes), classes)
-    sigmoid.calibration()(columns, classes)
+    calibration = sigmoid.calibration()
+    calibration(columns, classes)
+    calibration.classes(columns)
     tally.add(np.arange(2), columns, classes, classes, losses)
 
 

@@ -13,6 +13,9 @@ from hinged.solvers.estimators.compiling import told
 
 Array = np.ndarray[Any, Any]
 
+HEARD = 1000
+"""Decision values that are kept, each from right before its example was learned: what probabilities are fitted to."""
+
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
 
@@ -33,6 +36,7 @@ class Learner:
         with told(name):
             self.solver = make_solver(name, kernel, dim, **self.parameters)
         self.numbered = 0
+        self.heard: tuple[Array, Array] = (np.zeros((0, 0)), np.zeros(0, np.int64))  # scores (m, K), classes (m,)
 
     def dense_rows(self, X: Array) -> Rows:
         """A dense batch (m, dim) as this solver takes it."""
@@ -45,15 +49,25 @@ class Learner:
     def learn(self, rows: Rows, classes: Array) -> None:
         """Learn new examples, in order."""
         with told(self.name):
-            self.solver.learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)))
+            scores = self.solver.learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)))
+        self._hear(scores, classes)
         self.numbered += len(rows)
 
     def learn_epoch(self, rows: Rows, classes: Array, order: Array, batch: int, *, again: bool) -> None:
         """Learn a whole data set in this order, `batch` rows at a time; in its first epoch the rows get numbers."""
         for begin in range(0, order.size, batch):
             part = order[begin : begin + batch]
-            self.solver.learn(rows.take(part), classes[part], part, again=again)
+            scores = self.solver.learn(rows.take(part), classes[part], part, again=again)
+            if not again:
+                self._hear(scores, classes[part])
         self.numbered = max(self.numbered, order.size)
+
+    def _hear(self, scores: Array, classes: Array) -> None:
+        former = self.heard if self.heard[0].shape[1] == scores.shape[1] else (scores[:0], classes[:0])
+        self.heard = (
+            np.concatenate((former[0], scores))[-HEARD:],
+            np.concatenate((former[1], np.asarray(classes, np.int64)))[-HEARD:],
+        )
 
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, columns)."""
@@ -68,6 +82,7 @@ class Learner:
             "dim": solver.dim,
             "parameters": {**self.parameters, "C": solver.C},  # a solver may have changed its kernel and its C
             "numbered": self.numbered,
+            "heard": self.heard,
             "state": solver.state(),
         }
 
@@ -75,3 +90,4 @@ class Learner:
         self.name, self.parameters, self.numbered = kept["name"], kept["parameters"], kept["numbered"]
         self.solver = make_solver(self.name, kept["kernel"], kept["dim"], **self.parameters)
         self.solver.load(kept["state"])
+        self.heard = kept["heard"]

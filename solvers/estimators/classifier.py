@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,7 +23,9 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.compiling import told
+from hinged.solvers.estimators.probabilities import inverse_temperature, log_probabilities
 from hinged.solvers.estimators.scaling import AUTO, CSR, DENSE, SPARSE, Scale, found
+from hinged.solvers.race.race import Race
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +50,11 @@ ESTIMATOR_S = frozenset(
 """Parameters that an estimator uses itself; the solver takes all others, by the same names."""
 
 
+def _learns_one_by_one(estimator: SolverClassifier) -> bool:
+    """Whether each example is predicted before it is learned: of a batch machine no such decision values are known."""
+    return estimator.one_by_one
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class SolverClassifier(ClassifierMixin, BaseEstimator):
     """What all estimators have in common; each names its solver, and its fields are its parameters.
@@ -61,6 +70,11 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     """
 
     solver: ClassVar[str]
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether examples are learned one at a time."""
+        return True
 
     C: float = 1.0
     kernel: str = "rbf"
@@ -139,6 +153,8 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     def _new_learner(
         self, X: Any, y: Array, classes: Array, random: np.random.RandomState, examples: int | None = None
     ) -> Learner:
+        if "C" in self._solver_parameters(examples) and not (isinstance(self.C, Real) and self.C > 0):
+            raise ValueError(f"C must be a number > 0, got {self.C!r}")
         learner = Learner(
             self._solver_name(),
             self._kernel(X),
@@ -207,6 +223,17 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         labels: Array = self.classes_[numbers]
         return labels
 
+    @available_if(_learns_one_by_one)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities (n, classes): decision values at the temperature at which they fitted best, of the newest 1,000
+        examples, before each was learned. They order classes as decision_function does.
+        """
+        scores = self.decision_function(X)
+        scores = scores[:, None] if scores.ndim == 1 else scores
+        if len(self.classes_) == 1:
+            return np.ones((len(scores), 1))
+        return np.exp(log_probabilities(scores, inverse_temperature(*self._learner.heard)))
+
     @property
     def solver_(self) -> Solver:
         """The solver, with its certificate and its state; solvers/core/solver.py."""
@@ -239,6 +266,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         """Support vectors of each class (classes,)."""
         slots = self._support()[1]
         solver: Any = self.solver_
+        solver = solver.leader.machine if isinstance(solver, Race) else solver
         return np.bincount(solver.machine.class_of[slots], minlength=len(self.classes_)).astype(np.int32)
 
     def _support(self) -> tuple[Any, Array]:

@@ -61,6 +61,11 @@ class SMOClassifier(DualClassifier):
 
     solver = "smo"
 
+    @property
+    def one_by_one(self) -> bool:
+        """It solves again over all."""
+        return False
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EpochClassifier(SolverClassifier):
@@ -109,14 +114,34 @@ class LASVMClassifier(OnlineClassifier):
     delta_max: repeat REPROCESS at each example until no pair violates by more; None: do it once. second_order: choose
     the partner in REPROCESS by the gain that it promises. idle_max: points up to which those without a coefficient are
     kept. seed_max: examples kept while only one class has come. The paper's LASVM: delta_max=None, idle_max=0.
+
+    C "auto": LASVMs that differ in C and in how many times `gamma` theirs is race along the examples, and the one that
+    answers best answers (race.py); attributes are those of the one that leads.
     """
 
     solver = "lasvm"
 
+    C: Any = 1.0
     delta_max: float | None = 2.0
     second_order: bool = False
     idle_max: int = 2000
     seed_max: int = 1000
+
+    def _solver_name(self) -> str:
+        return "auto" if self._races else self.solver
+
+    def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
+        parameters = super()._solver_parameters(examples)
+        return {name: value for name, value in parameters.items() if not (self._races and name == "C")}
+
+    @property
+    def _races(self) -> bool:
+        return isinstance(self.C, str) and self.C == "auto"
+
+    @property
+    def arms_(self) -> list[dict[str, Any]] | None:
+        """Of C "auto", the arms that are left, and which leads."""
+        return self.solver_.arms_in_figures()
 
 
 class FullSVMClassifier(OnlineClassifier):
@@ -179,6 +204,11 @@ class TrackingSVMClassifier(OnlineClassifier):
         if self.algorithm not in self.ALGORITHMS:
             raise ValueError(f"algorithm must be one of {', '.join(map(str, self.ALGORITHMS))}, got {self.algorithm!r}")
         return f"tracking-{self.algorithm}"
+
+    @property
+    def one_by_one(self) -> bool:
+        """All but the batch machine do."""
+        return self.algorithm != "batch"
 
     def _batch(self, examples: int) -> int:
         return examples if self.algorithm == "batch" else super()._batch(examples)

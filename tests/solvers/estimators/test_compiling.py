@@ -12,7 +12,7 @@ from running import PATIENCE_S, ROOT
 from terminal import Terminal
 
 from hinged.service.engine.kernels import load_kernels
-from hinged.solvers.estimators.compiling import Functions, of_a_server
+from hinged.solvers.estimators.compiling import FEWEST, Functions, of_a_server
 from hinged.solvers.warm import warm_up
 
 LEARN = """
@@ -70,9 +70,9 @@ def test_where_no_terminal_is_it_is_plain_lines(tmp_path):
 
 
 def test_a_server_tells_of_the_compiler_only_where_there_is_something_to_compile(caplog):
-    warm_up("lasvm")
-    functions = of_a_server("lasvm")
-    assert 0 < functions.there() == len(functions)
+    warm_up("auto")
+    functions = of_a_server("auto")
+    assert 0 <= len(functions) - functions.there() < FEWEST
 
     async def loaded():
         loop = asyncio.get_running_loop()
