@@ -35,11 +35,20 @@ def test_another_configuration_of_a_model_is_a_conflict_that_tells_the_present_o
     assert model.figures()["configuration"]["C"] == 10
 
 
-def test_every_default_of_a_configuration_is_filled_in(ask):
-    body = {"kernel": {"type": "polynomial"}, "features": {"type": "sparse", "dim": 7}}
-    answer = ask("PUT", "/models/defaults", json=body)
-    assert answer.json()["configuration"] == {
-        "solver": "lasvm",
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ({}, {"solver": "auto"}),
+        (
+            {"solver": "lasvm"},
+            {"solver": "lasvm", "C": 1.0, "tol": 0.001, "delta_max": 2.0, "second_order": False, "idle_max": 2000},
+        ),
+    ],
+)
+def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
+    body = {"kernel": {"type": "polynomial"}, "features": {"type": "sparse", "dim": 7}, **said}
+    answer = ask("PUT", f"/models/defaults{len(said)}", json=body)
+    assert answer.json()["configuration"] == more | {
         "kernel": {"type": "polynomial", "gamma": 1.0, "degree": 3, "coef0": 0.0},
         "features": {"type": "sparse", "dim": 7, "scale": None, "warmup": None, "warmup_candidates": True},
         "classes": None,
@@ -60,11 +69,6 @@ def test_every_default_of_a_configuration_is_filled_in(ask):
         },
         "show": None,
         "seed": 0,
-        "C": 1.0,
-        "tol": 0.001,
-        "delta_max": 2.0,
-        "second_order": False,
-        "idle_max": 2000,
     }
 
 
