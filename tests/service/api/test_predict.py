@@ -100,5 +100,7 @@ def test_an_x_in_the_query_is_checked_as_any_other(ask, model, x):
 
 
 def test_a_query_without_x_is_refused(ask, model):
-    error = refusal(ask("GET", f"{model.path}/predict", params={"y": "[1, 2]"}), 422, "invalid")
+    error = refusal(ask("GET", f"{model.path}/predict"), 422, "invalid")
     assert "query.x" in error["message"]
+    error = refusal(ask("GET", f"{model.path}/predict", params={"y": "[1, 2]"}), 422, "invalid")
+    assert error["message"] == "unknown query parameter 'y'; there are x"
