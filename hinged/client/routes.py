@@ -162,12 +162,16 @@ class Routes:
         return exchange(self.url, call, self.tries_max)
 
     @route
-    def predict(self, model: str, examples: Examples, *, explain: int | None = None) -> Exchange[Predicted]:
+    def predict(
+        self, model: str, examples: Examples, *, explain: int | None = None, probabilities: bool | None = None
+    ) -> Exchange[Predicted]:
         """Predict examples {"x", "id"}. One with an id is kept until its label comes.
 
-        explain  so many support vectors that count most for each prediction
+        explain        so many support vectors that count most for each prediction
+        probabilities  whether each result is to have those of all classes
         """
-        return self._ask("POST", f"{path_of(model)}/predict", _given(examples=_plain(examples), explain=explain))
+        body = _given(examples=_plain(examples), explain=explain, probabilities=probabilities)
+        return self._ask("POST", f"{path_of(model)}/predict", body)
 
     @route
     def rank(

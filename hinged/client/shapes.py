@@ -226,6 +226,7 @@ class PredictedExample(TypedDict):
     id: str | None
     prediction: Label | None
     probability: float | None
+    probabilities: NotRequired[dict[str, float | None]]
     scores: dict[str, float]
     label: Wanted
     support_vectors: NotRequired[list[SupportVector]]

@@ -19,6 +19,7 @@ import numpy as np
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
+from hinged.service.data.examples import Details
 from hinged.service.data.inputs import Inputs, Records, x_digests
 from hinged.service.data.parts import Configuration
 from hinged.service.model.metrics import UNKNOWN
@@ -33,6 +34,7 @@ T = TypeVar("T")
 INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
 NAMED_VALUES = 20  # numbers that a record is taken to hold
+NO_DETAILS = Details()
 KEPT_INLINE_MAX = 100  # predictions that the event loop itself makes ready to wait
 
 
@@ -63,8 +65,9 @@ class Predictions(NamedTuple):
     """What a state predicts of a batch, row by row.
 
     published: that state. labels: None while no class is known; probabilities: None where they are unknown. scores: of
-    each class by name. wishes: whether the labels are wanted, where that was asked. support_vectors: those that carry
-    each score, where they were asked for.
+    each class by name. wishes: whether the labels are wanted, where that was asked. of_classes: the probability of each
+    class by name, where that was asked, None where it is unknown. support_vectors: those that carry each score, where
+    they were asked for.
     """
 
     published: Published
@@ -72,20 +75,25 @@ class Predictions(NamedTuple):
     probabilities: list[float | None]
     scores: list[dict[str, float]]
     wishes: list[Wish] | None
+    of_classes: list[dict[str, float | None]] | None
     support_vectors: list[list[dict[str, Any]]] | None
 
 
 async def make_predictions(
-    serving: Serving, published: Published, inputs: Inputs, ids: Sequence[str | None] | None = None, most: int = 0
+    serving: Serving,
+    published: Published,
+    inputs: Inputs,
+    ids: Sequence[str | None] | None = None,
+    details: Details = NO_DETAILS,
 ) -> Predictions:
     """Predict what was read for a state from this state: another may have another kernel or precision.
 
-    ids: of each row; None where no labels will come. most: support vectors that are to explain each row; where there
-    are any, the state is that of the model between two changes. Invalid for a solver without support vectors.
+    ids: of each row; None where no labels will come. details: where support vectors are to explain each row, the state
+    is that of the model between two changes. Invalid for a solver without support vectors.
     """
     because = None
-    if most:
-        published, decided, because = await serving.read(partial(explain, inputs=inputs, most=most))
+    if details.explain:
+        published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
     else:
         decided = await decided_soon(serving, published, inputs, published.decide)
     serving.predictions_served += len(inputs)
@@ -100,6 +108,7 @@ async def make_predictions(
         [None if math.isnan(chance) else chance for chance in chances],
         published.scores(decided),
         wishes,
+        published.probabilities(decided) if details.probabilities else None,
         because,
     )
 

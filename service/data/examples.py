@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Annotated, Any, Generic, Literal, NotRequired
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired
 
 import numpy as np
 from pydantic import (
@@ -104,6 +104,14 @@ class PredictBody(TypedDict, Generic[XT]):
     x: NotRequired[XT]
     id: NotRequired[str | None]
     explain: NotRequired[Annotated[int, Field(ge=0)] | None]
+    probabilities: NotRequired[bool | None]
+
+
+class Details(NamedTuple):
+    """What each result is to say besides. explain: so many support vectors; probabilities: those of all classes."""
+
+    explain: int = 0
+    probabilities: bool = False
 
 
 @with_config(STRICT)
@@ -163,11 +171,11 @@ def parse_learn(body: Body, examples_max: int, *, named: bool = False) -> list[L
     return _examples(parsed, ("y",), examples_max)
 
 
-def parse_predict(body: Body, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], int]:
-    """The examples of a body and how many support vectors are to explain each; named: x is a record."""
+def parse_predict(body: Body, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], Details]:
+    """The examples of a body and what is to be said of each besides; named: x is a record."""
     parsed = _parsed(_PREDICT[named], body)
-    explain = parsed.pop("explain", None) or 0
-    return _examples(parsed, ("x",), examples_max), explain
+    details = Details(parsed.pop("explain", None) or 0, bool(parsed.pop("probabilities", None)))
+    return _examples(parsed, ("x",), examples_max), details
 
 
 def parse_pool(body: Body, examples_max: int, *, named: bool = False) -> list[CandidateExample]:

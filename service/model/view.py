@@ -72,6 +72,13 @@ class Published:
             columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
         return [dict(zip(self.names, scores, strict=False)) for scores in columns.tolist()]
 
+    def probabilities(self, decided: Decided) -> list[dict[str, float | None]]:
+        """The probability of each class by name, for each row; None where it is unknown."""
+        found = self.calibration.classes(decided.columns)[:, : len(self.labels)] if decided.columns.shape[1] else None
+        if found is None or np.isnan(found).any():
+            return [dict.fromkeys(self.names[: len(self.labels)]) for _ in decided.numbers]
+        return [dict(zip(self.names, row, strict=False)) for row in found.tolist()]
+
     def distances(self, columns: Array) -> Array:
         """(m,) |f(x)|, NaN where fewer than two classes are known."""
         return distances(columns) if self.discerns else np.full(columns.shape[0], np.nan)

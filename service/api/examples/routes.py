@@ -32,6 +32,7 @@ from hinged.service.data.batches import read_batch
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
     Body,
+    Details,
     LabelledExample,
     UnlabelledExample,
     check_ids,
@@ -213,8 +214,8 @@ async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -
     """Predict the examples of a body."""
     settings = registry_of(connection).settings
     named = is_named(worker.published.configuration)
-    examples, explain = parse_predict(body, settings.batch_examples_max, named=named)
-    return await _predict_examples(worker, examples, explain, settings)
+    examples, details = parse_predict(body, settings.batch_examples_max, named=named)
+    return await _predict_examples(worker, examples, details, settings)
 
 
 async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
@@ -230,7 +231,7 @@ async def predict_one(model: str, request: Request, x: Annotated[str, Query(desc
     registry = registry_of(request)
     worker = registry.get(model)
     example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.published.configuration))}
-    return JSON(await _predict_examples(worker, [example], 0, registry.settings))
+    return JSON(await _predict_examples(worker, [example], Details(), registry.settings))
 
 
 @router.post(
@@ -250,15 +251,16 @@ async def predict_one_default(request: Request, x: Annotated[str, Query(descript
 
 
 async def _predict_examples(
-    worker: Worker, examples: list[UnlabelledExample], explain: int, settings: Settings
+    worker: Worker, examples: list[UnlabelledExample], details: Details, settings: Settings
 ) -> dict[str, Any]:
+    explain = details.explain
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
     published = worker.published
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
-    return _shown(worker, ids, await make_predictions(worker, published, inputs, ids, explain))
+    return _shown(worker, ids, await make_predictions(worker, published, inputs, ids, details))
 
 
 def _shown(worker: Worker, ids: list[str | None], found: Predictions) -> dict[str, Any]:
@@ -271,6 +273,8 @@ def _shown(worker: Worker, ids: list[str | None], found: Predictions) -> dict[st
             "scores": scores,
             "label": wish._asdict(),
         }
+        if found.of_classes is not None:
+            result["probabilities"] = found.of_classes[r]
         if found.support_vectors is not None:
             result["support_vectors"] = found.support_vectors[r]
         results.append(result)

@@ -59,8 +59,8 @@ CALLS = {
     "delete_model": ({}, "DELETE", "/models/m", None),
     "learn": ({"examples": [{"id": "1", "x": [1.0], "y": True}]}, "POST", "/models/m/learn", {
         "examples": [{"id": "1", "x": [1.0], "y": True}]}),
-    "predict": ({"examples": [{"x": [1.0]}], "explain": 2}, "POST", "/models/m/predict", {
-        "examples": [{"x": [1.0]}], "explain": 2}),
+    "predict": ({"examples": [{"x": [1.0]}], "explain": 2, "probabilities": True}, "POST", "/models/m/predict", {
+        "examples": [{"x": [1.0]}], "explain": 2, "probabilities": True}),
     "rank": ({"examples": [{"id": "a", "x": [1.0]}], "n": 1}, "POST", "/models/m/rank", {
         "examples": [{"id": "a", "x": [1.0]}], "n": 1, "strategy": "active"}),
     "suspects": ({}, "GET", "/models/m/suspects?n=10", None),

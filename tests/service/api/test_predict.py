@@ -1,5 +1,6 @@
 import json
 import math
+import random
 
 import pytest
 from asking import example, refusal
@@ -104,3 +105,33 @@ def test_a_query_without_x_is_refused(ask, model):
     assert "query.x" in error["message"]
     error = refusal(ask("GET", f"{model.path}/predict", params={"y": "[1, 2]"}), 422, "invalid")
     assert error["message"] == "unknown query parameter 'y'; there are x"
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_of_all_classes_are_told_where_they_are_asked_for(ask, classes):
+    model = ask.new_model()
+    rng = random.Random(classes)
+    centres = [(0, 0), (2, 0), (0, 2)][:classes]
+    drawn = [(k % classes, [c + rng.gauss(0, 0.8) for c in centres[k % classes]]) for k in range(120)]
+
+    def asked(*xs):
+        body = {"examples": [{"x": x} for x in xs], "probabilities": True}
+        answer = ask("POST", f"{model.path}/predict", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["results"]
+
+    assert asked([0, 0])[0]["probabilities"] == {}
+    model.learn(*(example(x, "abc"[k]) for k, x in drawn[:10]))
+    assert set(asked([0, 0])[0]["probabilities"].values()) == {None}
+    model.learn(*(example(x, "abc"[k]) for k, x in drawn[10:]))
+    assert "probabilities" not in model.predict([0, 0])[0]
+    for result in asked(*(x for _, x in drawn[:20])):
+        chances = result["probabilities"]
+        assert set(chances) == set(result["scores"]) == set("abc"[:classes])
+        assert sum(chances.values()) == pytest.approx(1)
+        assert chances[result["prediction"]] == pytest.approx(result["probability"])
+
+
+def test_whether_probabilities_are_wanted_is_true_or_false(ask, model):
+    answer = ask("POST", f"{model.path}/predict", json={"x": [1, 2], "probabilities": "yes"})
+    assert "probabilities" in refusal(answer, 422, "invalid")["message"]
