@@ -200,7 +200,7 @@ def small(monkeypatch):
     for name, value in SMALL.items():
         monkeypatch.setattr(race, name, value)
     monkeypatch.setattr(arms, "HALF_LIFE_LEAST", 4)
-    monkeypatch.setattr(arms, "RADIAL", tuple(s._replace(half_life=s.half_life and 20) for s in arms.RADIAL))
+    monkeypatch.setattr(arms, "RADIAL", tuple(s._replace(half_life=s.half_life // 50) for s in arms.RADIAL))
 
 
 ACTION = st.one_of(
