@@ -23,7 +23,7 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.compiling import told
-from hinged.solvers.estimators.probabilities import inverse_temperature, log_probabilities
+from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.scaling import AUTO, CSR, DENSE, SPARSE, Scale, found
 from hinged.solvers.race.race import Race
 
@@ -232,7 +232,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         scores = scores[:, None] if scores.ndim == 1 else scores
         if len(self.classes_) == 1:
             return np.ones((len(scores), 1))
-        return np.exp(log_probabilities(scores, inverse_temperature(*self._learner.heard)))
+        return probabilities(scores, inverse_temperature(*self._learner.heard))
 
     @property
     def solver_(self) -> Solver:

@@ -8,19 +8,23 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 Array = np.ndarray[Any, Any]
 
 FEWEST = 10  # decision values by which a temperature is found
-LOG_MOST = 7.0  # of its inverse, either way
+INVERSE_MOST = 1e3
 
 
-def log_probabilities(scores: Array, inverse: float) -> Array:
-    """(m, classes) logarithms, of decision values (m, K): of two classes the half of one column, with either sign."""
-    both = np.column_stack((-0.5 * scores[:, 0], 0.5 * scores[:, 0])) if scores.shape[1] == 1 else scores
-    found: Array = log_softmax(inverse * both, axis=1)
+def probabilities(scores: Array, inverse: float) -> Array:
+    """(m, classes) of decision values (m, K)."""
+    found: Array = softmax(inverse * _of_classes(scores), axis=1)
     return found
+
+
+def _of_classes(scores: Array) -> Array:
+    """(m, classes): of two classes the half of one column, with either sign."""
+    return np.column_stack((-0.5 * scores[:, 0], 0.5 * scores[:, 0])) if scores.shape[1] == 1 else scores
 
 
 def inverse_temperature(scores: Array, classes: Array) -> float:
@@ -31,7 +35,9 @@ def inverse_temperature(scores: Array, classes: Array) -> float:
     if len(classes) < FEWEST or not scores.any():
         return 1.0
 
-    def loss(logarithm: float) -> float:
-        return -float(log_probabilities(scores, np.exp(logarithm))[np.arange(len(classes)), classes].mean())
+    values = _of_classes(scores)
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-LOG_MOST, LOG_MOST), method="bounded").x))
+    def loss(inverse: float) -> float:  # convex
+        return -float(log_softmax(inverse * values, axis=1)[np.arange(len(classes)), classes].mean())
+
+    return float(minimize_scalar(loss, bounds=(0.0, INVERSE_MOST), method="bounded", options={"xatol": 1e-4}).x)

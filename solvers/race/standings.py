@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.solver import State, StateReader
 
 Array = np.ndarray[Any, Any]
 
 FADING = 0.999  # of the counts, an example
+LOG_FADING = -0.0010005003335835344
 ROUNDING = 1e-3  # what rounding makes of a count, and more
 LEAD = 0.5  # right answers by which another must be ahead to take the lead
 BEHIND = 3.0  # right answers by which a newcomer begins behind the leader
@@ -49,7 +51,8 @@ def count(standings, right, leaders):
 
 def total_of(examples: int) -> float:
     """What a count comes to that has been right all the time, after so many examples."""
-    return (1.0 - FADING**examples) / (1.0 - FADING)
+    left = float(exp(max(LOG_FADING * examples, -100.0)))
+    return (1.0 - left) / (1.0 - FADING)
 
 
 def by_rank(standings: Standings) -> list[int]:

@@ -16,7 +16,7 @@ from hinged.sklearn import (
     SMOClassifier,
     TrackingSVMClassifier,
 )
-from hinged.solvers.estimators.probabilities import inverse_temperature, log_probabilities
+from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 
 ESTIMATORS = (LASVMClassifier, BSCAClassifier, ExactSVMClassifier, TrackingSVMClassifier)
 
@@ -46,8 +46,8 @@ def test_the_temperature_of_the_stream_is_nearly_the_best_for_what_comes(classes
     scores = machine.decision_function(X[600:])
     scores = scores[:, None] if scores.ndim == 1 else scores
     truth = np.searchsorted(machine.classes_, y[600:])
-    best = np.exp(log_probabilities(scores, inverse_temperature(scores, truth)))
-    far = np.exp(log_probabilities(scores, 5.0))
+    best = probabilities(scores, inverse_temperature(scores, truth))
+    far = probabilities(scores, 5.0)
     found = log_loss(y[600:], machine.predict_proba(X[600:]))
     assert log_loss(y[600:], best) <= found < log_loss(y[600:], best) + 0.04
     assert found < log_loss(y[600:], far) - 0.1
@@ -56,13 +56,13 @@ def test_the_temperature_of_the_stream_is_nearly_the_best_for_what_comes(classes
 def test_the_temperature_is_where_no_other_is_likelier():
     random = np.random.default_rng(0)
     scores, truth = random.normal(size=(500, 3)), None
-    sharp = np.exp(log_probabilities(scores, 3.0))
+    sharp = probabilities(scores, 3.0)
     truth = np.array([random.choice(3, p=row) for row in sharp])
     found = inverse_temperature(scores, truth)
     assert 2.4 < found < 3.7
 
     def likelihood(inverse):
-        return log_probabilities(scores, inverse)[np.arange(500), truth].sum()
+        return np.log(probabilities(scores, inverse)[np.arange(500), truth]).sum()
 
     assert all(likelihood(found) >= likelihood(found * factor) - 1e-6 for factor in (0.9, 0.99, 1.01, 1.1))
 
