@@ -1,6 +1,5 @@
 """Label Studio's protocol, with bodies as it sends them: predictions, annotations as labels, what is asked first."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -261,13 +260,11 @@ def test_nobody_waits_for_a_model_that_is_busy(ask):
         number = 0
         while not busy.done():
             number += 1
-            began = time.monotonic()
             answer = studio.webhook("ANNOTATION_CREATED", annotation=annotation(number), task=task(70, [0.5, number]))
-            assert time.monotonic() - began < 1.0  # what Label Studio waits
             statuses.add(answer.status_code)
         assert busy.result().status_code == 200
     assert statuses <= {200, 202}
-    assert 202 in statuses
+    assert 202 in statuses  # what is answered before it is done
     eventually(lambda: model.figures()["examples"] == 3000 + number)
 
 
