@@ -4,6 +4,7 @@ import numpy as np
 from working import learning, predictions_of, with_worker
 
 from hinged.service.commands.predict import make_predictions
+from hinged.service.data.examples import Details
 
 STREAM = [(f"e{k}", [float(k % 3), float(k % 2)], "ab"[k % 2]) for k in range(12)]
 BUDGET = {"labels": {"budget": 0.5}}
@@ -18,7 +19,7 @@ def test_predictions_are_those_of_the_state_that_was_read():
         assert found.published is published
         assert found.support_vectors is None
         assert worker.predictions_served == len(STREAM)
-        explained = await make_predictions(worker, published, inputs, most=2)
+        explained = await make_predictions(worker, published, inputs, details=Details(explain=2))
         assert explained.labels == found.labels
         assert all(0 < len(vectors) <= 2 for vectors in explained.support_vectors)
 
