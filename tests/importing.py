@@ -88,5 +88,5 @@ def take(registry, state):
         model.describe()
         assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
     finally:
-        registry._store.delete("m")
+        registry.store.delete("m")
     return model

@@ -71,7 +71,7 @@ class Registry:
         self.open = False
         self.ready = False
         self.turns = Turns()
-        self.store = self._store = Yielding(store)
+        self.store = Yielding(store)
         self._threads = Threads("hinged")
         self._own = Lane(self._threads, self.turns, most=OWN_MAX)  # for what is no model's
         self._warming = Lane(self._threads, self.turns, most=OWN_MAX)
@@ -82,7 +82,7 @@ class Registry:
         self._broken: dict[str, str] = {}  # models that could not be loaded, and why
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._beginning = 0  # models that are just being created
-        self._shared = Shared(self._store, RETRAININGS)
+        self._shared = Shared(self.store, RETRAININGS)
 
     async def start(self) -> None:
         """Compile the kernels and open, then load every model that the store holds, beside each other.
@@ -92,7 +92,7 @@ class Registry:
         started = time.monotonic()
         warm.before_waiting[:] = [stand_back]
         await load_kernels(self._run)
-        for name in await self._run(self._store.models):
+        for name in await self._run(self.store.models):
             self._loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True
         tasks = [self._loads.run(name, self._load_beside(name)) for name in self._loads]
@@ -128,7 +128,7 @@ class Registry:
                     log.error("a model did not stop in order", exc_info=error)
         if not await asyncio.to_thread(self._threads.close, None if seconds is None else ENDING_S):
             log.warning("a computation did not notice that it was given up, and ends with the process")
-        self._store.close()
+        self.store.close()
 
     def summaries(self, *, configured: bool = True) -> list[dict[str, Any]]:
         """Every model in short, sorted by name, from what was published last; `error` where it has stopped.
@@ -269,7 +269,7 @@ class Registry:
                     lane.give_up(why)
                 await worker.stop(keep_snapshot=False)
             with suppress(KeyError):  # an earlier deletion of unknown outcome did happen
-                await self._run(self._store.delete, name)
+                await self._run(self.store.delete, name)
             self._broken.pop(name, None)
 
     async def export(self, name: str, as_of: int | None) -> tuple[int, bytes]:
@@ -286,7 +286,7 @@ class Registry:
                 raise Invalid(f"as_of must be from 1 to {worker.published.position}, got {position}")
             if position < floor:
                 raise Conflict(f"an example was forgotten at {floor}: no state from before may leave the server")
-            history = History(self._store, name, **self._sizes())
+            history = History(self.store, name, **self._sizes())
             state = await self.beside(lambda: history.at(position).snapshot())
             if position < await worker.read(_exportable_from):
                 raise Conflict("an example was forgotten meanwhile: no state from before may leave the server")
@@ -341,7 +341,7 @@ class Registry:
     def _serve(self, model: Model, obstacle: Obstacle | None = None) -> Worker:
         lane = Lane(self._threads, self.turns)
         jobs, readers = lane.beside(), lane.readers()
-        worker = Worker(model, self._store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers)
+        worker = Worker(model, self.store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers)
         self._lanes[model.name], self._workers[model.name] = (lane, jobs), worker
         return worker
 
@@ -388,7 +388,7 @@ class Registry:
         warm.warm_up(configuration.solver, configuration.dtype)
         created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
         try:
-            self._store.create(name, Event(created.KIND, created.encode()))
+            self.store.create(name, Event(created.KIND, created.encode()))
         except KeyError:  # an earlier creation of unknown outcome did happen: what is in the log holds
             return self._load(name)
         model = Model(name, configuration, **self._sizes())
@@ -398,7 +398,7 @@ class Registry:
     def _import(self, name: str, file: IO[bytes]) -> Model:
         model, imported = read_import(name, file, self.settings, self._sizes())
         try:
-            self._store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
+            self.store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
         except KeyError:  # an earlier creation of unknown outcome did happen
             there, _ = self._load(name)
             if there.snapshot() != model.snapshot():
@@ -407,7 +407,7 @@ class Registry:
         return model
 
     def _load(self, name: str) -> tuple[Model, Obstacle | None]:
-        return History(self._store, name, **self._sizes()).reached()
+        return History(self.store, name, **self._sizes()).reached()
 
 
 def _exportable_from(model: Model) -> int:

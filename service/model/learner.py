@@ -29,6 +29,7 @@ from hinged.solvers.core.solver import (
     Finish,
     PointsFull,
     Solver,
+    class_numbers,
 )
 from hinged.solvers.dual.exact import ExactSVM
 
@@ -55,9 +56,7 @@ def numbers_of(columns: Array, classes: int) -> Array:
     """The class numbers alone."""
     if classes == 0:
         return np.full(columns.shape[0], UNKNOWN, np.int32)
-    if columns.shape[1] == 1:
-        return np.asarray(((columns[:, 0] > 0) & (classes > 1)).astype(np.int32))
-    return np.asarray(columns.argmax(axis=1).astype(np.int32))
+    return class_numbers(columns, classes)
 
 
 def score_of(columns: Array, numbers: Array) -> Array:

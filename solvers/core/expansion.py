@@ -31,6 +31,7 @@ from hinged.solvers.core.solver import (
     State,
     StateReader,
     columns_of,
+    seen_without,
 )
 from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
 
@@ -194,8 +195,8 @@ class Expansion(Solver):
             return
         gone = np.bincount(self.machine.class_of[slots], minlength=self.classes)
         self._take_out(slots)
-        held = np.bincount(self.machine.class_of[self._live_slots()], minlength=self.classes)
-        self.seen = np.where(held > 0, np.maximum(self.seen - gone, 1), 0)
+        held = np.bincount(self.held_classes(), minlength=self.classes)
+        self.seen = seen_without(self.seen, gone, held)
         self._tidy()
 
     @abstractmethod
@@ -257,6 +258,11 @@ class Expansion(Solver):
     def held_rows(self) -> Rows:
         """All points that are held, in the order of `keys`."""
         return self._rows_at(self._live_slots())
+
+    def held_classes(self) -> Array:
+        """Their classes, in the same order."""
+        classes: Array = self.machine.class_of[self._live_slots()]
+        return classes
 
     def _rows_at(self, slots: Array) -> Rows:
         return rows_from_csr(*pts.rows_of(self.points, slots), self.kernel, self.dim, self.dtype)

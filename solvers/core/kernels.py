@@ -56,9 +56,14 @@ class Kernel(NamedTuple):
     coef0: float
 
 
+def is_radial(kernel: Kernel) -> bool:
+    """Whether it is one of a distance: its norms and k(x, x) are the same for every gamma."""
+    return kernel.code in (RBF, LAPLACIAN)
+
+
 def measure_of(kernel: Kernel) -> Kernel:
     """A kernel as far as norms and k(x, x) depend on it: those of a radial one are the same for every gamma."""
-    return kernel._replace(gamma=1.0) if kernel.code in (RBF, LAPLACIAN) else kernel
+    return kernel._replace(gamma=1.0) if is_radial(kernel) else kernel
 
 
 def make_kernel(name: str, gamma: float = 1.0, degree: int = 3, coef0: float = 0.0) -> Kernel:

@@ -355,6 +355,20 @@ def check_range(name: str, values: Array, least: Array | float, most: Array | fl
         raise ValueError(f"{name} must lie within bounds, got {values.min()} to {values.max()}")
 
 
+def seen_without(seen: Array, gone: Array, left: Array) -> Array:
+    """`Solver.seen` once points were dropped: gone and left (classes,) count those, and the points that stay."""
+    return np.where(left > 0, np.maximum(seen - gone, 1), 0)
+
+
+def class_numbers(scores: Array, classes: int) -> Array:
+    """Class numbers (...,) int32 that decision values (..., K) name, K >= 1; of one column the second class is the
+    positive side.
+    """
+    if scores.shape[-1] == 1:
+        return np.asarray(((scores[..., 0] > 0) & (classes > 1)).astype(np.int32))
+    return np.asarray(scores.argmax(axis=-1).astype(np.int32))
+
+
 def columns_of(classes: int) -> int:
     """Columns of coefficients for so many classes."""
     return min(classes, 1) if classes <= 2 else classes

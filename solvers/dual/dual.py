@@ -310,6 +310,12 @@ class DualExpansion(Expansion):
         m.set_masks(machine, n)
         self._settle(0)
 
+    def shrunk_to(self, part: float) -> Array:
+        """Numbers of the examples whose box has shrunk to this part of their class's bound, or to less."""
+        slots = self._live_slots()
+        narrow = m.widths(self.machine, self.slots)[slots] <= self.bounds[self.machine.class_of[slots]] * part
+        return self.keys()[narrow]
+
     # -- reading --------------------------------------------------------------------------------------------------
 
     def _delta(self) -> Array:

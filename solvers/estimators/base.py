@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ class Learner:
         with told(name):
             self.solver = make_solver(name, kernel, dim, **self.parameters)
         self.numbered = 0
-        self.heard: tuple[Array, Array] = (np.zeros((0, 0)), np.zeros(0, np.int64))  # scores (m, K), classes (m,)
+        self._heard: list[tuple[Array, Array]] = []  # joined where somebody asks, and where they are many
+        self._hearing = 0  # rows of these
 
     def dense_rows(self, X: Array) -> Rows:
         """A dense batch (m, dim) as this solver takes it."""
@@ -62,12 +64,22 @@ class Learner:
                 self._hear(scores, classes[part])
         self.numbered = max(self.numbered, order.size)
 
+    @property
+    def heard(self) -> tuple[Array, Array]:
+        """Decision values (m, K) of the newest HEARD examples, and their classes (m,)."""
+        if not self._heard:
+            return np.zeros((0, 0)), np.zeros(0, np.int64)
+        columns = self._heard[-1][0].shape[1]
+        alike = list(takewhile(lambda part: part[0].shape[1] == columns, reversed(self._heard)))[::-1]
+        scores, classes = (np.concatenate(parts)[-HEARD:] for parts in zip(*alike, strict=True))
+        return scores, classes.astype(np.int64)
+
     def _hear(self, scores: Array, classes: Array) -> None:
-        former = self.heard if self.heard[0].shape[1] == scores.shape[1] else (scores[:0], classes[:0])
-        self.heard = (
-            np.concatenate((former[0], scores))[-HEARD:],
-            np.concatenate((former[1], np.asarray(classes, np.int64)))[-HEARD:],
-        )
+        self._heard.append((scores[-HEARD:].copy(), classes[-HEARD:].copy()))
+        self._hearing += len(self._heard[-1][1])
+        if self._hearing > 2 * HEARD:
+            self._heard = [self.heard]
+            self._hearing = len(self._heard[0][1])
 
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, columns)."""
@@ -90,4 +102,5 @@ class Learner:
         self.name, self.parameters, self.numbered = kept["name"], kept["parameters"], kept["numbered"]
         self.solver = make_solver(self.name, kept["kernel"], kept["dim"], **self.parameters)
         self.solver.load(kept["state"])
-        self.heard = kept["heard"]
+        self._heard = [kept["heard"]]
+        self._hearing = len(kept["heard"][1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, fields
 from numbers import Real
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from hinged.solvers.core.kernels import KERNELS, Kernel, make_kernel
 from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import Solver
+from hinged.solvers.core.solver import Solver, class_numbers
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.compiling import told
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
@@ -50,11 +51,6 @@ ESTIMATOR_S = frozenset(
 """Parameters that an estimator uses itself; the solver takes all others, by the same names."""
 
 
-def _learns_one_by_one(estimator: SolverClassifier) -> bool:
-    """Whether each example is predicted before it is learned: of a batch machine no such decision values are known."""
-    return estimator.one_by_one
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class SolverClassifier(ClassifierMixin, BaseEstimator):
     """What all estimators have in common; each names its solver, and its fields are its parameters.
@@ -73,7 +69,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether examples are learned one at a time."""
+        """Whether each example is predicted before it is learned; else there is nothing to fit probabilities to."""
         return True
 
     C: float = 1.0
@@ -153,14 +149,15 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     def _new_learner(
         self, X: Any, y: Array, classes: Array, random: np.random.RandomState, examples: int | None = None
     ) -> Learner:
-        if "C" in self._solver_parameters(examples) and not (isinstance(self.C, Real) and self.C > 0):
+        parameters = self._solver_parameters(examples)
+        if "C" in parameters and not (isinstance(self.C, Real) and self.C > 0):
             raise ValueError(f"C must be a number > 0, got {self.C!r}")
         learner = Learner(
             self._solver_name(),
             self._kernel(X),
             X.shape[1],
             seed=int(random.randint(2**31 - 1)),
-            **self._solver_parameters(examples),
+            **parameters,
         )
         for weight in compute_class_weight(self.class_weight, classes=classes, y=y):
             learner.solver.add_class(float(weight))
@@ -208,28 +205,27 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """Decision values: (n,) for two classes, positive for classes_[1], else (n, classes)."""
+        scores = self._columns(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _columns(self, X: Any) -> Array:
+        """Decision values (n, K)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        scores = self._learner.decision(_rows(self._learner, self._scaled(X)))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return self._learner.decision(_rows(self._learner, self._scaled(X)))
 
     def predict(self, X: Any) -> Array:
         """Labels (n,)."""
-        scores = self.decision_function(X)
-        if len(self.classes_) <= 2:
-            numbers = np.minimum(scores > 0, len(self.classes_) - 1).astype(np.intp)
-        else:
-            numbers = scores.argmax(axis=1)
-        labels: Array = self.classes_[numbers]
+        scores = self._columns(X)
+        labels: Array = self.classes_[class_numbers(scores, len(self.classes_))]
         return labels
 
-    @available_if(_learns_one_by_one)  # type: ignore[untyped-decorator]
+    @available_if(attrgetter("one_by_one"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (n, classes): decision values at the temperature at which they fitted best, of the newest 1,000
         examples, before each was learned. They order classes as decision_function does.
         """
-        scores = self.decision_function(X)
-        scores = scores[:, None] if scores.ndim == 1 else scores
+        scores = self._columns(X)
         if len(self.classes_) == 1:
             return np.ones((len(scores), 1))
         return probabilities(scores, inverse_temperature(*self._learner.heard))

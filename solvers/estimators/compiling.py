@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -85,31 +83,29 @@ def _names(code: CodeType) -> set[str]:
 _here = threading.local()
 
 
-@contextmanager
-def told(name: str) -> Iterator[None]:
+class told:  # noqa: N801  it is used as a function: an object of its own costs a learned example half as much
     """Tell on stderr that functions of this solver are compiled, if the block compiles any: a line, and in a terminal
     a bar.
     """
-    if getattr(_here, "telling", None) is not None:  # by the block around this one
-        yield
-        return
-    _here.telling = telling = _Telling(name)
-    try:
-        yield
-    finally:
-        _here.telling = None
-        telling.end()
 
-
-class _Telling:
-    """What one block has said."""
+    __slots__ = ("_depth", "_ended", "_inner", "_last", "_name", "_thread")
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._inner = False
         self._depth = 0  # of functions that are compiled for others
         self._last = 0.0
-        self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> None:
+        self._inner = getattr(_here, "telling", None) is not None  # by the block around this one
+        if not self._inner:
+            _here.telling = self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._inner:
+            _here.telling = None
+            self._end()
 
     def begin_one(self) -> None:
         """A function is about to be compiled."""
@@ -122,6 +118,7 @@ class _Telling:
             return
         how_long = "about half a second each, on this machine only once"
         print(f"hinged: compiling {left} functions of {self._name}, {how_long}", file=sys.stderr)  # noqa: T201
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._show, args=(functions,), daemon=True)
         if sys.stderr.isatty():
             self._thread.start()
@@ -131,11 +128,11 @@ class _Telling:
         self._depth -= 1
         self._last = time.monotonic()
 
-    def end(self) -> None:
-        """Nothing more is compiled in the block."""
-        self._ended.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join()
+    def _end(self) -> None:
+        if self._thread is not None:
+            self._ended.set()
+            if self._thread.is_alive():
+                self._thread.join()
 
     def _show(self, functions: Functions) -> None:
         """A bar while the compiler works, which may be a part of what is done."""

@@ -34,9 +34,9 @@ from hinged.solvers.core.elementary import (
 )
 from hinged.solvers.core.kernels import (
     LAPLACIAN,
-    RBF,
     Kernel,
     inner_columns,
+    is_radial,
 )
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.random import next_random
@@ -172,7 +172,7 @@ class FOGD(Solver):
 
     def __init__(self, kernel: Kernel, dim: int, *, frequencies: int = 1000, eta: float = 0.2, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
-        if kernel.code not in (RBF, LAPLACIAN):
+        if not is_radial(kernel):
             raise ValueError("kernel must be rbf or laplacian: others have no random Fourier features")
         if not 1 <= frequencies <= DRAWS_MAX // dim:
             raise ValueError(f"frequencies must be >= 1, and times dim at most {DRAWS_MAX}, got {frequencies} * {dim}")

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.elementary import exp
-from hinged.solvers.core.kernels import LAPLACIAN, RBF, Kernel
+from hinged.solvers.core.kernels import Kernel, is_radial
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.dual.lasvm import LASVM
-from hinged.solvers.dual.machine import widths
 
 Array = np.ndarray[Any, Any]
 
@@ -57,14 +55,9 @@ OTHER = (Setting(1.0), Setting(0.01), Setting(0.1), Setting(10.0), Setting(3.0, 
 """The first arms with another kernel, whose norms hang on gamma."""
 
 
-def turns_gamma(kernel: Kernel) -> bool:
-    """Whether arms may have gammas of their own: where norms and k(x, x) are the same for all."""
-    return kernel.code in (RBF, LAPLACIAN)
-
-
 def first_settings(kernel: Kernel) -> tuple[Setting, ...]:
     """The arms that a race begins with."""
-    return RADIAL if turns_gamma(kernel) else OTHER
+    return RADIAL if is_radial(kernel) else OTHER
 
 
 def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
@@ -72,7 +65,7 @@ def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
     found = [Setting(C, gamma, int(half_life)) for C, gamma, half_life in array.tolist()]
     if not 0 < len(found) <= ARMS_MAX or len(set(found)) < len(found):
         raise ValueError(f"there must be 1 to {ARMS_MAX} arms, each another, got {found}")
-    wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not turns_gamma(kernel))]
+    wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not is_radial(kernel))]
     if wrong:
         raise ValueError(f"a race has no arm of {wrong[0]}")
     return found
@@ -81,11 +74,11 @@ def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
 def near(setting: Setting, kernel: Kernel) -> Iterator[Setting]:
     """The settings a step away from one, what is likeliest to be better first."""
     C, gamma, half_life = setting
-    if turns_gamma(kernel):
+    if is_radial(kernel):
         yield from (setting._replace(gamma=4.0 * gamma), setting._replace(gamma=gamma / 4.0))
     if half_life:
         yield from (setting._replace(half_life=half_life * 4), setting._replace(half_life=half_life // 4))
-    if not turns_gamma(kernel):
+    if not is_radial(kernel):
         yield from (setting._replace(C=C * 3.0), setting._replace(C=C / 3.0))
 
 
@@ -104,10 +97,6 @@ class Arm:
         """Whether what it has learned counts less and less."""
         return self.setting.half_life > 0
 
-    def classes(self) -> Array:
-        """Class of each point that is held, in the order of `machine.keys`."""
-        return self.machine.machine.class_of[self._slots()].astype(np.int64)
-
     def learn(self, rows: Rows, classes: Array, keys: Array, learned: int) -> Array:
         """Learn a batch (Solver.learn) behind so many examples; what is old fades in between, and leaves."""
         if not self.fades:
@@ -124,18 +113,10 @@ class Arm:
 
     def learn_from(self, other: Arm) -> None:
         """Learn the points that another arm holds, in the order in which it holds them."""
-        self.machine.learn(other.machine.held_rows(), other.classes(), other.machine.keys())
+        held = other.machine
+        self.machine.learn(held.held_rows(), held.held_classes(), held.keys())
 
     def _fade(self, step: int) -> None:
         self.machine.fade(self._factor)
         if step % LEAVES == 0:
-            self.machine.drop(self._outlived())
-
-    def _outlived(self) -> Array:
-        """Numbers of the examples that have had their half-lives: of a point its box says how old it is."""
-        machine, slots = self.machine.machine, self._slots()
-        bounds = self.machine.bounds[machine.class_of[slots]]
-        return self.machine.keys()[widths(machine, self.machine.slots)[slots] <= bounds * LEAST]
-
-    def _slots(self) -> Array:
-        return np.flatnonzero(self.machine.machine.class_of[: self.machine.slots] != NONE)
+            self.machine.drop(self.machine.shrunk_to(LEAST))

@@ -26,6 +26,8 @@ from hinged.solvers.core.solver import (
     StateReader,
     View,
     check_learned,
+    class_numbers,
+    seen_without,
 )
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, Arm, Setting, first_settings, near, read_settings
@@ -140,7 +142,8 @@ class Race(Solver):
     def _learn_part(self, rows: Rows, classes: Array, keys: Array) -> Array:
         scores = np.stack([arm.learn(rows, classes, keys, self.learned) for arm in self.arms])
         leaders = np.empty(len(rows), np.int64)
-        count(self.standings, _right(scores, classes), leaders)
+        right = (class_numbers(scores, self.classes) == classes).T.copy()
+        count(self.standings, right, leaders)
         self.learned += len(rows)
         if self.learned % LOOK == 0:
             self._send_off()
@@ -199,12 +202,12 @@ class Race(Solver):
         left = np.bincount(classes[~going], minlength=self.classes)
         for machine in self.machines:
             machine.drop(keys)
-        self.seen = np.where(left > 0, np.maximum(self.seen - gone, 1), 0)
+        self.seen = seen_without(self.seen, gone, left)
 
     def _held(self) -> tuple[Array, Array]:
         """The examples whose points any arm holds, each once, and their classes."""
         keys = np.concatenate([machine.keys() for machine in self.machines])
-        classes = np.concatenate([arm.classes() for arm in self.arms])
+        classes = np.concatenate([machine.held_classes() for machine in self.machines])
         found, first = np.unique(keys, return_index=True)
         return found, classes[first]
 
@@ -313,10 +316,3 @@ class Race(Solver):
         super().examine()
         for machine in self.machines:
             machine.examine()
-
-
-def _right(scores: Array, classes: Array) -> Array:
-    """(m, A) whether each arm's decision values (A, m, K) name the class of each example."""
-    named = scores.argmax(axis=2) if scores.shape[2] > 1 else (scores[:, :, 0] > 0).astype(np.int64)
-    right: Array = (named == classes).T.copy()
-    return right

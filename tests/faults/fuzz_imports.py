@@ -91,13 +91,13 @@ def case(number, registry):
         except Invalid as error:
             return "refused", str(error)
         try:
-            (_, event), *_ = registry._store.read("m", 0)
+            (_, event), *_ = registry.store.read("m", 0)
             first = decode_event(event.kind, event.payload)
             assert isinstance(first, Imported)
             there = Model.begin("m", 1, first, **SIZES)
             assert digest_of(there) == digest_of(Model.restore("m", model.snapshot(), **SIZES))
         finally:
-            registry._store.delete("m")
+            registry.store.delete("m")
         live(there, choices)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
