@@ -12,17 +12,16 @@ import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
-import argparse
 import importlib.util
 import time
-from pathlib import Path
 
 import numpy as np
-from datasets import load
+from datasets import arguments, load
 from refitted import keel, standardised
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import Arm, first_settings
 from hinged.solvers.race.race import Race
@@ -77,8 +76,7 @@ def served(solver, X, y, learn):
     for begin in range(0, len(y), BATCH):
         part = slice(begin, begin + BATCH)
         scores = learn(rows_from_dense(X[part], kernel, d), y[part], np.arange(begin, begin + len(y[part])) + 1)
-        named = (scores[:, 0] > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
-        right += int((named == y[part]).sum())
+        right += int((class_numbers(scores, classes) == y[part]).sum())
     return 100 * right / len(y), 1e6 * (time.process_time() - began) / len(y)
 
 
@@ -96,8 +94,7 @@ def arm_of(setting, kernel, d):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--arms", action="store_true")
     parser.add_argument("streams", nargs="*")

@@ -14,14 +14,13 @@ import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
-import argparse
 import importlib.util
 import json
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
+from datasets import arguments
 from race import streams
 from refitted import standardised
 from sklearn.kernel_approximation import RBFSampler
@@ -113,8 +112,7 @@ def peers():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=8000)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("streams", nargs="*")

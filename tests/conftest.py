@@ -2,7 +2,7 @@
 
 STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
 """A module that imports one of these starts processes."""
-STARTED = {"server", "redis_server", "cluster", "guarded"}
+STARTED = {"server", "real", "redis_server", "cluster", "guarded"}
 """A test that takes one of these fixtures does."""
 COMPILING = {"test_bits.py", "test_warm.py"}
 

@@ -21,12 +21,12 @@ from hinged.commands.options import (
     DIRECTORY,
     EXIT_INTERRUPTED,
     FILE,
+    PARTS,
     OneLineErrors,
     SeveralLines,
     asks,
     console,
     of_tables,
-    part,
     positive,
     positive_or_scale,
     sentence,
@@ -117,14 +117,7 @@ def serve(**options: Any) -> None:
 )
 @click.option("--C", "C", type=positive, metavar="NUMBER", help="Cost of an error.")
 @click.option("--tol", type=positive, metavar="NUMBER", help="Precision of the solver.")
-@click.option(
-    "--set",
-    "parts",
-    type=part,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another part of a new model's configuration, its value as JSON; as often as needed.",
-)
+@PARTS
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after that many examples.")
 @click.option("--shuffle/--no-shuffle", help="Random order; holds a text file in memory.")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from hinged.commands.options import asks
-from hinged.commands.questions import as_lines, example_of, figure, label_name, parsed_json, read_lines, show, tell
+from hinged.commands.questions import (
+    as_lines,
+    batches,
+    example_of,
+    figure,
+    label_name,
+    parsed_json,
+    read_lines,
+    show,
+    tell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -103,12 +112,6 @@ def offer(client: Client, *, model: str, file: IO[str], batch: int, as_json: boo
     more = f", {dropped:,} made room" if dropped else ""
     text = f"{model}: {added:,} offered{more}; {answer['size']:,} in the pool"
     tell({**answer, "added": added, "dropped": dropped}, as_json, text)
-
-
-def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """So many at a time."""
-    while several := list(itertools.islice(examples, size)):
-        yield several
 
 
 @click.command(epilog="Example: hinged forget spam mail-17")

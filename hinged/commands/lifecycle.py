@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hinged.commands.options import FILE, asks, console, part, positive
+from hinged.commands.options import FILE, PARTS, asks, console, positive
 from hinged.commands.questions import as_lines, names, show, tell
 
 if TYPE_CHECKING:
@@ -35,14 +35,7 @@ gamma_of.__name__ = "number"
 @click.option("--kernel", type=click.Choice(KERNELS), help="Its kernel; rbf where no file says another.")
 @click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
 @click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")
-@click.option(
-    "--set",
-    "parts",
-    type=part,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Another part of its configuration, its value as JSON; as often as needed.",
-)
+@PARTS
 @as_lines
 @asks
 def create(
@@ -75,8 +68,13 @@ def create(
         wanted["solver"] = solver
     made = client.create_model(model, **{**wanted, **dict(parts)})
     has = made["configuration"]
-    form = " ".join(str(has["features"][key]) for key in ("type", "dim") if key in has["features"])
-    tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {form} features")
+    tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {form_of(has)} features")
+
+
+def form_of(configuration: dict[str, Any]) -> str:
+    """The form of x, and its width where it has one."""
+    features = configuration["features"]
+    return " ".join(str(features[key]) for key in ("type", "dim") if key in features)
 
 
 def read_configuration(file: Path) -> dict[str, Any]:
@@ -106,11 +104,10 @@ def show_model(client: Client, *, model: str, as_json: bool) -> None:
 
     metrics, pool, configuration = found["metrics"], found["pool"], found["configuration"]
     kernel = ", ".join(f"{key} {value}" if key != "type" else value for key, value in configuration["kernel"].items())
-    form = " ".join(str(configuration["features"][key]) for key in ("type", "dim") if key in configuration["features"])
     figures = {
         "solver": configuration["solver"],
         "kernel": kernel,
-        "features": form,
+        "features": form_of(configuration),
         "examples": f"{found['examples']:,}",
         "position": f"{found['position']:,}",
         "classes": names(found["classes"]),

@@ -73,6 +73,16 @@ def part(text: str) -> tuple[str, Any]:
         return name, value
 
 
+PARTS = click.option(
+    "--set",
+    "parts",
+    type=part,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another part of a new model's configuration, its value as JSON; as often as needed.",
+)
+
+
 def positive(text: str) -> float:
     """Parse an option's number > 0."""
     try:

@@ -89,7 +89,7 @@ def predict(
             f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
             for vector in r["support_vectors"]
         )
-    while several := list(itertools.islice(examples, batch)):
+    for several in batches(examples, batch):
         show(client.predict(model, several, explain=explain)["results"], as_json, columns)
 
 
@@ -174,6 +174,12 @@ def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
     from hinged.commands.showing import plain  # noqa: PLC0415 - rich is slow to import
 
     click.echo(plain(text).plain)
+
+
+def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    """So many at a time."""
+    while several := list(itertools.islice(examples, size)):
+        yield several
 
 
 def read_lines(file: IO[str]) -> Iterator[tuple[str, str]]:

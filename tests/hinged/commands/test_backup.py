@@ -16,9 +16,8 @@ XS = [[k / 7, k % 3] for k in range(9)]
 
 
 @pytest.fixture(scope="module")
-def sqlite(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("backup") / "data") as running:
-        yield running
+def sqlite(real):
+    return real
 
 
 @pytest.fixture(scope="module")

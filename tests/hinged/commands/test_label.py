@@ -5,27 +5,15 @@ import sys
 from datetime import datetime, timedelta
 
 import pytest
-from running import RunningServer, eventually
+from running import eventually
 from terminal import Terminal
 
-from hinged import Client, HingedError
+from hinged import HingedError
 from hinged.commands.label import Answered, Session
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 NUMBERS = itertools.count()
 ALWAYS = {"explore": 0.0}  # no question is drawn at random
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("label") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with Client(server.url) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -39,12 +27,12 @@ def model(client):
 
 
 @pytest.fixture
-def label(server, model):
+def label(real, model):
     """Open a terminal in which somebody labels."""
     opened = []
 
     def label(*options, name=model):
-        command = [sys.executable, "-m", "hinged", "label", name, "--annotator", "ann", "--url", server.url, *options]
+        command = [sys.executable, "-m", "hinged", "label", name, "--annotator", "ann", "--url", real.url, *options]
         opened.append(Terminal(command))
         opened[-1].__enter__()
         return opened[-1]

@@ -10,10 +10,8 @@ from io import BytesIO, StringIO
 
 import pytest
 from pyarrow import parquet
-from running import PATIENCE_S, ROOT, RunningServer
+from running import PATIENCE_S, ROOT
 from terminal import Terminal
-
-from hinged import Client
 
 COMMANDS = (
     "create", "show", "delete", "learn", "offer", "finish", "forget", "correct", "suspects", "labels", "backup",
@@ -22,20 +20,8 @@ COMMANDS = (
 XY = [{"id": f"e{k}", "x": [k % 2, k / 10], "y": "no" if k % 2 else "yes"} for k in range(6)]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("lifecycle") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with Client(server.url) as opened:
-        yield opened
-
-
 @pytest.fixture
-def raw(server):
+def raw(real):
     """Run a command; stdout is a pipe of bytes."""
 
     def run(*arguments, stdin="", code=0, first=ROOT):
@@ -43,7 +29,7 @@ def raw(server):
         path = f"{first}{os.pathsep}{ROOT}"
         done = subprocess.run(
             [sys.executable, "-m", "hinged", *map(str, arguments)], input=stdin.encode(), capture_output=True,
-            timeout=PATIENCE_S, env={**os.environ, "HINGED_URL": server.url, "PYTHONPATH": path}, check=False,
+            timeout=PATIENCE_S, env={**os.environ, "HINGED_URL": real.url, "PYTHONPATH": path}, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return done
@@ -69,13 +55,13 @@ def refused(raw):
 
 
 @pytest.fixture
-def terminal(server):
+def terminal(real):
     """A command in a terminal."""
     opened = []
 
     def terminal(*arguments):
         command = [sys.executable, "-m", "hinged", *map(str, arguments)]
-        opened.append(Terminal(command, {"HINGED_URL": server.url, "COLUMNS": "120"}))
+        opened.append(Terminal(command, {"HINGED_URL": real.url, "COLUMNS": "120"}))
         return opened[-1].__enter__()
 
     yield terminal

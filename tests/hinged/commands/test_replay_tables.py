@@ -8,15 +8,9 @@ import sys
 
 import pytest
 from asking import Asking
-from running import PATIENCE_S, RunningServer
+from running import PATIENCE_S
 
 HEADER = "PassengerId Survived Pclass Name Sex Age SibSp Parch Ticket Fare Cabin Embarked".split()  # noqa: SIM905
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("tables") / "data") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +32,18 @@ def titanic(tmp_path_factory):
     return path
 
 
-def hinged(server, *arguments, code=0):
-    command = [sys.executable, "-m", "hinged", *map(str, arguments), "--url", server.url]
+def hinged(real, *arguments, code=0):
+    command = [sys.executable, "-m", "hinged", *map(str, arguments), "--url", real.url]
     env = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == code, done.stderr
     return done
 
 
-def test_a_table_of_passengers_streams_at_once(server, titanic):
-    said = hinged(server, "replay", titanic, "--label", "Survived").stdout
+def test_a_table_of_passengers_streams_at_once(real, titanic):
+    said = hinged(real, "replay", titanic, "--label", "Survived").stdout
     assert "column 'Name' has another text in nearly every row" in said
-    with Asking(server.url) as ask:
+    with Asking(real.url) as ask:
         figures = ask("GET", "/models/replay").json()
     assert figures["configuration"]["features"]["type"] == "named"
     assert figures["examples"] == 300
@@ -58,27 +52,27 @@ def test_a_table_of_passengers_streams_at_once(server, titanic):
     assert any(warning.startswith("'Name' has 300 different values") for warning in figures["features"]["warnings"])
 
 
-def test_with_columns_dropped_it_is_said_no_more_and_the_model_is_better(server, titanic):
+def test_with_columns_dropped_it_is_said_no_more_and_the_model_is_better(real, titanic):
     options = ["--label", "Survived", "--id", "PassengerId", "--model", "chosen"]
     for column in ("Name", "Ticket", "Cabin"):
         options += ["--drop", column]
-    said = hinged(server, "replay", titanic, *options).stdout
+    said = hinged(real, "replay", titanic, *options).stdout
     assert "nearly every row" not in said
     assert "named features, 7 names" in said
-    with Asking(server.url) as ask:
+    with Asking(real.url) as ask:
         figures = ask("GET", "/models/chosen").json()
     assert figures["metrics"]["window"]["accuracy"] > 0.75
-    again = hinged(server, "replay", titanic, *options).stdout
+    again = hinged(real, "replay", titanic, *options).stdout
     assert "300 of 300 examples had been learned before" in again
 
 
-def test_what_the_model_says_of_the_rows_of_a_table(server, titanic):
+def test_what_the_model_says_of_the_rows_of_a_table(real, titanic):
     hinged(
-        server, "replay", titanic, "--label", "Survived", "--model", "asked", "--features", "Sex", "--features", "Fare"
+        real, "replay", titanic, "--label", "Survived", "--model", "asked", "--features", "Sex", "--features", "Fare"
     )
     options = ["--features", "Sex", "--features", "Fare", "--id", "PassengerId", "--json"]
-    lines = hinged(server, "predict", "asked", titanic, *options).stdout.splitlines()
+    lines = hinged(real, "predict", "asked", titanic, *options).stdout.splitlines()
     assert len(lines) == 300
     assert '"id": "0"' in lines[0]
-    again = hinged(server, "predict", "asked", titanic, "--drop", "Nmae", code=1).stderr
+    again = hinged(real, "predict", "asked", titanic, "--drop", "Nmae", code=1).stderr
     assert "no column 'Nmae'" in again
