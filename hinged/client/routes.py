@@ -341,7 +341,7 @@ class Routes:
 
     @route
     def forget(self, model: str, example: str) -> Exchange[Changed]:
-        """Forget an example: {"certificate"} when that is done, or {"job"} while the model is taught anew."""
+        """Forget an example: {"certificate"} when that is done, or {"job"} where it takes its time."""
         return self._ask("DELETE", _example(model, example), timeout_s=FINISH_TIMEOUT_S)
 
     @route

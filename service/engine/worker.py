@@ -245,11 +245,13 @@ class Worker:
         """A job in figures. NotFound for one that is none, or ended long ago."""
         return self._jobs.figures(at)
 
-    async def ended(self, at: int) -> dict[str, Any]:
-        """The same, once the job has ended."""
-        while at in self._jobs.running():
-            self._check_running()
-            await self._jobs.end_of(at)
+    async def ended(self, at: int, within_s: float | None = None) -> dict[str, Any]:
+        """The same, once the job has ended, or so many seconds are over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while at in self._jobs.running():
+                    self._check_running()
+                    await self._jobs.end_of(at)
         return self.job(at)
 
     async def keep(self, predictions: list[Prediction], classes: Sequence[Label] = ()) -> None:

@@ -42,6 +42,9 @@ from hinged.service.errors import (
     StoreUnavailable,
 )
 
+CHANGE_WAIT_S = 5.0
+"""So long an answer waits until what is forgotten has left the store, which a large one takes minutes for."""
+
 router = APIRouter(default_response_class=JSON)
 
 
@@ -51,7 +54,7 @@ router = APIRouter(default_response_class=JSON)
     openapi_extra=operation(CHANGED, QueueFull, StoreUnavailable, statuses=(200, 202)),
 )
 async def forget(model: str, example: str, request: Request) -> Response:
-    """Forget an example: 200 when it is gone, 202 with a job where the model is taught anew without it."""
+    """Forget an example: 200 when it is gone, 202 with a job where that takes its time."""
     worker = registry_of(request).get(model)
     return await changed(model, worker, await worker.change(Forget(example)))
 
@@ -89,9 +92,12 @@ async def changed(model: str, worker: Worker, answer: dict[str, Any]) -> Respons
     if "at" not in answer:
         return JSON({"model": model, "position": answer["position"], "certificate": answer["certificate"]})
     at = answer["at"]
+    job = JSON({"model": model, "position": answer["position"], "job": f"/jobs/{model}.{at}"}, 202)
     if answer["folds"]:
-        return JSON({"model": model, "position": answer["position"], "job": f"/jobs/{model}.{at}"}, 202)
-    ended = await worker.ended(at)
+        return job
+    ended = await worker.ended(at, CHANGE_WAIT_S)
+    if ended["state"] == "running":
+        return job
     found = {name: ended[name] for name in ("certificate", "unwritten") if name in ended}
     return JSON({"model": model, "position": worker.published.position, **found})
 

@@ -1,6 +1,8 @@
 """Examples that are forgotten, and labels that are corrected."""
 
 import asyncio
+import json
+import threading
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from redis_server import RedisServer
 from running import RunningServer
 from working import SIZES, examples_of, learning, with_worker
 
+from hinged.service.api.changes import routes
 from hinged.service.commands.change import (
     Configure,
     Correct,
@@ -71,6 +74,37 @@ def test_the_exact_solver_forgets_in_place_and_comes_to_the_machine_without_the_
         )
         with pytest.raises(Conflict, match="forgotten"):
             await worker.roll_back(position)
+
+    with_worker(scenario, configuration=EXACT)
+
+
+def test_an_answer_does_not_wait_for_a_store_that_takes_long_to_let_go_of_an_example(monkeypatch):
+    examples = examples_of(3, 20)
+    monkeypatch.setattr(routes, "CHANGE_WAIT_S", 0.05)
+    free = threading.Event()
+
+    async def scenario(worker, store):
+        redact = store.redact
+
+        def slow(*redaction):
+            assert free.wait(300)
+            redact(*redaction)
+
+        monkeypatch.setattr(store, "redact", slow)
+        await worker.learn(learning(worker.model, examples))
+
+        async def forget():
+            response = await routes.changed("m", worker, await worker.change(Forget("s3-4")))
+            return response.status_code, json.loads(response.body)
+
+        status, answer = await forget()
+        assert status == 202
+        assert 5 not in worker.model.solver.keys().tolist()  # the machine is without it already
+        at = int(answer["job"].rpartition(".")[2])
+        assert worker.job(at)["state"] == "running"
+        free.set()
+        assert (await asyncio.wait_for(worker.ended(at), 300))["state"] == "done"
+        assert (await forget())[0] == 200
 
     with_worker(scenario, configuration=EXACT)
 
