@@ -1,4 +1,12 @@
-"""Which tests need what: markers, so that `make quick` can leave out what takes minutes."""
+"""Which tests need what: markers, so that `make quick` can leave out what takes minutes. And their servers' start."""
+
+import os
+
+import running
+import zygote
+
+if hasattr(os, "pidfd_open"):  # Linux
+    running.forked = zygote.start
 
 STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
 """A module that imports one of these starts processes."""

@@ -13,6 +13,8 @@ import httpx
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 300
 """How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
+forked = None
+"""Where a server's process comes from, if not from nothing (zygote.py): the tests set it, benchmarks do not."""
 
 
 def missing(what):
@@ -81,7 +83,8 @@ class RunningServer:
 
     def start(self, wait=True):
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(
+            self.process = forked(self.program, self.env, self.log) if forked else None
+            self.process = self.process or subprocess.Popen(
                 [sys.executable, *self.program, "serve"], cwd=ROOT, env=self.env, stdout=log, stderr=log
             )
         if wait:
