@@ -130,32 +130,86 @@ def test_a_configuration_is_changed_and_what_is_none_is_told(client, server, tab
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1280])
-def test_axe_finds_nothing_on_any_view(client, server, tab, scheme, width):
+def test_axe_finds_nothing_on_any_view(client, server, tab, tmp_path, scheme, width):
     name = f"axe-{scheme}-{width}"
     taught(client, name, 80)
     client.learn(name, [{"id": "odd", "x": [4.0, 0.0], "y": "spam"}, {"id": "odd2", "x": [0.0, 4.0], "y": "ham"}])
     client.wait(client.challenge(name, "softer", C=0.1))
     client.offer(name, [{"id": f"c{k}", "x": [k / 10, 1]} for k in range(20)])
     one = tab(server.url, color_scheme=scheme, viewport={"width": width, "height": 800})
-    page = one.open("", "table.models")
-    assert barriers(page) == []
-    page = one.open(f"models/{name}", ".chart canvas")
+    page = one.page
+
+    def look():
+        assert barriers(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+
+    one.open("", "table.models")
+    look()
+    one.open(f"models/{name}", ".chart canvas")
     for chart in page.get_by_text("The same as a table").all():
         chart.click()
-    assert barriers(page) == []
-    one.open("data", ".drop")
-    assert barriers(page) == []
+    look()
+    page.get_by_role("button", name="Change C", exact=True).click()
+    page.fill("dialog textarea", "-1")
+    page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
+    page.get_by_role("dialog").get_by_role("alert").wait_for()
+    look()
+    page.keyboard.press("Escape")
     one.open(f"models/{name}/suspects", ".suspect, .empty")
     page.wait_for_load_state("networkidle")
-    assert barriers(page) == []
+    look()
+    one.open(f"models/{name}-absent", "p.problem")
+    look()
+    one.open(f"models/{name}/label", "form.sign-in")
+    look()
     one.label(name, "ann")
+    look()
     page.keyboard.press("w")
     page.wait_for_selector(".neighbours")
-    assert barriers(page) == []
+    look()
     page.keyboard.press("?")
     page.wait_for_selector("dialog[open]")
-    assert barriers(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    look()
+    page.keyboard.press("Escape")
+    one.answer("1")
+    page.get_by_text("Everyone's figures").click()
+    page.keyboard.press("n")
+    page.wait_for_selector("input[name=label]:focus")
+    look()
+    page.get_by_role("button", name="c", exact=False).first.focus()
+    page.locator("h1").first.evaluate("h => document.activeElement.blur()")
+    page.keyboard.press("u")
+    page.locator(".question.again").wait_for()
+    look()
+    one.open("data", ".drop")
+    look()
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,label\n" + "".join(f"{k},{k % 7},{'xy'[k % 2]}\n" for k in range(30)) + "1\n")
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    look()
+    page.get_by_label("Its name").fill(f"{name}-rows")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("Which were refused, and why").click()
+    look()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_axe_finds_nothing_where_one_signs_in(tmp_path, tab, scheme, width):
+    keys = tmp_path / "keys.json"
+    key = create_key(keys, "ann", "annotator")
+    with RunningServer(tmp_path / "data", keys_file=keys) as server:
+        page = tab(server.url, color_scheme=scheme, viewport={"width": width, "height": 800}).open("", "form")
+        assert barriers(page) == []
+        page.fill("input[name=key]", "hinged_wrong")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("alert").wait_for()
+        assert barriers(page) == []
+        page.fill("input[name=key]", key)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_text("Nothing").or_(page.get_by_text("No model")).or_(page.locator("table.models")).first.wait_for()
+        assert barriers(page) == []
 
 
 def test_at_200_percent_nothing_sticks_out(client, server, tab):

@@ -1,7 +1,8 @@
-// The answers that were given: each of mine can be changed, or forgotten; each annotator in numbers.
+// The answers that were given: each of mine can be changed, or forgotten; each annotator in numbers. What others have
+// answered as well, and what stands under another name than that of an annotator's key, a writer alone may forget.
 
 import { html, useState } from "./vendor/htm-preact.js";
-import { ask, may, path } from "./api.js";
+import { ask, may, path, who } from "./api.js";
 import { announce, count, forgotten, Name, percent, Problem, usePolled } from "./parts.js";
 
 export function Answers({ model, annotator, changes, pick, gone, disabled }) {
@@ -20,19 +21,21 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   };
   const forget = async ({ id }) => {
     try {
-      if (!await forgotten(model, id)) return;
+      if (!await forgotten(model, id, may("writer") ? null : annotator)) return;
       announce("Forgotten");
       gone(id);
       setError(null);
     } catch (caught) { setError(caught); }
     again();
   };
+  const mayForget = may("writer") || who.name === annotator;
   const names = Object.entries(shown?.annotators ?? {});
   return html`<section class="card" aria-label="Answers"><h2>Your answers</h2><${Problem} error=${error ?? (shown ? null : problem)} />
     ${shown?.answers.length ? html`<ul class="given-list">${shown.answers.map((answer) => html`<li key=${answer.id}>
       <button class="plain" disabled=${disabled} title="Change this answer" onClick=${() => open(answer)}><b><${Name} of=${answer.label} cut=${30} /></b> <small><${Name} of=${answer.id} cut=${40} /></small></button>
-      ${may("writer") && answer.learned && html`<button class="plain danger" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
+      ${mayForget && answer.learned && html`<button class="plain danger" aria-label=${`Forget ${answer.id.slice(0, 80)}`} onClick=${() => forget(answer)}>Forget</button>`}</li>`)}</ul>`
     : html`<p class="soft">None yet. Each can be changed here.</p>`}
+    ${!mayForget && html`<p class="soft">Your key is <bdi>${who.name}</bdi>: what was answered under another name a writer may have forgotten.</p>`}
     ${names.length > 0 && html`<details><summary>Everyone's figures</summary><div class="scroll" tabindex="0" role="group" aria-label="Annotators"><table class="behind">
       <thead><tr><th scope="col">Who</th><th scope="col" class="number">Labels</th><th scope="col" class="number" title="Answers that were what the model had said">As predicted</th><th scope="col" class="number" title="Of labels that others gave as well: those that were learned">Agreed</th></tr></thead>
       <tbody>${names.map(([name, t]) => html`<tr><th scope="row"><${Name} of=${name} cut=${20} /></th><td class="number">${count(t.labelled)}</td>

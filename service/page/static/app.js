@@ -85,8 +85,10 @@ function App() {
   useEffect(() => {
     begin();
     const moved = () => { setAt(place()); scrollTo(0, 0); };
+    const back = (event) => { if (event.persisted) location.reload(); }; // what was followed and held has ended
     addEventListener("hashchange", moved);
-    return () => removeEventListener("hashchange", moved);
+    addEventListener("pageshow", back);
+    return () => { removeEventListener("hashchange", moved); removeEventListener("pageshow", back); };
   }, []);
   useEffect(() => { document.title = at.model ? `${at.model}: hinged` : "hinged"; }, [at.model]);
   if (state === "out") return html`<${SignIn} done=${enter} />`;

@@ -35,10 +35,12 @@ export const Name = ({ of, cut = 80 }) => {
 // Where a view of a model is.
 export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
 
-// Forget an example, if whoever asks is sure; whether it was. Throws Refused.
-export async function forgotten(model, id) {
+// Forget an example, as an answer of one annotator where there is one, if whoever asks is sure; whether it was. Throws
+// Refused.
+export async function forgotten(model, id, annotator = null) {
   if (!confirm(`Forget ${id.slice(0, 80)} for good? It can never be learned again.`)) return false;
-  await ask("DELETE", `models/${path(model)}/examples/${path(id)}`);
+  const to = annotator === null ? `examples/${path(id)}` : `answers/${path(id)}?annotator=${encodeURIComponent(annotator)}`;
+  await ask("DELETE", `models/${path(model)}/${to}`);
   return true;
 }
 
