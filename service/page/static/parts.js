@@ -53,6 +53,10 @@ export const Problem = ({ error, again }) => error && html`
   <p class="problem" role="alert">${error.message}
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
 
+// What stands where a view has nothing to show yet, or cannot: with a heading, so that it can be found.
+export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>
+  ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">One moment</p>`}`;
+
 // Call `work` now and every `ms` while the tab can be seen; returns [what it last gave, its last error, call it now].
 export function usePolled(work, ms, on = []) {
   const [found, setFound] = useState(undefined);

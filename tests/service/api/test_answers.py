@@ -1,5 +1,7 @@
 """Answers and what they come to: changed by whoever gave them, kept over a crash, gone with a forgotten example."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from asking import BASE, AskedModel, Asking, refusal
 from labelling import LINE, asked, label, line_model, offered
@@ -222,6 +224,22 @@ def test_a_model_that_knows_nothing_predicts_nothing_of_its_pool(ask):
     assert ask("GET", f"{model.path}/pool").json()["candidates"] == []
     offered(model, [[0, 0]])
     assert ask("GET", f"{model.path}/pool").json()["candidates"] == [{"id": "c0", "prediction": None, "score": None}]
+
+
+def test_the_overview_tells_of_a_model_whose_solver_is_being_compiled(tmp_path):
+    def create():
+        with Asking(server.url) as one:
+            return one("PUT", "/models/compiled", json=BASE | {"solver": "exact"}).status_code
+
+    seen = []
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask, ThreadPoolExecutor(1) as pool:
+        created = pool.submit(create)
+        while not created.done():
+            seen += [m for m in ask("GET", "/overview").json()["models"] if m["model"] == "compiled"]
+        assert created.result() == 201
+        assert {"model": "compiled", "state": "compiling"} in seen
+        (found,) = [m for m in ask("GET", "/overview").json()["models"] if m["model"] == "compiled"]
+        assert found["state"] == "serving"
 
 
 def test_the_overview_has_every_model_in_figures(ask):
