@@ -235,6 +235,8 @@ def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learne
     assert client.example(model, "c0")["label"] == "spam"  # of two that differ the first
     figures = client.answers(model)["annotators"]
     assert [(figures[name]["compared"], figures[name]["agreed"]) for name in ("ann", "bob")] == [(1, 1), (1, 0)]
+    page.get_by_text("Everyone's figures").click()
+    page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob 1 0.00").wait_for()
 
 
 def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, server, tab):

@@ -332,6 +332,31 @@ def test_one_signs_in_with_a_key_and_sees_what_its_role_may(tmp_path, tab):
         page.wait_for_selector("input[name=key]")
 
 
+def test_an_annotators_key_has_what_was_answered_under_its_name_forgotten(tmp_path, tab):
+    keys = tmp_path / "keys.json"
+    me, ann = create_key(keys, "me", "admin"), create_key(keys, "ann", "annotator")
+    with RunningServer(tmp_path / "data", keys_file=keys) as server, Client(server.url, key=me) as client:
+        taught(client, "m")
+        client.offer("m", [{"id": f"c{k}", "x": [k, 1]} for k in range(9)])
+        one = tab(server.url)
+        page = one.open("models/m/label", "form")
+        page.fill("input[name=key]", ann)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_selector(".question .x")  # the key says who it is
+        given, other = one.answer("1"), one.answer("2")
+        page.get_by_role("button", name=f"Forget {given}").click()
+        page.get_by_role("button", name=f"Forget {given}").wait_for(state="detached")
+        assert [a["id"] for a in client.answers("m")["answers"]] == [other]
+        page.get_by_role("button", name="Somebody else").click()
+        page.fill("form.sign-in input", "bob")
+        page.click("text=Begin")
+        page.wait_for_selector(".question .x")
+        bobs = one.answer("1")
+        page.get_by_role("button", name=f"spam {bobs}").or_(page.get_by_role("button", name=f"ham {bobs}")).wait_for()
+        assert page.get_by_role("button", name=f"Forget {bobs}").count() == 0
+        page.get_by_text("what was answered under another name a writer may have forgotten").wait_for()
+
+
 def test_docs_work_without_any_other_host(server, tab):
     one = tab(server.url)
     page = one.page

@@ -64,7 +64,7 @@ function Work({ model, annotator, leave }) {
   useEffect(() => { if (said) announce(said.text); }, [said]);
 
   const now = questions.current, question = undoing ?? now?.present ?? null;
-  if (question && !undoing) usual.current.add(question.id, question.x);
+  for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const classes = withNew(figures?.classes ?? [], more);
   const declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, classes);
