@@ -147,8 +147,9 @@ class Ask:
     @property
     def fingerprint(self) -> str:
         """What tells this request from another with its id."""
-        said = json.dumps([self.n, self.strategy, self.lease_ms, self.search, *([] if self.held is None else [self.held])])
-        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+        said: list[Any] = [self.n, self.strategy, self.lease_ms, self.search]
+        said += [] if self.held is None else [self.held]
+        return hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """The open leases that are held first, then the most informative candidates that nobody else works on."""

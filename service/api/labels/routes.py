@@ -150,6 +150,7 @@ async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> di
     n = asked.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
+    held = asked.get("held")
     command = Ask(
         n=n,
         annotator=asked["annotator"],
@@ -157,7 +158,7 @@ async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> di
         lease_ms=round(1000 * asked.get("lease_s", LEASE_S)),
         request_id=asked.get("request_id"),
         search=asked.get("search", SEARCHED),
-        held=None if asked.get("held") is None else tuple(sorted(set(asked["held"]))),
+        held=None if held is None else tuple(sorted(set(held))),
     )
     return await worker.command(command)
 
