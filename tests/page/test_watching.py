@@ -212,6 +212,39 @@ def test_axe_finds_nothing_where_one_signs_in(tmp_path, tab, scheme, width):
         assert barriers(page) == []
 
 
+def test_by_the_keyboard_alone_one_comes_from_the_overview_to_a_label_and_takes_it_back(client, server, tab):
+    taught(client, "keyed")
+    client.offer("keyed", [{"id": f"c{k}", "x": [k / 10, 1]} for k in range(5)])
+    one = tab(server.url)
+    page = one.open("", "table.models")
+
+    def tab_to(role, name):
+        wanted = page.get_by_role(role, name=name)
+        wanted.first.wait_for()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if wanted.evaluate_all("found => found.includes(document.activeElement)"):
+                return
+        raise AssertionError(f"Tab does not come to {role} {name}")
+
+    tab_to("link", "keyed")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".chart canvas")
+    tab_to("link", "Label")
+    page.keyboard.press("Enter")
+    tab_to("textbox", "Who are you?")
+    page.keyboard.type("ann")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".question .x")
+    given = one.question()
+    tab_to("button", "ham")
+    page.keyboard.press("Space")
+    eventually(lambda: [a["id"] for a in client.answers("keyed")["answers"]] == [given])
+    tab_to("button", f"Forget {given}")
+    page.keyboard.press("Enter")
+    eventually(lambda: client.answers("keyed")["answers"] == [])
+
+
 def test_at_200_percent_nothing_sticks_out(client, server, tab):
     name = taught(client, "zoomed")
     page = tab(server.url, viewport={"width": 640, "height": 400}, device_scale_factor=2).open(
