@@ -225,7 +225,7 @@ export class Questions {
   // What is on its way survives the page being loaded anew.
   #keep() {
     try {
-      sessionStorage.setItem(this.#name, JSON.stringify(this.outbox));
+      sessionStorage.setItem(this.#name, JSON.stringify(this.outbox.map(({ x, ...answer }) => answer)));
     } catch { /* full: it is in memory still */ }
   }
 
