@@ -26,10 +26,13 @@ def executable():
 
 
 class Tab:
-    """A page in a browser context of its own: its own storage, and a list of everything that went wrong in it."""
+    """A page, and a list of everything that went wrong in it. In a browser context of its own, which is as good as
+    another browser, or in that of the tab beside it.
+    """
 
-    def __init__(self, browser, url, **context):
-        self.context = browser.new_context(**context)
+    def __init__(self, browser, url, beside=None, **context):
+        self.context = beside.context if beside else browser.new_context(**context)
+        self.alone = beside is None
         self.url = url
         self.wrong = []
         self.requested = []
@@ -85,7 +88,8 @@ class Tab:
         return before
 
     def close(self):
-        self.context.close()
+        if self.alone:
+            self.context.close()
 
 
 def axe():

@@ -13,7 +13,7 @@ def digest_of(model, without=None):
     Learning curves are left out: their points stand where micro-batches ended.
 
     without: by solver, the parameters of a configuration that do not count; of an older version, which knew no
-    annotators, nothing of how an x is shown, and of features less than there is now.
+    annotators, nothing of how an x is shown or for whom a lease was skipped, and of features less than there is now.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -31,5 +31,8 @@ def digest_of(model, without=None):
         answered["at_ms"] = 0
     if without is not None:
         del facts["annotators"]
+        for candidate in facts["pool"]["candidates"]:
+            for lease in candidate["leases"]:
+                lease.pop("skipped", None)
     arrays = {name: array for name, array in arrays.items() if not name.startswith("curves.")}
     return hashlib.sha256(encode(SNAPSHOT, facts, arrays)).hexdigest()

@@ -216,10 +216,12 @@ class Routes:
         lease_s: float | None = None,
         search: int | None = None,
         request_id: str | None = None,
+        held: Sequence[str] | None = None,
     ) -> Exchange[Queries]:
         """Lease the examples of the pool whose labels are worth most. Those that the annotator has open come first.
 
         request_id  the same one again gets the same answer; a random one if none is given
+        held  leases that this place holds still: of the annotator's open ones those alone come, all if none are given
         """
         return self._ask(
             "POST",
@@ -231,6 +233,7 @@ class Routes:
                 lease_s=lease_s,
                 search=search,
                 request_id=uuid.uuid4().hex if request_id is None else request_id,
+                held=None if held is None else list(held),
             ),
         )
 
@@ -254,6 +257,13 @@ class Routes:
         """Give another label than before. Where the model is taught anew the answer names a `job`."""
         path = f"{path_of(model)}/answers/{quote(example, safe='')}"
         return self._ask("PUT", path, {"annotator": annotator, "y": y})
+
+    @route
+    def forget_answer(self, model: str, example: str, *, annotator: str) -> Exchange[Changed]:
+        """Forget what this annotator alone has answered. Where the model is taught anew the answer names a `job`."""
+        path = f"{path_of(model)}/answers/{quote(example, safe='')}"
+        call = Call("DELETE", path, query={"annotator": annotator}, timeout_s=FINISH_TIMEOUT_S)
+        return exchange(self.url, call, self.tries_max)
 
     @route
     def example(self, model: str, example: str) -> Exchange[ShownExample]:
@@ -295,6 +305,11 @@ class Routes:
     def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Exchange[Skipped]:
         """Never ask this annotator, or anybody, for this example again."""
         return self._ask("POST", _lease(model, lease, "skip"), {"for": whom}, gone={"skipped": whom})
+
+    @route
+    def unskip(self, model: str, lease: str) -> Exchange[Renewed]:
+        """Take a skip back: the lease is open again."""
+        return self._ask("DELETE", _lease(model, lease, "skip"))
 
     # -- snapshots
 

@@ -37,6 +37,9 @@ BATCH = 1
 SIDE = 8  # of a digit's picture, pixels
 TO_LABEL = 200  # digits that are left in the pool without a label
 SHUFFLE_SEED = 0
+WATCHED_S = 20.0  # that the digits wait for somebody who opens the page
+STREAMS = re.compile(r"^hinged_open_streams (\S+)$", re.MULTILINE)
+"""Of the server's metrics: a page that shows a model follows its events."""
 READY_S = 600.0
 NOTE_S = 10.0
 COMPILED = re.compile(r"compiled \d+ of \d+ functions")
@@ -73,7 +76,7 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
         with ServerProcess(arguments) as server, Client(url, key=os.environ.get("HINGED_KEY") or None) as client:
             try:
                 await_ready(server, client, console)
-                compare(client, console)
+                compare(client, console, waits=stay and console.is_terminal)
             except HingedError as error:
                 if server.running:
                     raise
@@ -121,8 +124,8 @@ def died(server: ServerProcess) -> DemoError:
     return DemoError(f"the server ended by itself; its last output:\n{server.last_output()}")
 
 
-def compare(client: Client, console: Console) -> None:
-    """Learn the digits one after another and at once, and print both."""
+def compare(client: Client, console: Console, *, waits: bool) -> None:
+    """Learn the digits one after another and at once, and print both. waits: for somebody who opens the page."""
     from hinged.readers.arrays import ArraySource, DenseRows, labels_of  # noqa: PLC0415 - numpy is slow to import
 
     digits = load_digits()
@@ -134,6 +137,8 @@ def compare(client: Client, console: Console) -> None:
     # What is held out is never learned but by whoever labels it: the pool's predictions are no part of the comparison.
     client.offer(MODEL, [{"id": f"unlabelled-{k}", "x": x.tolist()} for k, x in enumerate(digits.X_test[:TO_LABEL])])
     say(console, f"watch it learn: {client.url}/ui#/models/{MODEL}")
+    if waits:
+        await_watched(client, console)
     say(
         console,
         f"streaming {source.rows:,} handwritten digits of {source.dim} pixels, one at a time; "
@@ -154,6 +159,22 @@ def compare(client: Client, console: Console) -> None:
     show_table(console, standings)
     row = next(iter(held_out))
     show_curl(console, client.url, MODEL, x=row.x, y=row.y)
+
+
+def await_watched(client: Client, console: Console) -> None:
+    """Return when somebody looks at the page, or has not for a while: what moves is to be seen from its beginning."""
+    end = time.monotonic() + WATCHED_S
+    with Waiting(console, f"open it now: the digits begin when you do, or in {WATCHED_S:g} s"):
+        while time.monotonic() < end:
+            try:
+                found = STREAMS.search(client.metrics())
+            except HingedError as error:
+                if error.status is None:
+                    raise
+                return  # a key that may not see them
+            if found is None or float(found[1]) > 0:
+                return
+            time.sleep(0.2)
 
 
 def fresh_model(client: Client, source: ArraySource, console: Console) -> None:

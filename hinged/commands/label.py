@@ -56,6 +56,12 @@ class Answered(NamedTuple):
     prediction: Any
 
 
+class Passed(NamedTuple):
+    """What was skipped."""
+
+    candidate: Query
+
+
 class Session:
     """The leases of one annotator: fetched a little ahead, kept alive while he thinks, given back at the end."""
 
@@ -123,6 +129,14 @@ class Session:
         self.client.skip(self.model, candidate["lease"], whom=whom)
         self._close(candidate)
         self.tally.skipped += 1
+
+    def unskip(self, candidate: Query) -> None:
+        """Take a skip back: the candidate is in hand again."""
+        self.client.unskip(self.model, candidate["lease"])
+        with self._lock:
+            self._held[candidate["lease"]] = candidate
+            self._done.discard(candidate["lease"])
+        self.tally.skipped -= 1
 
     def give_back(self, candidate: Query) -> bool:
         """Return a candidate to the pool; False if its lease had run out."""
@@ -215,7 +229,7 @@ class Person:
         self.classes = described["classes"]
         self.declared = described["configuration"].get("classes")
         self.support_vectors = described["support_vectors"]
-        self.given: list[Answered] = []
+        self.given: list[Answered | Passed] = []
 
     def work(self) -> None:
         """Until there is nothing to ask or the person has had enough."""
@@ -239,10 +253,12 @@ class Person:
                         return False
                     case "s" | "S":
                         self.session.skip(candidate, "me" if key == "s" else "all")
+                        self.given.append(Passed(candidate))
                         self.screen.print("skipped" if key == "s" else "skipped for all", style="yellow")
                         return True
                     case "u":
-                        self.undo()
+                        if not self.undo():
+                            return False
                         self.show(candidate)
                     case "?":
                         self.show(candidate)
@@ -268,14 +284,30 @@ class Person:
         self.screen.print(plain("   ".join(f"{key} {shown_label(name)}" for key, name in pairs)), style="bold cyan")
         self.screen.print(HELP, style="dim", markup=False, highlight=False)
 
-    def undo(self) -> None:
-        """Go back to the last answer: another label changes it, any other key leaves it as it is."""
-        from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
-
+    def undo(self) -> bool:
+        """Go back to the last answer or skip; False if the person quits there."""
         if not self.given:
             self.screen.print("there is nothing to undo")
-            return
-        answered = self.given[-1]
+            return True
+        last = self.given[-1]
+        if isinstance(last, Answered):
+            self.revise(last)
+            return True
+        self.given.pop()
+        try:
+            self.session.unskip(last.candidate)
+        except HingedError as error:
+            if error.status is None:
+                raise
+            self.screen.print(f"left as skipped: {sentence(error)}", style="red", markup=False)
+            return True
+        self.screen.print("the skip is taken back", style="yellow")
+        return self.decide(last.candidate)
+
+    def revise(self, answered: Answered) -> None:
+        """Show the last answer again: another label changes it, any other key leaves it as it is."""
+        from hinged.commands.showing import shown_label  # noqa: PLC0415 - rich is slow to import
+
         given = shown_label(answered.label)
         self.show(answered.candidate)
         self.screen.print(f"you gave {given}: another label, or any other key to leave it", markup=False)

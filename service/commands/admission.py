@@ -33,6 +33,7 @@ from hinged.service.model.events import (
     Renewed,
     RolledBack,
     Skipped,
+    Unskipped,
     Voted,
 )
 from hinged.service.model.model import Model
@@ -86,7 +87,7 @@ class _Coming:
                 for lease in event.leases:
                     if self.model.pool.find(lease["id"]) is None:
                         raise ValueError("there is no such candidate")
-            case Renewed() | Released() | Skipped() | Voted():
+            case Renewed() | Released() | Skipped() | Unskipped() | Voted():
                 if self.model.pool.find_lease(event.token) is None:
                     raise ValueError("there is no such lease")
             case Created() | Imported() | Erased():

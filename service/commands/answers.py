@@ -10,11 +10,11 @@ import numpy as np
 
 from hinged.service.commands.agreement import agreement
 from hinged.service.commands.ask import Planned
-from hinged.service.commands.change import Correct, Located, class_of, number_of
+from hinged.service.commands.change import Correct, Forget, Located, class_of, number_of
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.inputs import Inputs, join_inputs, shown_x
 from hinged.service.data.times import shown_time
-from hinged.service.errors import Gone, NotFound
+from hinged.service.errors import Conflict, Gone, NotFound
 from hinged.service.model.events import ModelEvent, Voted
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
@@ -49,6 +49,24 @@ class ChangeAnswer:
             token = next(lease.token for lease in candidate.leases if lease.annotator == self.annotator)
             events.append(Voted(token, self.label, now_ms))
         return Planned(events, lambda model: {"certificate": model.solver.certificate()})
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetAnswer(Forget):
+    """What an annotator answered is to leave no trace, as long as nobody else has answered it."""
+
+    annotator: str = ""
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound where the annotator gave no answer that is still kept, Conflict where it is not his alone."""
+        if not model.tombstones.knows(self.given):
+            if model.annotators.find(self.given, self.annotator) is None:
+                raise NotFound(f"{self.annotator!r} has not answered {self.given!r}, or long ago", id=self.given)
+            if model.pool.find(self.given) is not None:
+                raise Conflict(f"{self.given!r} waits for labels of others; change the answer instead", id=self.given)
+            if any(a.id == self.given and a.annotator != self.annotator for a in model.annotators):
+                raise Conflict(f"others have answered {self.given!r} as well; a writer may forget it", id=self.given)
+        return Forget.plan(self, model, now_ms)
 
 
 def given_answers(model: Model, annotator: str | None, most: int) -> dict[str, Any]:

@@ -26,15 +26,11 @@ from hinged.service.errors import (
     Conflict,
     Gone,
     Invalid,
-    NotFound,
 )
 from hinged.service.model.events import (
     Leased,
     ModelEvent,
     Offered,
-    Released,
-    Renewed,
-    Skipped,
 )
 from hinged.service.model.model import Model
 from hinged.service.model.pool import (
@@ -135,7 +131,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """n questions for an annotator. search: candidates to look at; request_id: the same one is answered once."""
+    """n questions for an annotator. search: candidates to look at; request_id: the same one is answered once.
+
+    held: of the annotator's open leases those that whoever asks holds still; None: all of them.
+    """
 
     n: int
     annotator: str
@@ -143,22 +142,25 @@ class Ask:
     lease_ms: int
     request_id: str | None
     search: int
+    held: tuple[str, ...] | None = None
 
     @property
     def fingerprint(self) -> str:
         """What tells this request from another with its id."""
-        said = json.dumps([self.n, self.strategy, self.lease_ms, self.search])
-        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+        said: list[Any] = [self.n, self.strategy, self.lease_ms, self.search]
+        said += [] if self.held is None else [self.held]
+        return hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """The annotator's open leases first, then the most informative candidates that nobody else works on."""
+        """The open leases that are held first, then the most informative candidates that nobody else works on."""
         if self.request_id is not None:
             asked = model.pool.asked(self.annotator, self.request_id)
             if asked is not None:
                 if asked.fingerprint != self.fingerprint:
                     raise Conflict(f"request_id {self.request_id!r} was used for another request")
                 return Planned([], lambda model: self._answer(model, asked.tokens, now_ms))
-        again = [lease.token for _, lease in model.pool.held_by(self.annotator, now_ms)[: self.n]]
+        open_ones = [lease.token for _, lease in model.pool.held_by(self.annotator, now_ms)]
+        again = [token for token in open_ones if self.held is None or token in self.held][: self.n]
         eligible = _eligible(model, self.annotator, now_ms, self.strategy)
         choices = choose(model, eligible, self.n - len(again), self.strategy, self.search)
         leases = [
@@ -205,47 +207,6 @@ class Peek:
             "pool": model.pool.figures(now_ms),
         }
         return Planned([], lambda _: answer)
-
-
-@dataclass(frozen=True, slots=True)
-class Renew:
-    """A heartbeat: the lease lasts lease_ms from now; None: as long as it was given for."""
-
-    token: str
-    lease_ms: int | None = None
-
-    def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound unless the lease is open."""
-        candidate, lease = open_lease(model, self.token, now_ms)
-        expires_ms = now_ms + (lease.length_ms if self.lease_ms is None else self.lease_ms)
-        answer = {"id": candidate.id, "lease": self.token, "expires_at": shown_time(expires_ms)}
-        return Planned([Renewed(self.token, expires_ms, now_ms)], lambda _: answer)
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """A lease is given back."""
-
-    token: str
-
-    def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound unless the lease is open."""
-        candidate, _ = open_lease(model, self.token, now_ms)
-        return Planned([Released(self.token, now_ms)], lambda _: {"id": candidate.id, "released": True})
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """A lease is given back: its annotator, or nobody, is to be asked again."""
-
-    token: str
-    for_all: bool
-
-    def plan(self, model: Model, now_ms: int) -> Planned:
-        """NotFound unless the lease is open."""
-        candidate, _ = open_lease(model, self.token, now_ms)
-        answer = {"id": candidate.id, "skipped": "all" if self.for_all else "me"}
-        return Planned([Skipped(self.token, self.for_all, now_ms)], lambda _: answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,14 +287,6 @@ def _eligible(model: Model, annotator: str | None, now_ms: int, strategy: str) -
         if c.may_be_asked(annotator, now_ms, overlap)
         and (strategy != GRADIENT or (c.label is not None and model.labels.number(c.label) is not None))
     ]
-
-
-def open_lease(model: Model, token: str, now_ms: int) -> tuple[Candidate, Lease]:
-    """A lease that is open. NotFound where it is unknown, answered, given back or expired."""
-    found = model.pool.find_lease(token)
-    if found is None or not found[1].open_at(now_ms):
-        raise NotFound("there is no such lease: it was answered, given back, or has expired")
-    return found
 
 
 def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any]:

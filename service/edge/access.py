@@ -71,12 +71,14 @@ RULES: Mapping[str, Rule] = {
     "ask": Rule("annotator"),
     "list_answers": Rule("annotator"),
     "change_answer": Rule("annotator"),
+    "forget_answer": Rule("annotator"),  # of another name than the key's it needs a writer, see `check_name`
     "show_example": Rule("annotator"),
     "list_examples": Rule("annotator"),
     "list_candidates": Rule("annotator"),
     "heartbeat": Rule("annotator"),
     "release": Rule("annotator"),
     "skip": Rule("annotator"),
+    "unskip": Rule("annotator"),
     "offer": Rule("writer"),
     "finish": Rule("writer"),
     "keep_snapshot": Rule("writer"),
@@ -195,6 +197,12 @@ def _require(key: Key, role: Role, model: str | None) -> None:
 def check_examples(connection: HTTPConnection, examples: Iterable[Mapping[str, Any]]) -> None:
     """Forbidden for an annotator's examples that bring an x of their own: he labels what the model knows."""
     if any("x" in example for example in examples):
+        require(connection, "writer")
+
+
+def check_name(connection: HTTPConnection, annotator: str) -> None:
+    """Forbidden for an annotator's key where an answer was given under another name than its own."""
+    if annotator != caller(connection).name:
         require(connection, "writer")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import IO, Any, TypeVar
@@ -56,6 +57,8 @@ ENDING_S = 5.0  # that a computation which was given up may take to notice, when
 
 LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
 """States of a model."""
+COMPILING = "compiling"
+"""What is done for one that is just being created."""
 CUT_OFF = "its deletion was cut off; delete it again"
 
 
@@ -82,6 +85,7 @@ class Registry:
         self._broken: dict[str, str] = {}  # models that could not be loaded, and why
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._beginning = 0  # models that are just being created
+        self._compiling: Counter[str] = Counter()  # those whose solver is compiled, or loaded, before that
         self._shared = Shared(self.store, RETRAININGS)
 
     async def start(self) -> None:
@@ -137,6 +141,11 @@ class Registry:
         """
         self._check_open()
         return [self._summary(name, configured=configured) for name in self.names()]
+
+    def compiling(self) -> list[dict[str, Any]]:
+        """The models that will be there once their solver is compiled, sorted by name."""
+        coming = self._compiling.keys() - set(self.names())
+        return [{"model": name, "state": COMPILING} for name in sorted(coming)]
 
     def _summary(self, name: str, *, configured: bool) -> dict[str, Any]:
         state, error = self.state(name)
@@ -209,7 +218,11 @@ class Registry:
         if self._is_new(name):
             self._check_models()
             # Before the lock: a model of this name can be deleted while a solver is compiled for it.
-            await self._run(warm.warm_up, configuration.solver, configuration.dtype, lane=self._warming)
+            self._compiling[name] += 1
+            try:
+                await self._run(warm.warm_up, configuration.solver, configuration.dtype, lane=self._warming)
+            finally:
+                self._compiling -= Counter((name,))
         async with self._alone(name):
             new = self._is_new(name)
             if new:

@@ -92,6 +92,11 @@ class Annotators:
         """A question was passed over."""
         self._tally(annotator).skipped += 1
 
+    def unskip(self, annotator: str) -> None:
+        """It was not passed over after all."""
+        tally = self._tally(annotator)
+        tally.skipped = max(0, tally.skipped - 1)
+
     def correct(self, given: str, annotator: str | None, label: Label) -> None:
         """A learned example has another label, from one of its annotators; None: from somebody else."""
         answered = self._answers.get((given, annotator)) if annotator is not None else None

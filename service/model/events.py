@@ -8,7 +8,7 @@ finished    the finishing step was run, perhaps after further epochs
 predicted   predictions that wait for their labels
 offered     candidates for the pool
 leased      candidates lent to an annotator, and what the request for them said
-renewed, released, skipped    what an annotator did with a lease
+renewed, released, skipped, unskipped    what an annotator did with a lease
 voted       one of several labels that a candidate needs
 rolled_back the state became again what it was at an earlier position
 forgotten   an example is to leave no trace
@@ -152,6 +152,16 @@ class Skipped(Facts):
     KIND: ClassVar[str] = "skipped"
     token: str
     for_all: bool
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unskipped(Facts):
+    """A skip was taken back: its lease is open again, until expires_ms."""
+
+    KIND: ClassVar[str] = "unskipped"
+    token: str
+    expires_ms: int
     at_ms: int
 
 
@@ -438,6 +448,7 @@ ModelEvent: TypeAlias = (
     | Renewed
     | Released
     | Skipped
+    | Unskipped
     | Voted
     | Forgotten
     | Corrected
@@ -454,8 +465,8 @@ KINDS: dict[str, type[ModelEvent]] = {
     event.KIND: event
     for event in (
         Created, Imported, RolledBack, ClassAdded, Learned, Finished, Predicted, Offered, Leased, Renewed, Released,
-        Skipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted, SetAside, Erased,
-        Swapped,
+        Skipped, Unskipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted, SetAside,
+        Erased, Swapped,
     )
 }  # fmt: skip
 

@@ -46,6 +46,7 @@ from hinged.service.model.events import (
     Settled,
     Skipped,
     Swapped,
+    Unskipped,
     Voted,
 )
 from hinged.service.model.jobs import Job, Jobs, Kind
@@ -142,7 +143,7 @@ class Model(State):
                 marks.append(event.KIND)
             case Predicted():
                 self.pending.keep(event.predictions)
-            case Offered() | Leased() | Renewed() | Released() | Skipped() | Voted():
+            case Offered() | Leased() | Renewed() | Released() | Skipped() | Unskipped() | Voted():
                 self._label(event)
             case _:
                 self._change(position, event)
@@ -179,7 +180,7 @@ class Model(State):
         """Whether the event at this position is a part of what the model is, and was not undone."""
         return not was_undone(self.undone, position)
 
-    def _label(self, event: Offered | Leased | Renewed | Released | Skipped | Voted) -> None:
+    def _label(self, event: Offered | Leased | Renewed | Released | Skipped | Unskipped | Voted) -> None:
         match event:
             case Offered():
                 for learner in self.learners:
@@ -204,6 +205,9 @@ class Model(State):
             case Skipped():
                 self.annotators.skip(self.pool.lease(event.token)[1].annotator)
                 self.pool.skip(event.token, for_all=event.for_all)
+            case Unskipped():
+                self.annotators.unskip(self.pool.lease(event.token)[1].annotator)
+                self.pool.unskip(event.token, event.expires_ms)
             case Voted():
                 candidate, leased = self.pool.lease(event.token)
                 self.pool.vote(event.token, event.label)

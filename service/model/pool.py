@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,7 +36,10 @@ RANDOM = "random"
 
 @dataclass(slots=True)
 class Lease:
-    """A candidate lent to an annotator. score: its distance from the boundary then, None before a second class."""
+    """A candidate lent to an annotator. score: its distance from the boundary then, None before a second class.
+
+    skipped: for whom it was skipped, "me" or "all"; None if it was not.
+    """
 
     token: str
     annotator: str
@@ -45,6 +48,7 @@ class Lease:
     score: float | None
     length_ms: int
     closed: bool = False
+    skipped: Literal["me", "all"] | None = None
 
     def open_at(self, now_ms: int) -> bool:
         """Whether its annotator still holds it."""
@@ -89,6 +93,14 @@ class Candidate:
         return annotator is None or not (
             annotator in self.skipped_by or self.voted(annotator) or any(x.annotator == annotator for x in held)
         )
+
+    def may_be_taken_back(self, lease: Lease, now_ms: int, overlap: int) -> bool:
+        """Whether a lease under which this was skipped may be opened again."""
+        if any(other.skipped == "all" for other in self.leases if other is not lease):
+            return False
+        held = [x for x in self.open_leases(now_ms) if not self.voted(x.annotator)]
+        mine = self.voted(lease.annotator) or any(x.annotator == lease.annotator for x in held)
+        return not mine and len(held) + len(self.votes) < overlap
 
     @property
     def source(self) -> int:
@@ -197,10 +209,18 @@ class Pool:
         """Close a lease; its candidate is not asked again, of this annotator or of anybody."""
         candidate, lease = self.lease(token)
         lease.closed = True
+        lease.skipped = "all" if for_all else "me"
         candidate.skipped_by_all |= for_all
         if not for_all and lease.annotator not in candidate.skipped_by:
             candidate.skipped_by.append(lease.annotator)
             del candidate.skipped_by[:-SKIPPED_KEPT]
+
+    def unskip(self, token: str, expires_ms: int) -> None:
+        """Open a lease again that was skipped, until then; its candidate is as if it had not been."""
+        candidate, lease = self.lease(token)
+        lease.closed, lease.skipped, lease.expires_ms = False, None, expires_ms
+        candidate.skipped_by_all = any(other.skipped == "all" for other in candidate.leases)
+        candidate.skipped_by = [who for who in candidate.skipped_by if who != lease.annotator]
 
     def release(self, token: str) -> None:
         """Close a lease."""
@@ -280,7 +300,7 @@ class Pool:
                 {
                     "id": c.id,
                     "label": c.label,
-                    "leases": [asdict(lease) for lease in c.leases],
+                    "leases": [_lease_facts(lease) for lease in c.leases],
                     "votes": c.votes,
                     "skipped_by": c.skipped_by,
                     "skipped_by_all": c.skipped_by_all,
@@ -320,6 +340,10 @@ class Pool:
         if len(candidate_of) < len(facts["tokens"]):
             raise BadFrame("a token is there twice")
         self._by_token = {token: candidate_of[token] for token in facts["tokens"]}
+
+
+def _lease_facts(lease: Lease) -> dict[str, Any]:
+    return {name: value for name, value in asdict(lease).items() if name != "skipped" or value is not None}
 
 
 def _request_key(annotator: str, request_id: str) -> str:

@@ -33,6 +33,7 @@ class LeaseFacts(TypedDict):
     score: float | None
     length_ms: Milliseconds
     closed: bool
+    skipped: NotRequired[Literal["me", "all"]]
 
 
 @with_config(STRICT)

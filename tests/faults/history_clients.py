@@ -105,6 +105,8 @@ class Client:
         who = self.rng.choice(["ann", "bob", "eve"])
         strategy = self.rng.choice(["active", "random", "autoactive"])
         body = {"n": 2, "annotator": who, "strategy": strategy, "lease_s": self.rng.choice([0.01, 60])}
+        if self.rng.random() < 0.3:
+            body["held"] = []
         answer = await self.ask("POST", f"/models/{model}/queries", body)
         if answer.status_code != 200:
             return
@@ -115,6 +117,8 @@ class Client:
                 await self._learn(model, [{"id": query["id"], "y": self.label(), "lease": lease}])
             elif fate != "nothing":
                 await self.ask("POST", f"/models/{model}/queries/{lease}/{fate}")
+                if fate == "skip" and self.rng.random() < 0.5:
+                    await self.ask("DELETE", f"/models/{model}/queries/{lease}/skip")
 
     async def configure(self, model):
         if self.rng.random() < 0.4:  # there and back
@@ -176,6 +180,15 @@ class Client:
             body = {"annotator": given["annotator"], "y": example["y"]}
             await self.ask("PUT", f"/models/{model}/answers/{given['id']}", body)
 
+    async def withdraw(self, model):
+        """Forget an answer."""
+        answer = await self.ask("GET", f"/models/{model}/answers")
+        if answer.status_code == 200 and answer.json()["answers"]:
+            given = self.rng.choice(answer.json()["answers"])
+            self.note("forget", model=model, id=given["id"])
+            params = {"annotator": given["annotator"]}
+            await self.ask("DELETE", f"/models/{model}/answers/{given['id']}", params=params)
+
     async def keep(self, model):
         await self.ask("POST", f"/models/{model}/snapshot")
 
@@ -205,7 +218,7 @@ class Client:
 
 WHAT = (
     ("learn", 40), ("predict", 12), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4), ("roll_back", 3),
-    ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("keep", 2), ("copy", 2), ("look", 5),
+    ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2), ("copy", 2), ("look", 5),
 )  # fmt: skip
 CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},

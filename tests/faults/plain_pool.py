@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hinged.service.model.events import Learned, Leased, Offered, Released, Renewed, Skipped, Voted
+from hinged.service.model.events import Learned, Leased, Offered, Released, Renewed, Skipped, Unskipped, Voted
 
 POOL_MAX = 60
 
@@ -49,6 +49,11 @@ class PlainPool:
                 self.leases[event.token][2] = event.expires_ms
             case Released() | Skipped():
                 self.leases[event.token][3] = False
+            case Unskipped():
+                annotator, given, *_ = self.leases[event.token]
+                busy = self.holders(given, event.at_ms) - {annotator} | set(self.candidates[given])
+                self.collisions += len(busy) >= self.overlap or annotator in self.candidates[given]
+                self.leases[event.token][2:] = [event.expires_ms, True]
             case Voted():
                 annotator, given, *_ = self.leases[event.token]
                 self.leases[event.token][3] = False

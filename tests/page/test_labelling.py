@@ -3,6 +3,7 @@
 import itertools
 import threading
 
+import pytest
 from learning import examples_of, heaps
 from running import RunningServer, eventually
 
@@ -58,6 +59,42 @@ def test_two_label_thirty_each_by_keys_and_no_question_is_shown_twice(client, se
     assert {name: t["labelled"] for name, t in client.answers(model)["annotators"].items()} == {"ann": 30, "bob": 30}
 
 
+def test_tabs_and_browsers_of_one_annotator_are_never_asked_the_same(client, server, tab):
+    model = pool(client)
+    first = tab(server.url)
+    tabs = [first, tab(server.url, beside=first), tab(server.url)]
+    for one in tabs:
+        one.label(model, "ann")
+    shown = [one.answer("1" if k % 2 else "2") for k in range(10) for one in tabs]
+    for one in tabs:
+        sent(one)
+    shown += [one.question() for one in tabs]
+    assert len(set(shown)) == len(shown) == 33
+    assert client.model(model)["examples"] == 20 + 30
+    assert client.answers(model)["annotators"]["ann"]["labelled"] == 30
+
+
+def test_a_page_that_is_loaded_anew_has_its_questions_at_once_and_a_copy_of_the_tab_has_others(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    one.answer("1")
+    sent(one)
+    eventually(lambda: len(client.queries(model)["leased"]) == 3)
+    asked, leased = one.question(), client.queries(model)["leased"]
+    page.reload()
+    page.wait_for_selector(".question .x")
+    assert one.question() == asked
+    assert {q["id"] for q in client.queries(model)["leased"]} == {q["id"] for q in leased}
+    # They were to end within seconds; the page has them for as long again as before.
+    eventually(lambda: all(q["expires_at"] > leased[0]["expires_at"] for q in client.queries(model)["leased"]))
+    with page.expect_popup() as opened:
+        page.evaluate("() => { open(location.href); }")  # with a copy of the tab's storage
+    opened.value.wait_for_selector(".question .x")
+    assert opened.value.locator(".question p bdi.code").inner_text() not in {q["id"] for q in leased}
+    opened.value.close()
+
+
 def test_two_questions_wait_behind_the_one_on_the_screen_and_go_back_on_leaving(client, server, tab):
     model = pool(client)
     one = tab(server.url)
@@ -102,6 +139,40 @@ def test_skipping_and_not_being_sure(client, server, tab):
     assert [q["id"] for q in client.query(model, annotator="bob", n=5)["queries"]] == [mine]
 
 
+@pytest.mark.parametrize("key", ["s", "x"])
+def test_a_skip_is_undone_and_its_question_is_there_again(client, server, tab, key):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    answered, passed = one.answer("1"), one.answer(key)
+    page.keyboard.press("u")
+    one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
+    page.get_by_text("the skip is taken back").first.wait_for()
+    assert one.answer("2") == passed
+    sent(one)
+    assert answers(client, model) == {answered: "ham", passed: "spam"}
+    assert client.answers(model)["annotators"]["ann"]["skipped"] == 0
+    passed = one.answer(key)
+    eventually(lambda: client.answers(model)["annotators"]["ann"]["skipped"] == 1)
+    page.get_by_role("button", name="Undo").click()
+    one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
+    eventually(lambda: client.answers(model)["annotators"]["ann"]["skipped"] == 0)
+    page.keyboard.press("u")  # what came before the skip: an answer
+    page.get_by_text("You gave spam").first.wait_for()
+
+
+def test_a_skip_that_is_anothers_turn_by_now_stays_and_the_page_says_so(client, server, tab):
+    model = pool(client, 1)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    page.keyboard.press("s")
+    page.get_by_text("Nothing to ask").wait_for()
+    eventually(lambda: len(client.query(model, annotator="bob")["queries"]) == 1)
+    page.keyboard.press("u")
+    page.get_by_text("others work on it by now").first.wait_for()
+    page.get_by_text("Nothing to ask").wait_for()
+
+
 def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, server, tab):
     model = pool(client)
     one = tab(server.url)
@@ -130,6 +201,24 @@ def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, server,
     eventually(lambda: first not in answers(client, model))
 
 
+def test_while_a_changed_answer_is_taught_one_goes_on_labelling(client, server, tab):
+    model = pool(client, solver="lasvm")
+    client.learn(model, examples_of(heaps(2000, ["ham", "spam"], seed=1), "more"))
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    changed = one.answer("1")
+    page.keyboard.press("u")
+    page.locator(".question.again").wait_for()
+    page.keyboard.press("2")
+    page.locator(".question.again").wait_for(state="detached")  # at once, whatever the model does
+    page.get_by_text("The model is being taught anew with your change").wait_for()
+    shown = [one.answer("1") for _ in range(3)]
+    page.get_by_text("The model is taught anew").first.wait_for()
+    sent(one)
+    assert answers(client, model) == {changed: "spam"} | dict.fromkeys(shown, "ham")
+    assert client.example(model, changed)["label"] == "spam"
+
+
 def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learned(client, server, tab):
     model = pool(client, 1, labels={"overlap": 2, "explore": 0})
     one = tab(server.url)
@@ -146,6 +235,8 @@ def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learne
     assert client.example(model, "c0")["label"] == "spam"  # of two that differ the first
     figures = client.answers(model)["annotators"]
     assert [(figures[name]["compared"], figures[name]["agreed"]) for name in ("ann", "bob")] == [(1, 1), (1, 0)]
+    page.get_by_text("Everyone's figures").click()
+    page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob 1 0.00").wait_for()
 
 
 def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, server, tab):

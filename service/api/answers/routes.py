@@ -21,10 +21,18 @@ from hinged.service.api.changes.routes import changed
 from hinged.service.api.changes.shapes import CHANGED
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import parsed, read_json, registry_of
-from hinged.service.commands.answers import ChangeAnswer, first_candidates, given_answers, joined, predicted
+from hinged.service.commands.answers import (
+    ChangeAnswer,
+    ForgetAnswer,
+    first_candidates,
+    given_answers,
+    joined,
+    predicted,
+)
 from hinged.service.commands.listing import CURSOR, Cursor, Wanted
 from hinged.service.commands.predict import decided_soon
 from hinged.service.data.times import DATE, milliseconds
+from hinged.service.edge.access import check_name
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import Conflict, Gone, QueueFull, StoreUnavailable
 
@@ -56,6 +64,23 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     body: AnswerBody = parsed(CHANGE_ANSWER, await read_json(request, settings.body_bytes_max))
     command = ChangeAnswer(example, body["y"], body["annotator"], settings.classes_max, settings.label_chars_max)
     return await changed(model, worker, await worker.change(command))
+
+
+@router.delete(
+    "/models/{model}/answers/{example:path}",
+    tags=["labels"],
+    openapi_extra=operation(CHANGED, Conflict, QueueFull, StoreUnavailable, statuses=(200, 202)),
+)
+async def forget_answer(
+    model: str,
+    example: str,
+    request: Request,
+    annotator: Annotated[str, Query(min_length=1, max_length=256, description="who gave the answer")],
+) -> Response:
+    """Forget what one annotator alone has answered; the key of an annotator, what was answered under its name."""
+    worker = registry_of(request).get(model)
+    check_name(request, annotator)
+    return await changed(model, worker, await worker.change(ForgetAnswer(example, annotator=annotator)))
 
 
 @router.get("/models/{model}/examples", tags=["labels"], openapi_extra=operation(LISTED, Conflict, StoreUnavailable))

@@ -38,14 +38,8 @@ from hinged.service.api.wire import (
     registry_of,
 )
 from hinged.service.commands import explain as reasons
-from hinged.service.commands.ask import (
-    Ask,
-    Offer,
-    Peek,
-    Release,
-    Renew,
-    Skip,
-)
+from hinged.service.commands.ask import Ask, Offer, Peek
+from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.rank import make_ranking
 from hinged.service.data.batches import read_batch
 from hinged.service.data.classes import check_label
@@ -143,7 +137,7 @@ async def _offer(worker: Worker, offer: Offer) -> dict[str, Any]:
     openapi_extra=operation(QUERIES, Conflict, QueueFull, StoreUnavailable, takes=ASK_BODY),
 )
 async def ask(model: str, request: Request) -> Response:
-    """Lease the candidates whose labels are worth most; an annotator's open leases come first."""
+    """Lease the candidates whose labels are worth most; leases that the annotator holds already come first."""
     registry = registry_of(request)
     worker = registry.get(model)
     return JSON(await ask_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
@@ -156,6 +150,7 @@ async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> di
     n = asked.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
+    held = asked.get("held")
     command = Ask(
         n=n,
         annotator=asked["annotator"],
@@ -163,6 +158,7 @@ async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> di
         lease_ms=round(1000 * asked.get("lease_s", LEASE_S)),
         request_id=asked.get("request_id"),
         search=asked.get("search", SEARCHED),
+        held=None if held is None else tuple(sorted(set(held))),
     )
     return await worker.command(command)
 
@@ -213,6 +209,16 @@ async def skip(model: str, lease: str, request: Request) -> Response:
     worker = registry.get(model)
     body = await read_optional(request, SKIP, registry.settings.body_bytes_max)
     return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
+
+
+@router.delete(
+    "/models/{model}/queries/{lease}/skip",
+    tags=["labels"],
+    openapi_extra=operation(RENEWED, Conflict, QueueFull, StoreUnavailable),
+)
+async def unskip(model: str, lease: str, request: Request) -> Response:
+    """Take a skip back: the lease is open again."""
+    return JSON(await registry_of(request).get(model).command(Unskip(lease)))
 
 
 @router.post("/models/{model}/rank", tags=["labels"], openapi_extra=operation(RANKED, takes=RANK))

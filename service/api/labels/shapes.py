@@ -16,6 +16,7 @@ from hinged.service.data.examples import STRICT, PoolBody, RankBody, Strategy
 
 LEASE_S_MAX = 30 * 86_400.0
 SEARCHED_MAX = 10_000
+HELD_MAX = 1_000
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 LeaseTime = Annotated[float, Field(ge=0.001, le=LEASE_S_MAX)]
@@ -23,7 +24,10 @@ LeaseTime = Annotated[float, Field(ge=0.001, le=LEASE_S_MAX)]
 
 @with_config(STRICT)
 class AskBody(TypedDict):
-    """A request for labels: how many, for whom, chosen how, for how long; a request_id is answered once."""
+    """A request for labels: how many, for whom, chosen how, for how long; a request_id is answered once.
+
+    held: leases that whoever asks holds still; those alone come back. null: all that the annotator has open.
+    """
 
     n: NotRequired[Annotated[int, Field(ge=1)]]
     annotator: Name
@@ -31,6 +35,7 @@ class AskBody(TypedDict):
     lease_s: NotRequired[LeaseTime]
     request_id: NotRequired[Name | None]
     search: NotRequired[Annotated[int, Field(ge=1, le=SEARCHED_MAX)]]
+    held: NotRequired[Annotated[list[Name], Field(max_length=HELD_MAX)] | None]
 
 
 @with_config(STRICT)

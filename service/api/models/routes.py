@@ -56,7 +56,7 @@ async def describe_model(model: str, request: Request) -> Response:
 async def overview(request: Request) -> Response:
     """All models in the figures that cost nothing, from what each published last: waits for none of them."""
     registry = registry_of(request)
-    found = visible(request, registry.summaries(configured=False))
+    found = visible(request, [*registry.summaries(configured=False), *registry.compiling()])
     workers = dict(registry.workers())
     standing = [model | (glance(workers[model["model"]]) if model["model"] in workers else {}) for model in found]
     return JSON({"models": standing})

@@ -101,7 +101,7 @@ class Glance(TypedDict):
     """A model in an overview; one that is not loaded has its state alone."""
 
     model: str
-    state: Literal["loading", "serving", "stopped"]
+    state: Literal["compiling", "loading", "serving", "stopped"]
     error: NotRequired[str]
     position: NotRequired[int]
     examples: NotRequired[int]

@@ -3,7 +3,7 @@
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { may, signIn, signOut, who } from "./api.js";
 import { Overview } from "./overview.js";
-import { link, Problem } from "./parts.js";
+import { Instead, link, Problem } from "./parts.js";
 
 // Views that not everyone opens are loaded when they are.
 const VIEWS = {
@@ -59,12 +59,13 @@ function View({ at }) {
     if (loaded[at.view] || !VIEWS[at.view]) return;
     VIEWS[at.view]().then((view) => { loaded[at.view] = view; setLoaded((n) => n + 1); }, setError);
   }, [at.view]);
-  if (error) return html`<${Problem} error=${error} />`;
+  const title = at.model ?? "hinged";
+  if (error) return html`<${Instead} title=${title} error=${error} />`;
   if (at.view === "overview") return html`<${Overview} />`;
   if (!may(NEEDS[at.view])) {
-    return html`<p class="problem" role="alert">This needs a key with the role ${NEEDS[at.view]}; yours is ${who.role}.</p>`;
+    return html`<${Instead} title=${title} error=${{ message: `This needs a key with the role ${NEEDS[at.view]}; yours is ${who.role}.` }} />`;
   }
-  return View ? html`<${View} key=${at.model} model=${at.model} />` : html`<p class="waiting">One moment</p>`;
+  return View ? html`<${View} key=${at.model} model=${at.model} />` : html`<${Instead} title=${title} />`;
 }
 
 function App() {
@@ -85,8 +86,10 @@ function App() {
   useEffect(() => {
     begin();
     const moved = () => { setAt(place()); scrollTo(0, 0); };
+    const back = (event) => { if (event.persisted) location.reload(); }; // what was followed and held has ended
     addEventListener("hashchange", moved);
-    return () => removeEventListener("hashchange", moved);
+    addEventListener("pageshow", back);
+    return () => { removeEventListener("hashchange", moved); removeEventListener("pageshow", back); };
   }, []);
   useEffect(() => { document.title = at.model ? `${at.model}: hinged` : "hinged"; }, [at.model]);
   if (state === "out") return html`<${SignIn} done=${enter} />`;

@@ -3,7 +3,7 @@
 
 import { html, useCallback, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
-import { Bar, count, interval, percent, same } from "./parts.js";
+import { Bar, count, interval, percent, plural, same } from "./parts.js";
 
 const LOOKED_AT = 500; // candidates whose predictions are compared
 const LAST = 20; // answers that the hint rests on
@@ -76,7 +76,7 @@ export function Effect({ model, figures, effects, given }) {
       <span><b>${count(answered)}</b> answered, ${count(given)} by you now</span></div>
     <${Bar} value=${Math.min(answered, goal)} max=${goal} label=${`${count(answered)} of ${count(goal)} answered`} />
     <p>Accuracy on random questions: <b>${random ? percent(random.window.accuracy) : "–"}</b>
-      ${honest && html` <span class="soft">${percent(honest[0], 0)} to ${percent(honest[1], 0)}, ${count(random.window.examples)} questions</span>`}</p>
+      ${honest && html` <span class="soft">${percent(honest[0], 0)} to ${percent(honest[1], 0)}, ${plural(random.window.examples, "question")}</span>`}</p>
     <p class="changed">${last ? html`The last ${last.answers === 1 ? "answer" : `${last.answers} answers`} changed <b>${count(last.changed)}</b> of ${count(last.compared)} predictions of the pool.`
       : html`<span class="soft">${count(effects.size || present?.pool.size)} in the pool.</span>`}</p>
     <p class=${stop ? "" : "soft"}>${stop && html`<b>You might stop here. </b>`}${why}</p></section>`;

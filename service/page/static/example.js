@@ -7,7 +7,7 @@ const ROWS_MAX = 200; // of a table
 const SIDE = 280; // of a picture, pixels
 const TEXT_MIN = 60; // characters from which a string is text
 
-// What is usual: of each numeric feature the least, the largest and the mean of what this page has seen.
+// What is usual: of each numeric feature the least, the largest and the mean of the questions that this page has had.
 export class Usual {
   constructor() { this.seen = new Map(); this.known = new Set(); }
   add(id, x) {

@@ -1,7 +1,8 @@
 // Labelling: one question, one key; what the answer did; the way back.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { ask, path, who } from "./api.js";
+import { Anew } from "./anew.js";
+import { ask, insist, path, who } from "./api.js";
 import { Answers } from "./answers.js";
 import { Effect, useEffects } from "./effects.js";
 import { Example, Usual } from "./example.js";
@@ -33,11 +34,13 @@ function Work({ model, annotator, leave }) {
   const again = () => show((n) => n + 1);
   const [figures, problem] = usePolled(() => ask("GET", `models/${path(model)}`), 30_000, [model]);
   const [more, setMore] = useState([]); // classes that were typed here
-  const [given, setGiven] = useState([]); // my answers on this page, newest last: {id, lease, label, x}
+  const [given, setGiven] = useState([]); // what I did on this page, newest last: {id, lease, label, x}, or {id, lease, skipped}
   const [undoing, setUndoing] = useState(null); // an answer that is being changed: {id, label, x}
   const [said, setSaid] = useState(null); // what came of the last one
+  const [job, setJob] = useState(null); // that teaches the model a changed answer
   const [open, setOpen] = useState({}); // what is unfolded, and of which question
   const [changes, setChanges] = useState(0); // of answers, so that lists are read anew
+  const changing = useRef(Promise.resolve()); // changes are sent one after the other
   const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
   const [effects, noteEffect] = useEffects(model);
 
@@ -61,7 +64,7 @@ function Work({ model, annotator, leave }) {
   useEffect(() => { if (said) announce(said.text); }, [said]);
 
   const now = questions.current, question = undoing ?? now?.present ?? null;
-  if (question && !undoing) usual.current.add(question.id, question.x);
+  for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const classes = withNew(figures?.classes ?? [], more);
   const declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, classes);
@@ -79,13 +82,18 @@ function Work({ model, annotator, leave }) {
       const { id, x, lease } = now.answer(label);
       setGiven((was) => [...was, { id, x, lease, label }].slice(-200));
     },
-    skip: () => question && !undoing && now.skip("me"),
-    skipAll: () => question && !undoing && now.skip("all"),
+    skip: () => pass("me"),
+    skipAll: () => pass("all"),
     unsure: () => question && !undoing && now.waiting.length > 1 && now.postpone(),
     undo: () => {
       const last = given.at(-1);
       if (undoing || !last) return;
       setGiven((was) => was.slice(0, -1));
+      if (last.skipped) {
+        now.unskip(last.skipped);
+        setSaid({ text: "the skip is taken back" });
+        return;
+      }
       if (!now.recall(last.lease)) setUndoing(last);
       announce(`Back at ${last.id.slice(0, 80)}, which you gave ${shownLabel(last.label)}`);
     },
@@ -96,21 +104,43 @@ function Work({ model, annotator, leave }) {
   };
   useKeys(keys, classes, act);
 
+  function pass(whom) {
+    if (!question || undoing) return;
+    const skipped = now.skip(whom);
+    setGiven((was) => [...was, { id: skipped.id, lease: skipped.lease, skipped }].slice(-200));
+    setSaid({ text: whom === "all" ? "skipped for all" : "skipped" });
+  }
+
   async function change(answered, label) {
     if (same(label, answered.label)) {
       setGiven((was) => [...was, answered]);
       setSaid({ text: "It stays as it was" });
       return;
     }
+    const shown = { ...answered, label };
+    setGiven((was) => [...was, shown]);
+    setSaid({ text: `Changing it to ${shownLabel(label)}` });
+    const before = changing.current;
+    let done;
+    changing.current = new Promise((resolve) => { done = resolve; });
     try {
-      const answer = await ask("PUT", `models/${path(model)}/answers/${path(answered.id)}`, { annotator, y: label });
-      setGiven((was) => [...was, { ...answered, label }]);
-      setSaid({ text: `Changed to ${shownLabel(label)}${answer.job ? "; the model is being taught anew" : ""}` });
+      await before;
+      await now.settled(answered.lease); // the answer comes before its change
+      const answer = await insist("PUT", `models/${path(model)}/answers/${path(answered.id)}`, { annotator, y: label });
+      setSaid({ text: `Changed to ${shownLabel(label)}` });
+      if (answer.job) setJob(answer.job);
     } catch (error) {
-      setGiven((was) => [...was, answered]);
+      setGiven((was) => was.map((g) => (g === shown ? answered : g)));
       setSaid({ bad: true, text: `It could not be changed: ${error.message}` });
     }
+    done();
     setChanges((n) => n + 1);
+    noteEffect();
+  }
+
+  function taught(ended) {
+    setJob(null);
+    setSaid(ended.error ? { bad: true, text: `It could not be taught anew: ${ended.error}` } : { text: "The model is taught anew" });
     noteEffect();
   }
 
@@ -148,9 +178,10 @@ function Work({ model, annotator, leave }) {
           ${now?.outbox.length > 1 && ` · ${plural(now.outbox.length, "answer")} on the way`}</p>
       </section>
       ${question && open.why === question.id && html`<${Why} key=${question.id} model=${model} question=${question} show=${figures?.configuration.show} />`}
+      ${job && html`<${Anew} job=${job} ended=${taught} />`}
     </div>
     <aside class="side" aria-label="Your work">
-      <${Effect} model=${model} figures=${figures} effects=${effects} given=${given.length} />
+      <${Effect} model=${model} figures=${figures} effects=${effects} given=${given.filter((g) => !g.skipped).length} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
       <section class="card"><h2>How</h2>

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, follow, may, path } from "./api.js";
 import { Chart, joined, Reliability } from "./charts.js";
 import { Configuration } from "./configuration.js";
-import { announce, Bar, count, figure, Name, percent, Problem } from "./parts.js";
+import { announce, Bar, count, figure, Instead, Name, percent, Problem } from "./parts.js";
 
 const SOURCES = ["streamed", "queried", "random"];
 
@@ -66,7 +66,7 @@ function grown(history, news) {
 export function Model({ model }) {
   const [{ figures, history, shadows, error, open }, again] = useLive(model);
   const [overTime, setOverTime] = useState(false);
-  if (!figures || !history) return error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">One moment</p>`;
+  if (!figures || !history) return html`<${Instead} title=${model} error=${error} again=${again} />`;
   const { metrics } = figures;
   return html`
     <div class="row"><h1><bdi>${model}</bdi></h1>

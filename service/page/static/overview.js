@@ -2,7 +2,7 @@
 
 import { html } from "./vendor/htm-preact.js";
 import { ask, may } from "./api.js";
-import { count, link, percent, Problem, usePolled } from "./parts.js";
+import { count, Instead, link, percent, Problem, usePolled } from "./parts.js";
 
 const EVERY_MS = 1000;
 const WIDTH = 120, HEIGHT = 28;
@@ -38,8 +38,8 @@ export function Overview() {
   const [found, error, again] = usePolled(() => ask("GET", "overview"), EVERY_MS);
   if (!found) {
     return error
-      ? html`<p class="waiting" role="status">${error.status === 503 ? "The server compiles its kernels, or starts" : error.message}: trying again.</p>`
-      : html`<p class="waiting">One moment</p>`;
+      ? html`<h1>Models</h1><p class="waiting" role="status">${error.status === 503 ? "The server compiles its kernels, or starts" : error.message}: trying again.</p>`
+      : html`<${Instead} title="Models" />`;
   }
   const models = found.models;
   return html`<h1>Models</h1>

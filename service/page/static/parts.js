@@ -35,10 +35,12 @@ export const Name = ({ of, cut = 80 }) => {
 // Where a view of a model is.
 export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
 
-// Forget an example, if whoever asks is sure; whether it was. Throws Refused.
-export async function forgotten(model, id) {
+// Forget an example, as an answer of one annotator where there is one, if whoever asks is sure; whether it was. Throws
+// Refused.
+export async function forgotten(model, id, annotator = null) {
   if (!confirm(`Forget ${id.slice(0, 80)} for good? It can never be learned again.`)) return false;
-  await ask("DELETE", `models/${path(model)}/examples/${path(id)}`);
+  const to = annotator === null ? `examples/${path(id)}` : `answers/${path(id)}?annotator=${encodeURIComponent(annotator)}`;
+  await ask("DELETE", `models/${path(model)}/${to}`);
   return true;
 }
 
@@ -50,6 +52,10 @@ export function announce(text) {
 export const Problem = ({ error, again }) => error && html`
   <p class="problem" role="alert">${error.message}
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
+
+// What stands where a view has nothing to show yet, or cannot: with a heading, so that it can be found.
+export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>
+  ${error ? html`<${Problem} error=${error} again=${again} />` : html`<p class="waiting">One moment</p>`}`;
 
 // Call `work` now and every `ms` while the tab can be seen; returns [what it last gave, its last error, call it now].
 export function usePolled(work, ms, on = []) {

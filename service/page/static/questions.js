@@ -5,6 +5,7 @@ import { ask, insist, path, pause } from "./api.js";
 
 const AHEAD = 2;
 const LEASE_S = 120;
+const LEAVING_S = 10; // for which leases stay when the page goes: loaded anew it takes them up again
 const NOTHING_MS = 3000; // between two looks at a pool that has nothing to ask
 
 export class Questions {
@@ -14,6 +15,8 @@ export class Questions {
     this.waiting = []; // fetched and not yet answered; the first is the one on the screen
     this.later = new Set(); // leases of those that came last because somebody was not sure
     this.done = new Set(); // leases that are answered, skipped or given back
+    this.skips = new Map(); // by lease: the skip, or its taking back, that is on its way
+    this.before = this.#left(); // leases of this tab from before it was loaded anew
     this.outbox = this.#kept();
     this.away = null; // why the server cannot be reached
     this.error = null;
@@ -22,7 +25,7 @@ export class Questions {
     this.ended = false;
     for (const answer of this.outbox) this.done.add(answer.lease);
     this.beating = setInterval(() => this.#beat(), (1000 * LEASE_S) / 3);
-    this.leaving = () => this.close();
+    this.leaving = () => this.#leave();
     addEventListener("pagehide", this.leaving);
     this.fill();
     this.#send();
@@ -34,13 +37,18 @@ export class Questions {
     if (this.fetching || this.ended || this.waiting.length > AHEAD) return;
     this.fetching = true;
     try {
-      // Those in hand are open, and come with the others.
-      const body = { n: 1 + AHEAD + this.outbox.length, annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S };
+      // Those in hand come with the others; another tab of the same annotator has its own.
+      const body = {
+        n: 1 + AHEAD, annotator: this.annotator, strategy: this.strategy, lease_s: LEASE_S, request_id: random(),
+        held: [...this.waiting.map((q) => q.lease), ...this.before],
+      };
       const { queries } = await insist("POST", `models/${path(this.model)}/queries`, body, (error) => this.#say(error), () => this.ended);
-      const held = new Set(this.waiting.map((q) => q.lease));
-      const found = queries.filter((q) => !held.has(q.lease) && !this.done.has(q.lease));
+      const held = new Set(this.waiting.map((q) => q.lease)), going = new Set(this.outbox.map((answer) => answer.id));
+      const found = queries.filter((q) => !held.has(q.lease) && !this.done.has(q.lease) && !going.has(q.id));
       if (this.ended) { for (const q of found) this.#release(q.lease); return; }
       this.waiting.push(...found);
+      if (this.before.length) this.#beat(); // they were to end soon
+      this.before = [];
       this.error = null;
       this.asked = true;
       if (!this.waiting.length) setTimeout(() => this.fill(), NOTHING_MS);
@@ -73,13 +81,42 @@ export class Questions {
     return true;
   }
 
-  async skip(whom) {
-    const { lease } = this.#take();
-    try {
-      await insist("POST", `models/${path(this.model)}/queries/${path(lease)}/skip`, { for: whom }, (error) => this.#say(error), () => this.ended);
-    } catch (error) {
+  // Once the answer under a lease is taken, or refused for good.
+  async settled(lease) {
+    while (this.outbox.some((answer) => answer.lease === lease)) await pause(50);
+  }
+
+  // Pass over what is on the screen: "me" is not asked it again, or "all".
+  skip(whom) {
+    const question = this.#take();
+    this.#change(question.lease, () => this.#insist("POST", question.lease, { for: whom })).catch((error) => {
       if (error.status !== 404) this.refused(null, error); // it had run out: nobody is the worse for it
-    }
+    });
+    return question;
+  }
+
+  // Take a skip back: the question is on the screen at once, and leaves it again where it is another's by now.
+  unskip(question) {
+    this.done.delete(question.lease);
+    this.waiting.unshift(question);
+    this.changed();
+    this.#change(question.lease, () => this.#insist("DELETE", question.lease)).catch((error) => {
+      if (!this.waiting.includes(question)) return; // answered meanwhile, which says what became of it
+      this.#drop(question.lease);
+      this.refused(null, error);
+    });
+  }
+
+  // What is done about the skip of a lease, one after the other; its answer waits for it.
+  #change(lease, work) {
+    const done = (this.skips.get(lease) ?? Promise.resolve()).catch(() => {}).then(work);
+    this.skips.set(lease, done);
+    done.catch(() => {}).then(() => { if (this.skips.get(lease) === done) this.skips.delete(lease); });
+    return done;
+  }
+
+  #insist(method, lease, body) {
+    return insist(method, `models/${path(this.model)}/queries/${path(lease)}/skip`, body, (error) => this.#say(error), () => this.ended);
   }
 
   // Ask this one again behind the others.
@@ -90,12 +127,34 @@ export class Questions {
     this.changed();
   }
 
+  // Give all back.
   close() {
-    if (this.ended) return;
+    if (!this.#end()) return;
+    for (const { lease } of this.waiting) this.#release(lease);
+  }
+
+  // The page goes, or is loaded anew: which of them it is nobody can tell. Leases end soon, unless this tab comes back.
+  #leave() {
+    if (!this.#end() || !this.waiting.length) return;
+    try { sessionStorage.setItem(this.#leases, JSON.stringify(this.waiting.map((q) => q.lease))); } catch { /* full */ }
+    for (const { lease } of this.waiting) this.#renew(lease, LEAVING_S, { keepalive: true }).catch(() => {});
+  }
+
+  // Read once: a copy of the tab must not find them.
+  #left() {
+    try {
+      const left = JSON.parse(sessionStorage.getItem(this.#leases)) ?? [];
+      sessionStorage.removeItem(this.#leases);
+      return left;
+    } catch { return []; }
+  }
+
+  #end() {
+    if (this.ended) return false;
     this.ended = true;
     clearInterval(this.beating);
     removeEventListener("pagehide", this.leaving);
-    for (const { lease } of this.waiting) this.#release(lease);
+    return true;
   }
 
   #take() {
@@ -114,6 +173,7 @@ export class Questions {
       const answer = this.outbox[0];
       answer.tried = true;
       const example = { id: answer.id, y: answer.y, lease: answer.lease };
+      await this.skips.get(answer.lease)?.catch(() => {});
       try {
         const { results: [result] } = await insist("POST", `models/${path(this.model)}/learn`, { examples: [example] }, (error) => this.#say(error));
         this.outbox.shift();
@@ -138,16 +198,24 @@ export class Questions {
   async #beat() {
     for (const { lease } of [...this.waiting]) {
       try {
-        await ask("POST", `models/${path(this.model)}/queries/${path(lease)}/heartbeat`, { lease_s: LEASE_S });
+        if (!this.skips.has(lease)) await this.#renew(lease, LEASE_S);
       } catch (error) {
-        if (error.status !== 404) continue; // the server is away for a moment
-        this.waiting = this.waiting.filter((q) => q.lease !== lease);
-        this.done.add(lease);
-        this.changed();
-        this.fill();
+        if (error.status === 404 && !this.skips.has(lease)) this.#drop(lease); // else the server is away for a moment
       }
       await pause(0);
     }
+  }
+
+  #renew(lease, lease_s, more) {
+    return ask("POST", `models/${path(this.model)}/queries/${path(lease)}/heartbeat`, { lease_s }, more);
+  }
+
+  // A question that is this annotator's no more.
+  #drop(lease) {
+    this.waiting = this.waiting.filter((q) => q.lease !== lease);
+    this.done.add(lease);
+    this.changed();
+    this.fill();
   }
 
   #release(lease) {
@@ -157,7 +225,7 @@ export class Questions {
   // What is on its way survives the page being loaded anew.
   #keep() {
     try {
-      sessionStorage.setItem(this.#name, JSON.stringify(this.outbox));
+      sessionStorage.setItem(this.#name, JSON.stringify(this.outbox.map(({ x, ...answer }) => answer)));
     } catch { /* full: it is in memory still */ }
   }
 
@@ -168,4 +236,9 @@ export class Questions {
   }
 
   get #name() { return `hinged-answers-${this.model}-${this.annotator}`; }
+
+  get #leases() { return `hinged-leases-${this.model}-${this.annotator}`; }
 }
+
+// Not of randomUUID, which pages of plain HTTP on a network lack.
+const random = () => [...crypto.getRandomValues(new Uint32Array(4))].map((n) => n.toString(36)).join("-");

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 import { Example } from "./example.js";
-import { announce, Dialog, figure, forgotten, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
+import { announce, Dialog, figure, forgotten, Instead, Name, Problem, same, shownLabel, typedLabel, usePolled } from "./parts.js";
 import { carriers, Neighbours } from "./why.js";
 
 const SHOWN = 20;
@@ -14,7 +14,7 @@ export function Suspects({ model }) {
     async () => ({ ...(await ask("GET", `${to}/suspects?n=${SHOWN}`)), figures: await ask("GET", to) }), 20_000, [model]);
   const [gone, setGone] = useState(new Set());
   const heading = useRef();
-  if (!found) return problem ? html`<${Problem} error=${problem} again=${again} />` : html`<p class="waiting">One moment</p>`;
+  if (!found) return html`<${Instead} title="Likely errors of labels" error=${problem} again=${again} />`;
   const shown = found.suspects.filter((s) => !gone.has(s.id));
   const settle = (id, text) => {
     setGone((was) => new Set(was).add(id));

@@ -75,6 +75,8 @@ CALLS = {
     "heartbeat": ({"lease": "l/1", "lease_s": 5.0}, "POST", "/models/m/queries/l%2F1/heartbeat", {"lease_s": 5.0}),
     "release": ({"lease": "l1"}, "POST", "/models/m/queries/l1/release", {}),
     "skip": ({"lease": "l1", "whom": "all"}, "POST", "/models/m/queries/l1/skip", {"for": "all"}),
+    "unskip": ({"lease": "l1"}, "DELETE", "/models/m/queries/l1/skip", None),
+    "forget_answer": ({"example": "a/1", "annotator": "ann"}, "DELETE", "/models/m/answers/a%2F1?annotator=ann", None),
     "forget": ({"example": "a/1"}, "DELETE", "/models/m/examples/a%2F1", None),
     "correct": ({"example": "a", "y": True}, "PUT", "/models/m/examples/a", {"y": True}),
     "change_model": ({"C": 2}, "PATCH", "/models/m", {"C": 2}),

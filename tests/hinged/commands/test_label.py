@@ -120,6 +120,28 @@ def test_a_class_that_has_no_key_is_typed_and_has_one_then(client, model, label)
     assert client.model(model)["classes"] == ["ham", "spam", 7, "7"]
 
 
+def test_a_skip_is_taken_back(client, model, label):
+    terminal = label("--prefetch", "0")
+    terminal.expect("q quit")
+    (passed,) = leased(client, model)
+    terminal.send("S")
+    terminal.expect("skipped for all")
+    terminal.expect("q quit")
+    assert passed not in leased(client, model)
+    terminal.send("u")
+    terminal.expect("the skip is taken back")
+    assert passed in terminal.expect("q quit")
+    assert passed in leased(client, model)
+    terminal.send("1")
+    terminal.expect("1 labelled")
+    assert "skipped" not in terminal.text.rpartition("1 labelled")[2]
+    terminal.expect("q quit")
+    terminal.send("q")
+    assert terminal.wait() == 0
+    assert [a["id"] for a in client.answers(model)["answers"]] == [passed]
+    assert leased(client, model) == set()
+
+
 def test_declared_classes_are_all_there_are(client, label):
     features = {"type": "dense", "dim": 1}
     client.create_model("declared", kernel=KERNEL, features=features, classes=[True, False], labels=ALWAYS)

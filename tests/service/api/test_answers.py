@@ -1,9 +1,13 @@
 """Answers and what they come to: changed by whoever gave them, kept over a crash, gone with a forgotten example."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
-from asking import Asking, refusal
+from asking import BASE, AskedModel, Asking, refusal
 from labelling import LINE, asked, label, line_model, offered
 from running import RunningServer, eventually
+
+from hinged.service.edge.keys import create_key
 
 COUNTS = ("labelled", "skipped", "changed", "predicted", "as_predicted", "compared", "agreed", "shared")
 ZERO = dict.fromkeys(COUNTS, 0) | {"kappa": None}
@@ -111,6 +115,52 @@ def test_a_forgotten_example_is_no_answer_any_more(model):
     refusal(model.ask("GET", f"{model.path}/examples/{given}"), 410, "gone")
 
 
+def forget(model, given, annotator="ann", **request):
+    return model.ask("DELETE", f"{model.path}/answers/{given}", params={"annotator": annotator}, **request)
+
+
+def test_who_alone_has_answered_may_have_it_forgotten(model):
+    given = answered(model)
+    refusal(forget(model, given, "bob"), 404, "not_found")
+    refusal(model.ask("DELETE", f"{model.path}/answers/{given}"), 422, "invalid")
+    assert forget(model, given).status_code in (200, 202)
+    assert forget(model, given).status_code in (200, 202)  # again: nothing happens
+    assert answers(model)["answers"] == []
+    refusal(model.ask("GET", f"{model.path}/examples/{given}"), 410, "gone")
+
+
+def test_what_others_have_answered_or_will_is_not_forgotten_by_one_of_them(ask):
+    model = line_model(ask)
+    model.ask("PATCH", model.path, json={"labels": {"overlap": 2}})
+    offered(model, LINE[:1])
+    answered(model)
+    refusal(forget(model, "c0"), 409, "conflict")
+    answered(model, "bob", "left")
+    refusal(forget(model, "c0"), 409, "conflict")
+    assert len(answers(model)["answers"]) == 2
+
+
+def test_an_annotators_key_forgets_what_was_answered_under_its_name(tmp_path):
+    keys = tmp_path / "keys.json"
+    texts = {name: create_key(keys, name, role) for name, role in (("ann", "annotator"), ("me", "admin"))}
+    headers = {name: {"authorization": f"Bearer {text}"} for name, text in texts.items()}
+    with RunningServer(tmp_path / "data", keys_file=keys) as server, Asking(server.url) as plain:
+
+        def ask(method, path, **request):
+            return plain(method, path, **{"headers": headers["me"]} | request)
+
+        model = AskedModel(ask, "m")
+        ask("PUT", model.path, json=BASE | {"solver": "exact"})
+        model.learn({"x": [1, 0], "y": "right"}, {"x": [-1, 0], "y": "left"})
+        offered(model, LINE)
+        own, others = answered(model), answered(model, "bob")
+        error = refusal(forget(model, others, "bob", headers=headers["ann"]), 403, "forbidden")
+        assert "writer" in error["message"]
+        assert forget(model, own, headers=headers["ann"]).status_code == 200
+        assert forget(model, others, "bob").status_code == 200
+        assert answers(model)["answers"] == []
+
+
 def test_answers_and_annotators_are_the_same_after_a_crash(tmp_path):
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         model = line_model(ask)
@@ -174,6 +224,22 @@ def test_a_model_that_knows_nothing_predicts_nothing_of_its_pool(ask):
     assert ask("GET", f"{model.path}/pool").json()["candidates"] == []
     offered(model, [[0, 0]])
     assert ask("GET", f"{model.path}/pool").json()["candidates"] == [{"id": "c0", "prediction": None, "score": None}]
+
+
+def test_the_overview_tells_of_a_model_whose_solver_is_being_compiled(tmp_path):
+    def create():
+        with Asking(server.url) as one:
+            return one("PUT", "/models/compiled", json=BASE | {"solver": "exact"}).status_code
+
+    seen = []
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask, ThreadPoolExecutor(1) as pool:
+        created = pool.submit(create)
+        while not created.done():
+            seen += [m for m in ask("GET", "/overview").json()["models"] if m["model"] == "compiled"]
+        assert created.result() == 201
+        assert {"model": "compiled", "state": "compiling"} in seen
+        (found,) = [m for m in ask("GET", "/overview").json()["models"] if m["model"] == "compiled"]
+        assert found["state"] == "serving"
 
 
 def test_the_overview_has_every_model_in_figures(ask):

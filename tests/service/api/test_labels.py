@@ -4,8 +4,9 @@ import math
 import random
 
 import pytest
-from asking import example, refusal
+from asking import Asking, example, refusal
 from labelling import LINE, asked, label, line_model, offered, peeked, taught, until_over
+from running import RunningServer
 
 
 @pytest.fixture
@@ -97,6 +98,27 @@ def test_an_annotators_open_leases_come_back_first(model):
     assert first[0]["id"] not in {q["id"] for q in asked(model, n=3)}
 
 
+def test_who_names_what_is_held_here_gets_back_that_alone_and_shares_nothing_with_another_place(model):
+    offered(model, LINE)
+    here = asked(model, n=2, held=[])
+    there = asked(model, n=2, held=[])
+    assert not {q["id"] for q in here} & {q["id"] for q in there}
+    again = asked(model, n=3, held=[here[1]["lease"], "of nobody"])
+    assert again[0] == here[1]
+    assert not {q["id"] for q in again[1:]} & {q["id"] for q in here + there}
+    assert len(asked(model, n=20)) == 20  # who names nothing gets all that is open first
+    assert {q["id"] for q in asked(model, n=6)} == {q["id"] for q in here + there + again}
+    (bobs,) = asked(model, "bob", held=[here[0]["lease"]])
+    assert bobs["id"] != here[0]["id"]
+    first = asked(model, n=1, request_id="r", held=[])
+    assert asked(model, n=1, request_id="r", held=[]) == first
+    body = {"annotator": "ann", "n": 1, "request_id": "r", "held": [first[0]["lease"]]}
+    refusal(model.ask("POST", f"{model.path}/queries", json=body), 409, "conflict")
+    for wrong in ("x", [1], ["x"] * 1001):
+        answer = model.ask("POST", f"{model.path}/queries", json={"annotator": "ann", "held": wrong})
+        refusal(answer, 422, "invalid")
+
+
 def test_the_same_request_gets_the_same_answer_and_another_under_its_id_is_refused(model):
     offered(model, LINE)
     first = asked(model, n=2, request_id="r1")
@@ -148,6 +170,65 @@ def test_a_lease_given_back_is_asked_again_but_not_of_who_skipped_it(model):
     model.ask("POST", f"{model.path}/queries/{others['lease']}/skip", json={"for": "all"})
     assert asked(model, "eve", n=2) == []
     refusal(model.ask("POST", f"{path}/skip", json={"for": "you"}), 422, "invalid")
+
+
+def unskipped(model, lease):
+    return model.ask("DELETE", f"{model.path}/queries/{lease}/skip")
+
+
+def skipped(model, question, whom="me"):
+    answer = model.ask("POST", f"{model.path}/queries/{question['lease']}/skip", json={"for": whom})
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("whom", ["me", "all"])
+def test_a_skip_is_taken_back_under_the_same_lease(model, whom):
+    offered(model, LINE[20:21])
+    (question,) = asked(model)
+    skipped(model, question, whom)
+    assert asked(model) == []
+    answer = unskipped(model, question["lease"]).json()
+    assert (answer["id"], answer["lease"]) == (question["id"], question["lease"])
+    assert answer["expires_at"] > question["expires_at"]
+    position = model.figures()["position"]
+    assert unskipped(model, question["lease"]).json() == answer  # again: nothing happens
+    assert model.figures()["position"] == position
+    assert [q["lease"] for q in asked(model)] == [question["lease"]]
+    assert asked(model, "bob") == []
+    assert label(model, {"id": "c0", "y": "left", "lease": question["lease"]}).status_code == 200
+    refusal(unskipped(model, question["lease"]), 404, "not_found")
+
+
+def test_a_skip_is_not_taken_back_from_others(model):
+    offered(model, LINE[20:21])
+    (question,) = asked(model)
+    skipped(model, question)
+    (bobs,) = asked(model, "bob")
+    refusal(unskipped(model, question["lease"]), 409, "conflict")
+    skipped(model, bobs, "all")
+    refusal(unskipped(model, question["lease"]), 409, "conflict")
+    assert unskipped(model, bobs["lease"]).status_code == 200
+    model.ask("POST", f"{model.path}/queries/{bobs['lease']}/release")
+    refusal(unskipped(model, bobs["lease"]), 404, "not_found")  # it was given back, not skipped
+    assert unskipped(model, question["lease"]).status_code == 200
+
+
+def test_a_skip_that_was_taken_back_is_so_after_a_crash(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        model = line_model(ask)
+        offered(model, LINE[20:23])
+        back, mine, nobodys = asked(model, n=3)
+        for question, whom in ((back, "all"), (mine, "me"), (nobodys, "all")):
+            skipped(model, question, whom)
+        model.ask("POST", f"{model.path}/snapshot")
+        unskipped(model, back["lease"])
+        before = model.ask("GET", f"{model.path}/answers").json()
+        assert before["annotators"]["ann"]["skipped"] == 2
+        server.kill()
+        server.start()
+        assert model.ask("GET", f"{model.path}/answers").json() == before
+        assert [q["lease"] for q in asked(model, n=3)] == [back["lease"]]
+        assert unskipped(model, mine["lease"]).status_code == unskipped(model, nobodys["lease"]).status_code == 200
 
 
 def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):

@@ -14,12 +14,10 @@ from hinged.service.commands.ask import (
     LabelBudget,
     Offer,
     Peek,
-    Release,
-    Renew,
-    Skip,
     hashed,
 )
 from hinged.service.commands.learn import make_plan
+from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
@@ -146,6 +144,28 @@ class History(RuleBasedStateMachine):
         else:
             with pytest.raises(NotFound):
                 self.do(command)
+
+    @rule(which=st.integers(0, 20))
+    def unskip(self, which):
+        skipped = [(c, lease) for c in self.model.pool for lease in c.leases if lease.skipped]
+        if not skipped:
+            return
+        candidate, lease = skipped[which % len(skipped)]
+        try:
+            answer = self.do(Unskip(lease.token))
+        except Conflict:
+            return
+        assert self.model.pool.find_lease(lease.token)[1].open_at(self.now_ms)
+        assert lease.annotator not in candidate.skipped_by
+        assert self.do(Unskip(lease.token)) == answer
+
+    @rule(who=st.sampled_from(ANNOTATORS), n=st.integers(1, 3), which=st.integers(0, 3))
+    def ask_elsewhere(self, who, n, which):
+        mine = [lease.token for _, lease in self.model.pool.held_by(who, self.now_ms)]
+        held = mine[:which]
+        leases = [q["lease"] for q in self.do(Ask(n, who, "active", 3000, None, 5, tuple(held)))["queries"]]
+        assert leases[: len(held)] == held[:n]
+        assert not set(leases) & set(mine[which:])
 
     @rule(which=st.integers(0, 20), y=st.sampled_from(["a", "b", 3]), leased=st.booleans())
     def answer(self, which, y, leased):

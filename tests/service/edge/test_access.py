@@ -73,6 +73,7 @@ NEEDS = {
     ("POST", "/models/one/queries/absent/heartbeat"): "annotator",
     ("POST", "/models/one/queries/absent/release"): "annotator",
     ("POST", "/models/one/queries/absent/skip"): "annotator",
+    ("DELETE", "/models/one/queries/absent/skip"): "annotator",
     ("POST", "/models/one/pool"): "writer",
     ("POST", "/models/one/learn"): "writer",
     ("POST", "/models/one/finish"): "writer",

@@ -1,0 +1,82 @@
+"""What an annotator does with a lease but to answer: keep it, give it back, skip it, take a skip back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hinged.service.commands.ask import Planned
+from hinged.service.data.times import shown_time
+from hinged.service.errors import Conflict, NotFound
+from hinged.service.model.events import Released, Renewed, Skipped, Unskipped
+from hinged.service.model.model import Model
+from hinged.service.model.pool import Candidate, Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """A heartbeat: the lease lasts lease_ms from now; None: as long as it was given for."""
+
+    token: str
+    lease_ms: int | None = None
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound unless the lease is open."""
+        candidate, lease = open_lease(model, self.token, now_ms)
+        expires_ms = now_ms + (lease.length_ms if self.lease_ms is None else self.lease_ms)
+        answer = {"id": candidate.id, "lease": self.token, "expires_at": shown_time(expires_ms)}
+        return Planned([Renewed(self.token, expires_ms, now_ms)], lambda _: answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A lease is given back."""
+
+    token: str
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound unless the lease is open."""
+        candidate, _ = open_lease(model, self.token, now_ms)
+        return Planned([Released(self.token, now_ms)], lambda _: {"id": candidate.id, "released": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A lease is given back: its annotator, or nobody, is to be asked again."""
+
+    token: str
+    for_all: bool
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound unless the lease is open."""
+        candidate, _ = open_lease(model, self.token, now_ms)
+        answer = {"id": candidate.id, "skipped": "all" if self.for_all else "me"}
+        return Planned([Skipped(self.token, self.for_all, now_ms)], lambda _: answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Unskip:
+    """A skip is taken back: the lease is open again, for as long as it was given for."""
+
+    token: str
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """NotFound where nothing was skipped under the lease, Conflict where it is somebody else's turn by now."""
+        found = model.pool.find_lease(self.token)
+        if found is None or (found[1].skipped is None and not found[1].open_at(now_ms)):
+            raise NotFound("there is no such lease that was skipped")
+        candidate, lease = found
+        expires_ms = lease.expires_ms if lease.skipped is None else now_ms + lease.length_ms
+        answer = {"id": candidate.id, "lease": self.token, "expires_at": shown_time(expires_ms)}
+        if lease.skipped is None:  # asked again
+            return Planned([], lambda _: answer)
+        if not candidate.may_be_taken_back(lease, now_ms, model.configuration.labels.overlap):
+            raise Conflict(f"{candidate.id!r} was answered, skipped for all by another, or others work on it by now")
+        return Planned([Unskipped(self.token, expires_ms, now_ms)], lambda _: answer)
+
+
+def open_lease(model: Model, token: str, now_ms: int) -> tuple[Candidate, Lease]:
+    """A lease that is open. NotFound where it is unknown, answered, given back or expired."""
+    found = model.pool.find_lease(token)
+    if found is None or not found[1].open_at(now_ms):
+        raise NotFound("there is no such lease: it was answered, given back, or has expired")
+    return found

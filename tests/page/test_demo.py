@@ -1,0 +1,34 @@
+"""The demonstration: what a newcomer sees first is a chart that moves, and there are pictures to label."""
+
+import re
+import sys
+
+from running import free_port
+from terminal import Terminal
+
+
+def test_the_digits_begin_when_the_page_is_opened_and_some_are_left_to_label(tmp_path, tab):
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    demo = Terminal([sys.executable, "-m", "hinged", "demo", "--port", str(port), "--data-dir", str(tmp_path / "data")])
+    with demo:
+        demo.expect(f"watch it learn: {url}/ui#/models/demo-digits")
+        demo.expect("open it now")
+        one = tab(url)
+        page = one.open("models/demo-digits", ".chart canvas")
+        examples = [0]
+        while len(examples) < 4:  # it moves
+            read = "n => { const now = document.querySelector('dd').innerText; return now !== n && now; }"
+            examples.append(int(one.until(read, f"{examples[-1]:,}").replace(",", "")))
+        assert examples == sorted(examples)
+        assert examples[1] < 1347, "it began before anybody looked"
+        page.get_by_text("1,347", exact=True).first.wait_for()
+        demo.expect("digits wait for labels")
+        page = one.label("demo-digits", "ann")
+        assert page.locator(".question canvas.picture").count() == 1
+        assert page.locator(".answers button").count() == 11  # ten digits, and another label
+        answered = one.answer("7")  # a digit is its own key
+        page.get_by_role("button", name=re.compile(f"7 {answered}")).wait_for()
+        demo.send("\x03")
+        demo.expect("server stopped")
+        assert demo.wait() == 0
