@@ -352,12 +352,14 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, streams: Streams, seconds: float) -> None:
         super().__init__(config)
+        self.before_shutdown: Callable[[], None] = lambda: None
         self._streams = streams
         self._seconds = seconds
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End streams, then requests; both together within the time to drain."""
         deadline = time.monotonic() + self._seconds
+        self.before_shutdown()
         await self._streams.stop(self._seconds)
         # A connection that is closed while more comes in is reset, and what the client has not yet read is lost.
         while any(isinstance(c, PatientWebSocket) for c in self.server_state.connections):

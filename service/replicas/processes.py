@@ -1,0 +1,106 @@
+"""The server's side of its readers: starts them, starts them anew where they end, and hears what they did."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hinged.service.api.server.exposition import Exposition
+from hinged.service.engine.registry import Registry
+from hinged.service.replicas.notes import NoteTaker
+from hinged.service.replicas.reader import NOTES, REQUESTS
+from hinged.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0
+LIVED_S = 60.0  # a reader that ends after so long is started again at once
+BACKLOG = 2048
+
+
+class Readers:
+    """The readers of a server, and the two sockets between them: the port, and where they hand requests on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = tempfile.TemporaryDirectory(prefix="hinged-")  # only its owner may look into it
+        self._path = Path(self._folder.name)
+        self.listening = _listen(settings)
+        self.handing_on = socket.socket(socket.AF_UNIX)
+        self.handing_on.bind(str(self._path / REQUESTS))
+        self.handing_on.listen(BACKLOG)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[int, asyncio.subprocess.Process] = {}
+        self._stopping = False
+
+    async def start(self, registry: Registry, exposition: Exposition) -> None:
+        """Start them, once the kernels are compiled. Returns when all are under way."""
+
+        def heard(reader: int, report: dict[str, Any]) -> None:
+            exposition.hear(reader, report)
+            for name, predictions in report.get("served", {}).items():
+                registry.count_served(name, predictions)
+
+        self._notes = NoteTaker(self._path / NOTES, registry.positions, heard)
+        await self._notes.start()
+        self._tasks = [asyncio.create_task(self._keep_running(n)) for n in range(self._settings.readers)]
+
+    def end(self) -> None:
+        """Let them drain; what they hand on is still answered."""
+        self._stopping = True
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+
+    async def stop(self) -> None:
+        """Wait for their end."""
+        self.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._settings.shutdown_s)
+            for process in self._running.values():
+                with suppress(ProcessLookupError):
+                    process.kill()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._notes.stop()
+        self._folder.cleanup()
+
+    async def _keep_running(self, number: int) -> None:
+        loop, wait_s = asyncio.get_running_loop(), RESTART_FIRST_S
+        descriptor = self.listening.fileno()
+        while not self._stopping:
+            started = loop.time()
+            process = self._running[number] = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "hinged.service.replicas", self._path, str(descriptor), pass_fds=[descriptor],
+                env={**os.environ, **_as_environment(self._settings)},
+            )  # fmt: skip
+            code = await process.wait()
+            if self._stopping:
+                return
+            wait_s = RESTART_FIRST_S if loop.time() - started > LIVED_S else min(2 * wait_s, RESTART_MAX_S)
+            log.error("a reader ended with exit code %d and is started again in %.1f s", code, wait_s)
+            await asyncio.sleep(wait_s)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """The port, which all processes take connections of. OSError where it cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    listening.setblocking(False)
+    return listening
+
+
+def _as_environment(settings: Settings) -> dict[str, str]:
+    """The settings that the command line may give."""
+    return {
+        "HINGED_HOST": settings.host,
+        "HINGED_PORT": str(settings.port),
+        "HINGED_DATA_DIR": str(settings.data_dir),
+    }
