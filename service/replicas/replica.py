@@ -13,7 +13,6 @@ from hinged.service.commands.ask import LabelBudget, Wish
 from hinged.service.data.classes import Label
 from hinged.service.engine.history import History
 from hinged.service.engine.positions import Place
-from hinged.service.model.events import decode_event
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.view import Published
@@ -66,12 +65,7 @@ class Replica:
     def _fold(self) -> None:
         shown = time.monotonic()
         for at, record in self._history.store.read(self.model.name, self.model.position):
-            event = decode_event(record.kind, record.payload)
-            successor = self._history.successor(at, event)
-            if successor is not None:
-                self.model = successor
-            else:
-                self._history.apply(self.model, at, event)
+            self.model = self._history.followed(self.model, at, record)
             if time.monotonic() > shown + PUBLISH_S:
                 self.published, shown = self.model.published(), time.monotonic()
         self.published = self.model.published()
