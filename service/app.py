@@ -156,7 +156,8 @@ def serve(settings: Settings | None = None) -> None:
     server = make_server(app, app.state.streams, chosen)
     sockets = None
     if readers is not None:
-        server.before_shutdown, sockets = readers.end, [readers.listening, readers.handing_on]
+        readers.serve(server)
+        sockets = [readers.listening]
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
         server.run(sockets)
     if not server.started:

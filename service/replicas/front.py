@@ -1,4 +1,4 @@
-"""The application of a reader: predictions and rankings from its replicas, all else from the server."""
+"""The application of a reader: predictions and rankings from its replicas; for all else a connection is handed on."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hinged.service.edge.access import Access, authorise
 from hinged.service.edge.direct import endpoint_of
 from hinged.service.edge.logs import log_request
 from hinged.service.edge.middleware import Edge, error_response
-from hinged.service.errors import ServiceError
-from hinged.service.replicas.forward import Forwarder
+from hinged.service.errors import ServiceError, Unavailable
+from hinged.service.replicas.handing import CONNECTION
 from hinged.service.replicas.replica import NotHere, Replicas
 from hinged.service.settings import Settings
 
@@ -28,6 +28,7 @@ HERE = ("predict", "predict_default", "rank_examples")
 """Routes that a reader answers."""
 HAS_IDS, NONE = b'"id"', b""
 """A prediction with an id waits for its label, at the server."""
+GONE = "the server behind this reader is gone, or the answer to an earlier request is still due; try again soon"
 REQUESTS_KEPT = 100_000
 
 
@@ -42,14 +43,13 @@ class State:
 class Front:
     """Answers what it can, and leaves the rest to the server: refusals too, for it alone knows the newest state."""
 
-    def __init__(self, replicas: Replicas, forward: Forwarder, settings: Settings) -> None:
+    def __init__(self, replicas: Replicas, settings: Settings) -> None:
         """Invalid if the key file cannot be read."""
         self.state = State(replicas, Access(settings))
         self.requests: deque[tuple[str, str, int, float]] = deque(maxlen=REQUESTS_KEPT)
         """Answered here and not yet reported: method, route, status, seconds."""
-        self._forward = forward
         self._settings = settings
-        self._edge = Edge(forward, settings, lambda *_: None)
+        self._edge = Edge(self, settings, lambda *_: None)
         self._routes = {route.path: route for route in quick_routes(HERE)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,25 +60,25 @@ class Front:
         scope["app"] = self
         found = endpoint_of(self._routes, scope)
         if found is None:
-            await self._forward(scope, receive, send)
+            await _hand_on(scope, receive, send)
             return
         route, parameters = found
         started = time.perf_counter()
-        recorded = _Recorded(receive, stop_at=NONE if route.name == "rank_examples" else HAS_IDS)
+        watched = _Watched(receive, stop_at=NONE if route.name == "rank_examples" else HAS_IDS)
         scope["route"], scope["path_params"] = route, parameters
         try:
-            status = await self._answer(route, Request(scope, recorded), parameters, send)
+            status = await self._answer(route, Request(scope, watched), parameters, send)
         except NotHere:
-            await self._forward(scope, recorded.again(), send)
+            await _hand_on(scope, receive, send)
         except ServiceError as error:
-            if recorded.whole:
-                await self._forward(scope, recorded.again(), send)
+            if watched.whole:
+                await _hand_on(scope, receive, send)
                 return
-            status = error.status  # what came is no request that could be handed on
+            status = error.status  # a client that goes away, or takes too long
             await error_response(error, scope["path"])(scope, receive, send)
         except Exception:
             log.exception("a reader could not answer")
-            await self._forward(scope, recorded.again(), send)
+            await _hand_on(scope, receive, send)
         else:
             seconds = time.perf_counter() - started
             self.requests.append((scope["method"], route.path, status, seconds))
@@ -104,36 +104,32 @@ class Front:
             raise NotHere
 
 
-class _Recorded:
-    """What is received, so that it can be received again by whoever answers instead."""
+class _Watched:
+    """What is received, unless it shows that it is not for a reader."""
 
     def __init__(self, receive: Receive, stop_at: bytes) -> None:
-        """stop_at: a body with this is not for a reader."""
+        """stop_at: a body with this is not."""
+        self.whole = False
+        """Whether no part of the body is still to come."""
         self._receive = receive
         self._stop_at = stop_at
-        self._messages: list[Message] = []
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
-            self._messages.append(message)
+            self.whole = not message.get("more_body", False)
             if self._stop_at and self._stop_at in message.get("body", b""):
                 raise NotHere
         return message
 
-    @property
-    def whole(self) -> bool:
-        """Whether no part of the body is still to come."""
-        return bool(self._messages) and not self._messages[-1].get("more_body", False)
 
-    def again(self) -> Receive:
-        """All of it from the beginning."""
-        messages = iter(self._messages)
-
-        async def receive() -> Message:
-            return next(messages, None) or await self._receive()
-
-        return receive
+async def _hand_on(scope: Scope, receive: Receive, send: Send) -> None:
+    """Leave a connection to the server, or say that it is gone."""
+    if await scope[CONNECTION].hand_on():
+        while (await receive())["type"] != "http.disconnect":  # which it is for this process
+            pass
+    else:
+        await error_response(Unavailable(GONE, retry_after_s=1), scope["path"])(scope, receive, send)
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from hinged.service.api.server.exposition import Exposition
+from hinged.service.edge.serving import Server
 from hinged.service.engine.registry import Registry
+from hinged.service.replicas.handing import Taking
 from hinged.service.replicas.notes import NoteTaker
-from hinged.service.replicas.reader import NOTES, REQUESTS
+from hinged.service.replicas.reader import CONNECTIONS, NOTES
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -27,22 +29,25 @@ BACKLOG = 2048
 
 
 class Readers:
-    """The readers of a server, and the two sockets between them: the port, and where they hand requests on."""
+    """The readers of a server, and what they share with it: the port, and a folder of sockets between them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._folder = tempfile.TemporaryDirectory(prefix="hinged-")  # only its owner may look into it
         self._path = Path(self._folder.name)
         self.listening = _listen(settings)
-        self.handing_on = socket.socket(socket.AF_UNIX)
-        self.handing_on.bind(str(self._path / REQUESTS))
-        self.handing_on.listen(BACKLOG)
+        self._taking = Taking(self._path / CONNECTIONS)
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._stopping = False
 
+    def serve(self, server: Server) -> None:
+        """Whose connections those become that are handed on."""
+        self._server = server
+        server.before_shutdown = self.end
+
     async def start(self, registry: Registry, exposition: Exposition) -> None:
-        """Start them, once the kernels are compiled. Returns when all are under way."""
+        """Start them."""
 
         def heard(reader: int, report: dict[str, Any]) -> None:
             exposition.hear(reader, report)
@@ -51,10 +56,11 @@ class Readers:
 
         self._notes = NoteTaker(self._path / NOTES, registry.positions, heard)
         await self._notes.start()
+        self._taking.start(self._server)
         self._tasks = [asyncio.create_task(self._keep_running(n)) for n in range(self._settings.readers)]
 
     def end(self) -> None:
-        """Let them drain; what they hand on is still answered."""
+        """Let them answer what they have, and take nothing more."""
         self._stopping = True
         for process in self._running.values():
             with suppress(ProcessLookupError):
@@ -70,6 +76,7 @@ class Readers:
                     process.kill()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._notes.stop()
+            await self._taking.stop()
         self._folder.cleanup()
 
     async def _keep_running(self, number: int) -> None:

@@ -13,12 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from uvicorn import Config
+
 from hinged.service.edge.allocator import settle, share_heaps
 from hinged.service.edge.logs import begin_logging
 from hinged.service.edge.serving import allow_many_connections, make_server
 from hinged.service.edge.streams import Streams
-from hinged.service.replicas.forward import Forwarder
 from hinged.service.replicas.front import Front
+from hinged.service.replicas.handing import Lent
 from hinged.service.replicas.notes import follow_notes
 from hinged.service.replicas.replica import Replicas
 from hinged.service.settings import Settings
@@ -28,7 +30,7 @@ log = logging.getLogger(__name__)
 
 THREADS = 8
 SWITCH_S = 0.0005  # as in app.py
-NOTES, REQUESTS = "notes", "requests"
+NOTES, CONNECTIONS = "notes", "connections"
 """Names of the server's sockets in the folder that it shares with its readers."""
 
 
@@ -37,19 +39,19 @@ def main() -> None:
     folder, descriptor = Path(sys.argv[1]), int(sys.argv[2])
     settings = Settings()
     begin_logging(settings)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs whole URLs, where an x may stand
     share_heaps()
     allow_many_connections()
     sys.setswitchinterval(SWITCH_S)
-    asyncio.run(_serve(settings, folder, socket.socket(fileno=descriptor)))
+    with asyncio.Runner(loop_factory=Config(app="").get_loop_factory()) as runner:  # uvloop, where it is there
+        runner.run(_serve(settings, folder, socket.socket(fileno=descriptor)))
 
 
 async def _serve(settings: Settings, folder: Path, listening: socket.socket) -> None:
     store = open_store(settings, reading=True)
     threads = ThreadPoolExecutor(THREADS, "replicas")
-    replicas, forward = Replicas(store, settings, threads), Forwarder(folder / REQUESTS)
-    front = Front(replicas, forward, settings)
-    server = make_server(front, Streams(settings.streams_max), settings)
+    replicas = Replicas(store, settings, threads)
+    front = Front(replicas, settings)
+    server = make_server(front, Streams(settings.streams_max), settings, Lent, path=folder / CONNECTIONS)
 
     def report() -> dict[str, Any]:
         requests = [front.requests.popleft() for _ in range(len(front.requests))]
@@ -68,6 +70,5 @@ async def _serve(settings: Settings, folder: Path, listening: socket.socket) -> 
         await server.serve(sockets=[listening])
     following.cancel()
     await replicas.stop()
-    await forward.close()
     threads.shutdown(cancel_futures=True)
     store.close()
