@@ -149,7 +149,10 @@ def serve(settings: Settings | None = None) -> None:
     share_heaps()
     allow_many_connections()
     store = open_chosen_store(chosen, _stop_fenced)
-    readers = Readers(chosen) if chosen.readers else None
+    readers = None
+    if chosen.readers:
+        readers = Readers(chosen)
+        chosen = chosen.model_copy(update={"port": readers.port})
     app = create_app(chosen, lambda: store, readers)
     tell_start(chosen)
     sys.setswitchinterval(SWITCH_S)

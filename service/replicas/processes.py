@@ -16,6 +16,7 @@ from typing import Any
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.edge.serving import Server
 from hinged.service.engine.registry import Registry
+from hinged.service.errors import Invalid
 from hinged.service.replicas.handing import Taking
 from hinged.service.replicas.notes import NoteTaker
 from hinged.service.replicas.reader import CONNECTIONS, NOTES
@@ -32,10 +33,14 @@ class Readers:
     """The readers of a server, and what they share with it: the port, and a folder of sockets between them."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        """Invalid where a system cannot hand connections on, or nobody can listen at that address."""
+        if not hasattr(socket, "send_fds"):
+            raise Invalid("HINGED_READERS must be 0 on this system: a process cannot give a connection to another here")
         self._folder = tempfile.TemporaryDirectory(prefix="hinged-")  # only its owner may look into it
         self._path = Path(self._folder.name)
         self.listening = _listen(settings)
+        self.port = int(self.listening.getsockname()[1])
+        self._settings = settings.model_copy(update={"port": self.port})
         self._taking = Taking(self._path / CONNECTIONS)
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[int, asyncio.subprocess.Process] = {}
@@ -97,9 +102,12 @@ class Readers:
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """The port, which all processes take connections of. OSError where it cannot be had."""
+    """The port, which all processes take connections of."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    try:
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise Invalid(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}") from None
     listening.setblocking(False)
     return listening
 
