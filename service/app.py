@@ -48,6 +48,7 @@ from hinged.service.errors import (
     MethodNotAllowed,
     ServiceError,
 )
+from hinged.service.replicas.processes import Readers
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 from hinged.service.store.choice import open_store as open_chosen_store
@@ -79,10 +80,14 @@ class Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(settings: Settings | None = None, open_store: Callable[[], Store] | None = None) -> FastAPI:
+def create_app(
+    settings: Settings | None = None,
+    open_store: Callable[[], Store] | None = None,
+    readers: Readers | None = None,
+) -> FastAPI:
     """The ASGI application; Invalid if default_model is no configuration or the key file cannot be read.
 
-    `open_store` makes its store at start-up; by default the one that the settings name.
+    `open_store` makes its store at start-up; by default the one that the settings name. readers: processes beside it.
     """
     chosen = settings or Settings()
     default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)  # refused now, not then
@@ -96,10 +101,14 @@ def create_app(settings: Settings | None = None, open_store: Callable[[], Store]
         starting = asyncio.create_task(registry.start())
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())
+        if readers is not None:
+            await readers.start(registry, exposition)
         yield
         if not starting.done():
             starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
+        if readers is not None:
+            await readers.stop()
         stops_at, now = app.state.streams.stops_at, time.monotonic()
         await registry.stop(chosen.shutdown_s if stops_at is None else max(STOP_LEAST_S, stops_at - now))
 
@@ -140,12 +149,20 @@ def serve(settings: Settings | None = None) -> None:
     share_heaps()
     allow_many_connections()
     store = open_chosen_store(chosen, _stop_fenced)
-    app = create_app(chosen, lambda: store)
+    readers = None
+    if chosen.readers:
+        readers = Readers(chosen)
+        chosen = chosen.model_copy(update={"port": readers.port})
+    app = create_app(chosen, lambda: store, readers)
     tell_start(chosen)
     sys.setswitchinterval(SWITCH_S)
     server = make_server(app, app.state.streams, chosen)
+    sockets = None
+    if readers is not None:
+        readers.serve(server)
+        sockets = [readers.listening]
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
-        server.run()
+        server.run(sockets)
     if not server.started:
         sys.exit(STARTUP_FAILURE)
 

@@ -87,4 +87,8 @@ class Settings(BaseSettings):
     import_bytes_max: int = Field(500_000_000, gt=0, description="longest file that is imported as a model, bytes")
     log_format: Literal["text", "json"] = Field("text", description="lines for people, or JSON objects for programs")
     log_requests: bool = Field(False, description="log every request")
+    readers: int = Field(0, ge=0, le=256, description="processes beside the server that answer predictions")
+    reader_lag_s: float = Field(
+        1.0, ge=0, description="time for which a reader may be behind a model before the server answers, seconds"
+    )
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")

@@ -163,15 +163,22 @@ class Routes:
 
     @route
     def predict(
-        self, model: str, examples: Examples, *, explain: int | None = None, probabilities: bool | None = None
+        self,
+        model: str,
+        examples: Examples,
+        *,
+        explain: int | None = None,
+        probabilities: bool | None = None,
+        min_position: int | None = None,
     ) -> Exchange[Predicted]:
         """Predict examples {"x", "id"}. One with an id is kept until its label comes.
 
         explain        so many support vectors that count most for each prediction
         probabilities  whether each result is to have those of all classes
+        min_position   position that the state must have reached, as an answer to learn told it
         """
         body = _given(examples=_plain(examples), explain=explain, probabilities=probabilities)
-        return self._ask("POST", f"{path_of(model)}/predict", body)
+        return self._ask("POST", f"{path_of(model)}/predict", body, query=_given(min_position=min_position))
 
     @route
     def rank(

@@ -66,6 +66,7 @@ def cli() -> None:
 @click.option("--host", help="Address to listen on.  [HINGED_HOST, 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.  [HINGED_PORT, 8000]")
 @click.option("--data-dir", type=DIRECTORY, help="Folder of the embedded store.  [HINGED_DATA_DIR, data]")
+@click.option("--readers", type=click.IntRange(0, 256), help="Processes that answer predictions.  [HINGED_READERS, 0]")
 def serve(**options: Any) -> None:
     """Run the server until SIGINT or SIGTERM.
 

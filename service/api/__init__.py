@@ -6,6 +6,7 @@ that can be sent, for the OpenAPI document.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from fastapi import APIRouter
@@ -46,9 +47,9 @@ for part in PARTS:
 QUICK = ("learn", "learn_default", "predict", "predict_default", "offer")
 
 
-def quick_routes() -> list[APIRoute]:
+def quick_routes(names: Container[str] = QUICK) -> list[APIRoute]:
     """The routes that are reached without FastAPI's routing (service/edge/direct.py)."""
-    return [route for part in PARTS for route in part.routes if isinstance(route, APIRoute) and route.name in QUICK]
+    return [route for part in PARTS for route in part.routes if isinstance(route, APIRoute) and route.name in names]
 
 
 def unknown_route(path: str) -> NotFound:

@@ -7,7 +7,7 @@ asks is checked, and errors are answered, by the same functions. Whatever is not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -22,6 +22,18 @@ from hinged.service.errors import ServiceError
 MODELS = "/models/{model}/"
 
 
+def endpoint_of(routes: Mapping[str, APIRoute], scope: Scope) -> tuple[APIRoute, dict[str, str]] | None:
+    """Which of some routes, by path, a request is for, and the parameters in its path; None where it is for none."""
+    if scope["type"] != "http" or scope["method"] != "POST" or scope["root_path"]:
+        return None
+    path, parameters = scope["path"], {}
+    match path.split("/"):
+        case ["", "models", model, what] if model:
+            path, parameters = MODELS + what, {"model": model}
+    route = routes.get(path)
+    return None if route is None else (route, parameters)
+
+
 class Direct:
     """Answers POST requests to some routes: of a model, or with a path without parameters."""
 
@@ -34,14 +46,11 @@ class Direct:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int | None:
         """Answer a request and return the status; None, and nothing done, where it is for none of the routes."""
-        if scope["method"] != "POST" or scope["root_path"]:
+        found = endpoint_of(self._by_path, scope)
+        if found is None:
             return None
-        path, parameters = scope["path"], {}
-        match path.split("/"):
-            case ["", "models", model, what] if model:
-                path, parameters = MODELS + what, {"model": model}
-        route = self._by_path.get(path)
-        if route is None:
+        route, parameters = found
+        if scope["query_string"] and route.dependant.query_params:  # FastAPI reads them
             return None
         scope["route"], scope["path_params"] = route, parameters
         request = Request(scope, receive)

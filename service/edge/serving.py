@@ -352,12 +352,19 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, streams: Streams, seconds: float) -> None:
         super().__init__(config)
+        self.before_shutdown: Callable[[], None] = lambda: None
         self._streams = streams
         self._seconds = seconds
+
+    def protocol(self) -> Connection:
+        """What speaks HTTP over one more connection, as uvicorn makes it for those that it accepts."""
+        make = cast("type[Connection]", self.config.http_protocol_class)
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End streams, then requests; both together within the time to drain."""
         deadline = time.monotonic() + self._seconds
+        self.before_shutdown()
         await self._streams.stop(self._seconds)
         # A connection that is closed while more comes in is reset, and what the client has not yet read is lost.
         while any(isinstance(c, PatientWebSocket) for c in self.server_state.connections):
@@ -382,12 +389,14 @@ def allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def make_server(app: Any, streams: Streams, settings: Settings) -> Server:
-    """A server of this application; `run` it."""
+def make_server(
+    app: Any, streams: Streams, settings: Settings, connection: type[Connection] = Connection, **parts: Any
+) -> Server:
+    """A server of this application; `run` it. connection: what speaks HTTP; parts: attributes of it."""
     logging.getLogger("uvicorn.error").addFilter(_NoHandshakes())
     config = uvicorn.Config(
         app,
-        http=type("Connection", (Connection,), {"seconds": settings.request_s}),
+        http=type("Connection", (connection,), {"seconds": settings.request_s, **parts}),
         host=settings.host,
         port=settings.port,
         access_log=False,  # query strings may hold examples; logs.py has requests without them

@@ -297,10 +297,7 @@ class History:
 
     def _stepped(self, model: Model | None, at: int, record: Event) -> Model:
         """The model behind one more event; with none before it, it is the one that the event begins."""
-        event = decode_event(record.kind, record.payload)
-        batch = isinstance(event, Learned) and event.numbers is not None
-        if isinstance(event, Erased) or batch or (isinstance(event, Offered) and event.rest):
-            raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
+        event = self._whole(at, record)
         if model is None:
             model = Model.begin(self.name, at, event, **self._sizes)
             warm_up(model.configuration.solver, model.configuration.dtype)
@@ -309,6 +306,22 @@ class History:
         else:
             self.apply(model, at, event)
         return model
+
+    def followed(self, model: Model, at: int, record: Event) -> Model:
+        """The model behind one more event of a log that goes on, whose newest state it was. The errors of `at`."""
+        event = self._whole(at, record)
+        successor = self.successor(at, event)
+        if successor is None:
+            self.apply(model, at, event)
+        return successor or model
+
+    def _whole(self, at: int, record: Event) -> ModelEvent:
+        """The event of a record. Conflict where a part of it was forgotten: the state behind it is no more."""
+        event = decode_event(record.kind, record.payload)
+        batch = isinstance(event, Learned) and event.numbers is not None
+        if isinstance(event, Erased) or batch or (isinstance(event, Offered) and event.rest):
+            raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
+        return event
 
     def _check_reach(self, position: int) -> None:
         """Conflict if the log has lost its beginning, and no snapshot leads to this position."""

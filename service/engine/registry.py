@@ -20,6 +20,7 @@ from hinged.service.engine.jobs.background import Shared
 from hinged.service.engine.kernels import load_kernels
 from hinged.service.engine.loading import Loads
 from hinged.service.engine.patience import Patience
+from hinged.service.engine.positions import Positions
 from hinged.service.engine.scheduling.threads import Lane, Threads
 from hinged.service.engine.scheduling.turns import (
     BESIDE,
@@ -87,6 +88,7 @@ class Registry:
         self._beginning = 0  # models that are just being created
         self._compiling: Counter[str] = Counter()  # those whose solver is compiled, or loaded, before that
         self._shared = Shared(self.store, RETRAININGS)
+        self.positions = Positions()
 
     async def start(self) -> None:
         """Compile the kernels and open, then load every model that the store holds, beside each other.
@@ -189,6 +191,12 @@ class Registry:
         """Every model that is loaded, by name."""
         return sorted(self._workers.items())
 
+    def count_served(self, name: str, predictions: int) -> None:
+        """Predictions that a reader has made with a model."""
+        worker = self._workers.get(name)
+        if worker is not None:
+            worker.predictions_served += predictions
+
     def broken(self) -> list[str]:
         """The models that could not be loaded."""
         return sorted(self._broken)
@@ -277,6 +285,7 @@ class Registry:
             if name not in self._broken:
                 worker = self.get(name)
                 del self._workers[name]
+                self.positions.end(name)
                 self._broken[name] = CUT_OFF
                 for lane in self._lanes.pop(name):
                     lane.give_up(why)
@@ -355,6 +364,7 @@ class Registry:
         lane = Lane(self._threads, self.turns)
         jobs, readers = lane.beside(), lane.readers()
         worker = Worker(model, self.store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers)
+        worker.moved = self.positions.begin(model.name, model.position)
         self._lanes[model.name], self._workers[model.name] = (lane, jobs), worker
         return worker
 

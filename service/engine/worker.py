@@ -76,6 +76,7 @@ class Worker:
         self.name = model.name
         self.readers = readers or executor
         self.predictions_served = 0
+        self.moved: Callable[[int], None] = lambda _: None  # told the position of what was published
         self._loop = asyncio.get_running_loop()
         self._executor = executor
         self._journal = Journal(
@@ -360,6 +361,7 @@ class Worker:
                 continue
             finally:
                 self.feed.publish()
+                self.moved(self.published.position)
             if self._journal.read_anew is not None:
                 self._stand_anew()
             settle(futures, answers)
@@ -459,5 +461,6 @@ class Worker:
 
     def _stand_anew(self) -> None:
         self._journal.stand_anew()
+        self.moved(self.published.position)
         self._failed = self.obstacle.message if self.obstacle is not None else None
         self._look_at_changes()

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from hinged.service.store.base import Store
 
 
-def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None) -> Store:
+def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None, *, reading: bool = False) -> Store:
     """The embedded store or the one on Redis. StoreUnavailable if it cannot be opened.
 
-    `on_fenced` is called, from any thread, when another server has taken the store over.
+    `on_fenced` is called, from any thread, when another server has taken the store over. reading: beside the server
+    that owns it, for a process that writes nothing: what would write raises StoreUnavailable.
     """
     if settings.store == "sqlite":
-        return SQLiteStore(settings.data_dir)
+        return SQLiteStore(settings.data_dir, reading=reading)
     with needed("redis", "a store on Redis"):
         from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
 
@@ -30,4 +31,5 @@ def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = Non
         durable=settings.durability == "fsync",
         timeout_s=settings.redis_timeout_s,
         on_fenced=on_fenced,
+        reading=reading,
     )

@@ -59,6 +59,9 @@ from hinged.service.errors import (
 from hinged.service.settings import Settings
 
 EXPLAINED_MAX = 1_000
+MinPosition = Annotated[
+    int, Query(ge=0, description="position that the state must have reached, as an answer to learn told it")
+]
 LEARN_ERRORS = (Conflict, Gone, QueueFull, StoreUnavailable, ModelFull)
 
 router = APIRouter(default_response_class=JSON)
@@ -202,10 +205,11 @@ async def finish(model: str, request: Request) -> Response:
     tags=["examples"],
     openapi_extra=operation(PREDICTED, QueueFull, takes=PREDICT, takes_batch=True),
 )
-async def predict(model: str, request: Request) -> Response:
+async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
     registry = registry_of(request)
     worker = registry.get(model)
+    _check_position(worker, min_position)
     body, packed = await read_examples(request, registry.settings.body_bytes_max)
     return JSON(await (predict_batch if packed else predict_from)(request, worker, body))
 
@@ -226,10 +230,13 @@ async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes)
 
 
 @router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
-async def predict_one(model: str, request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
+async def predict_one(
+    model: str, request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
+) -> Response:
     """The same for one example."""
     registry = registry_of(request)
     worker = registry.get(model)
+    _check_position(worker, min_position)
     example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.published.configuration))}
     return JSON(await _predict_examples(worker, [example], Details(), registry.settings))
 
@@ -239,15 +246,24 @@ async def predict_one(model: str, request: Request, x: Annotated[str, Query(desc
     tags=["examples"],
     openapi_extra=operation(PREDICTED, NotFound, QueueFull, takes=PREDICT, takes_batch=True),
 )
-async def predict_default(request: Request) -> Response:
+async def predict_default(request: Request, min_position: MinPosition = 0) -> Response:
     """The same on the model "default"."""
-    return await predict(DEFAULT, request)
+    return await predict(DEFAULT, request, min_position)
 
 
 @router.get("/predict", tags=["examples"], openapi_extra=operation(PREDICTED, NotFound))
-async def predict_one_default(request: Request, x: Annotated[str, Query(description="x as JSON")]) -> Response:
+async def predict_one_default(
+    request: Request, x: Annotated[str, Query(description="x as JSON")], min_position: MinPosition = 0
+) -> Response:
     """The same for one example on the model "default"."""
-    return await predict_one(DEFAULT, request, x)
+    return await predict_one(DEFAULT, request, x, min_position)
+
+
+def _check_position(worker: Worker, wanted: int) -> None:
+    """Invalid for a position that nothing has been acknowledged with."""
+    newest = worker.published.position
+    if wanted > newest:
+        raise Invalid(f"min_position must be at most {newest}, where model {worker.name} is, got {wanted}")
 
 
 async def _predict_examples(

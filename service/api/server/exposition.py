@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 from prometheus_client import (
@@ -94,6 +95,8 @@ class Exposition:
             "hinged_request_duration_seconds", "Time to the end of the answer.", names,
             registry=self._registry, buckets=BUCKETS_S,
         )  # fmt: skip
+        self._lags: dict[int, int] = {}  # of each reader, for its model that is furthest behind
+        self._registry.register(Lags(self._lags))
         self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def watch(self, registry: Registry) -> None:
@@ -111,10 +114,37 @@ class Exposition:
         of_both[0].inc()
         of_both[1].observe(seconds)
 
+    def hear(self, reader: int, report: dict[str, Any]) -> None:
+        """What a reader has done, and how far it is behind; of one that is gone, nothing."""
+        for method, route, status, seconds in report.get("requests", ()):
+            self.count(method, route, status, seconds)
+        if "lag" in report:
+            self._lags[reader] = max(report["lag"].values(), default=0)
+        else:
+            self._lags.pop(reader, None)
+
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """Everything as of now, and its Content-Type, in the newest form that an Accept header allows."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
+
+
+class Lags(Collector):
+    """How far readers are behind, where there are any."""
+
+    def __init__(self, lags: Mapping[int, int]) -> None:
+        self._lags = lags
+
+    def describe(self) -> list[Metric]:
+        """Nothing before it is asked."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """The readers that run, and the lag of the slowest."""
+        if self._lags:
+            lag = max(self._lags.values())
+            yield GaugeMetricFamily("hinged_readers", "Processes that answer predictions.", float(len(self._lags)))
+            yield GaugeMetricFamily("hinged_reader_lag_events", "Events that the slowest reader is behind.", float(lag))
 
 
 class Models(Collector):

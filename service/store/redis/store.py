@@ -69,7 +69,8 @@ Packed = tuple[bytes, bytes, int]
 class RedisStore(Store):
     """A store on the server or cluster at `url`, below `namespace`; `on_fenced` is called once when it is lost.
 
-    With `durable`, a server that does not fsync before it answers is refused.
+    With `durable`, a server that does not fsync before it answers is refused. reading: beside the process that owns the
+    store, for one that writes nothing.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class RedisStore(Store):
         durable: bool = True,
         timeout_s: float = 5.0,
         on_fenced: Callable[[str], None] | None = None,
+        reading: bool = False,
     ) -> None:
         self.commits = None
         self._namespace = namespace
@@ -94,6 +96,9 @@ class RedisStore(Store):
         self._unknown: dict[str, int] = {}  # by model, the number of the last append of unknown outcome
         self._in_progress: set[str] = set()  # snapshots that are being written
         self._nodes = Nodes(url, durable=durable, timeout_s=timeout_s)
+        self._epoch = 0  # with which nothing can be written
+        if reading:
+            return
         try:
             self._epoch = self._take_over()
         except BaseException:

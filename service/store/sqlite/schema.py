@@ -92,14 +92,14 @@ def lock_folder(folder: Path) -> sqlite3.Connection:
     return lock
 
 
-def connect(file: Path) -> sqlite3.Connection:
-    """Open `file` as every connection of the store does; transactions are the caller's business."""
+def connect(file: Path, *, reading: bool = False) -> sqlite3.Connection:
+    """Open `file` as every connection of the store does; transactions are the caller's business. reading: alone."""
     connection = sqlite3.connect(file, timeout=5.0, isolation_level=None, check_same_thread=False)
     try:
         # FULL: a commit returns when the write-ahead log is on disk; fullfsync: on macOS too.
         connection.executescript(
             "PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA secure_delete=ON;"
-            f"PRAGMA journal_size_limit={LOG_BYTES_KEPT};"
+            f"PRAGMA journal_size_limit={LOG_BYTES_KEPT};" + ("PRAGMA query_only=ON;" if reading else "")
         )
     except BaseException:
         connection.close()

@@ -57,26 +57,35 @@ EventRow = tuple[int, bytes, bytes, int]
 
 
 class SQLiteStore(Store):
-    """A store in the folder `path`, which is made if it is missing and belongs to one process at a time."""
+    """A store in the folder `path`, which is made if it is missing and belongs to one process at a time.
 
-    def __init__(self, path: Path) -> None:
+    reading: for another process beside that one, which writes nothing.
+    """
+
+    def __init__(self, path: Path, *, reading: bool = False) -> None:
         file = self._file = path / "hinged.db"
         # Snapshots that a thread is writing just now; changed by jobs and after them.
         self._in_progress: set[int] = set()
+        self._lock: sqlite3.Connection | None = None
+        opening = partial(connect, file, reading=reading)
         try:
-            make_folder(path)
-            self._lock = lock_folder(path)
+            if not reading:
+                make_folder(path)
+                self._lock = lock_folder(path)
             try:
-                prepare(file)
+                if not reading:
+                    prepare(file)
                 place = Place(file)
-                self._writer = Writer(partial(connect, file), place)
+                self._writer = Writer(opening, place)
                 self.commits = self._writer.commits
-                self._readers = Readers(partial(connect, file), place)
+                self._readers = Readers(opening, place)
             except BaseException:
-                self._lock.close()
+                self._unlock()
                 raise
         except (OSError, sqlite3.Error) as error:
             raise StoreUnavailable(f"the store in {path} cannot be opened: {error}") from error
+        if reading:
+            return
         # What is left over is invisible; a disk too full to remove it is no reason not to start.
         with suppress(StoreUnavailable):
             self._sweep()
@@ -255,7 +264,11 @@ class SQLiteStore(Store):
         """Wait for the write under way, then close all connections and free the folder."""
         self._writer.close()
         self._readers.close()
-        self._lock.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     def _read(self, model: str, key: int, after: int, end: int) -> Iterator[tuple[int, Event]]:
         while after < end:

@@ -104,7 +104,7 @@ def test_a_query_without_x_is_refused(ask, model):
     error = refusal(ask("GET", f"{model.path}/predict"), 422, "invalid")
     assert "query.x" in error["message"]
     error = refusal(ask("GET", f"{model.path}/predict", params={"y": "[1, 2]"}), 422, "invalid")
-    assert error["message"] == "unknown query parameter 'y'; there are x"
+    assert error["message"] == "unknown query parameter 'y'; there are x, min_position"
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -1,0 +1,45 @@
+"""Where the log of each model stands, for those who follow all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """The newest position of a model. birth: a number that tells it from an earlier model of its name."""
+
+    birth: int
+    position: int
+
+
+class Positions:
+    """By name, what was published last. On one event loop."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, Place] = {}
+        self.listeners: set[Callable[[str], None]] = set()
+        """Told the name of each model that is at another place now, or gone."""
+        self._births = count(1)
+
+    def begin(self, name: str, position: int) -> Callable[[int], None]:
+        """A model is there: what is to be told its position from now on."""
+        birth = next(self._births)
+        self._put(name, Place(birth, position))
+        return lambda position: self._put(name, Place(birth, position))
+
+    def end(self, name: str) -> None:
+        """A model is there no more."""
+        if self.newest.pop(name, None) is not None:
+            self._tell(name)
+
+    def _put(self, name: str, place: Place) -> None:
+        known = self.newest.get(name)
+        if known != place and (known is None or known.birth <= place.birth):
+            self.newest[name] = place
+            self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        for listener in [*self.listeners]:
+            listener(name)

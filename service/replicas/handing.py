@@ -1,0 +1,146 @@
+"""Connections that readers hand on to the server: the socket itself, with what has come of a request on it.
+
+A reader cannot give away half of a connection. So one on which something else was asked than predictions is the
+server's from then on, as if it had taken it at once; no byte passes through two processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from hinged.service.edge.serving import Connection, Server
+
+log = logging.getLogger(__name__)
+
+CONNECTION = "hinged.connection"
+"""Of a scope: the Lent connection that the request came over."""
+SENT_WITH = b"."  # a socket travels beside a byte at least
+PIECE_BYTES = 2**20
+
+
+class Lent(Connection):
+    """A connection of a reader. path: where the server takes those that are handed on."""
+
+    path: Path
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._came: list[bytes] = []  # since nothing was under way
+        self._requests = 0  # that began in it
+
+    def data_received(self, data: bytes) -> None:
+        """Note what comes."""
+        if not self._in_message and not self.pipeline and (self.cycle is None or self.cycle.response_complete):
+            self._came, self._requests = [], 0
+        self._came.append(data)
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """One more request."""
+        super().on_message_begin()
+        self._requests += 1
+        cast("dict[str, Any]", self.scope)[CONNECTION] = self
+
+    def handle_websocket_upgrade(self) -> None:
+        """A WebSocket is the server's."""
+        self._broken = True  # for this protocol
+        self._unlimit()
+        task = self.loop.create_task(self._hand_on_or_close())
+        task.add_done_callback(lambda _: None)  # the loop itself keeps no hold of it
+
+    async def _hand_on_or_close(self) -> None:
+        if not await self.hand_on():
+            self.transport.close()
+
+    async def hand_on(self) -> bool:
+        """Give it to the server. False where that is gone, or where the answer to another request is still due."""
+        if self._requests != 1 or self.transport.is_closing():
+            return False
+        self.transport.pause_reading()
+        line = socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno()))
+        try:
+            with line, socket.socket(socket.AF_UNIX) as way:
+                way.setblocking(False)
+                await self.loop.sock_connect(way, str(self.path))
+                socket.send_fds(way, [SENT_WITH], [line.fileno()])
+                for part in self._came:
+                    await self.loop.sock_sendall(way, part)
+        except OSError:
+            self.transport.resume_reading()
+            return False
+        self.transport.abort()  # the server has it open
+        return True
+
+
+class Taking:
+    """The server's side."""
+
+    def __init__(self, path: Path) -> None:
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.setblocking(False)
+        self._listening.bind(str(path))
+        self._listening.listen(socket.SOMAXCONN)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, server: Server) -> None:
+        """Take what comes as connections of this server."""
+        self._begin(self._accept(server))
+
+    async def stop(self) -> None:
+        """Take no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._listening.close()
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, server: Server) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            way, _ = await loop.sock_accept(self._listening)
+            way.setblocking(False)
+            self._begin(self._take(way, server))
+
+    async def _take(self, way: socket.socket, server: Server) -> None:
+        loop = asyncio.get_running_loop()
+        with way:
+            line, parts = await _socket_from(way), []
+            while part := await loop.sock_recv(way, PIECE_BYTES):
+                parts.append(part)
+        line.setblocking(False)
+        with suppress(OSError):  # the client is gone already
+            await loop.connect_accepted_socket(lambda: _begun(server, b"".join(parts)), line)
+
+
+async def _socket_from(way: socket.socket) -> socket.socket:
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(way, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(way)
+    _, descriptors, _, _ = socket.recv_fds(way, len(SENT_WITH), 1)
+    return socket.socket(fileno=descriptors[0])
+
+
+def _begun(server: Server, data: bytes) -> asyncio.Protocol:
+    """The protocol of a connection on which this has come already."""
+    protocol = server.protocol()
+    made = protocol.connection_made
+
+    def begin(transport: asyncio.Transport) -> None:
+        made(transport)
+        protocol.data_received(data)
+
+    protocol.connection_made = begin  # type: ignore[method-assign]
+    return protocol

@@ -1,0 +1,234 @@
+"""`hinged serve --readers`: processes that answer predictions beside the server, which alone writes."""
+
+import json
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from asking import BASE, Asking, example, refusal
+from redis_server import RedisServer
+from running import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
+from websockets.sync.client import connect
+
+from hinged.service.edge.keys import create_key
+
+LEARNED = [example([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
+
+
+def fresh(server, method, path, **request):
+    """An answer over a connection of its own, which whoever is free takes."""
+    return httpx.request(method, server.url + path, timeout=PATIENCE_S, **request)
+
+
+def predicted(server, query="", x=(0.3, 1.0), **more):
+    return fresh(server, "POST", f"/models/m/predict{query}", json={"examples": [{"x": list(x), **more}]})
+
+
+def readers_of(server):
+    return wait_for_children(server.process.pid, 1)
+
+
+class Stopped:
+    """While the server stands still, its readers take all connections."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def __enter__(self):
+        self.server.process.send_signal(signal.SIGSTOP)
+
+    def __exit__(self, *_):
+        self.server.process.send_signal(signal.SIGCONT)
+
+
+def until_read(server):
+    """Until its reader answers with the newest state, alone."""
+    newest = fresh(server, "GET", "/models/m").json()["position"]
+
+    def read():
+        with Stopped(server), httpx.Client(timeout=1.0) as http:
+            try:
+                answer = http.post(f"{server.url}/models/m/predict", json={"examples": [{"x": [0.3, 1.0]}]})
+            except httpx.TimeoutException:
+                return False
+            return answer.json()["position"] >= newest
+
+    eventually(read)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "redis"])
+def server(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("readers")
+    if request.param == "sqlite":
+        with RunningServer(folder / "data", readers=1) as server:
+            yield made(server)
+        return
+    with RedisServer(folder / "redis") as redis, RunningServer(folder / "data", readers=1, store=redis.url) as server:
+        yield made(server)
+
+
+def made(server):
+    with Asking(server.url) as ask:
+        ask.new_model("m").learn(*LEARNED)
+    readers_of(server)
+    until_read(server)
+    return server
+
+
+def test_readers_answer_as_the_server_does(server):
+    xs = [[k / 7, k % 5] for k in range(30)]
+    body = {"examples": [{"x": x} for x in xs], "probabilities": True, "explain": 2}
+    with Stopped(server):
+        here = fresh(server, "POST", "/models/m/predict", json=body)
+        ranked = fresh(server, "POST", "/models/m/rank", json={"examples": [{"id": "r", "x": [0, 1]}, {"x": [1, 1]}]})
+    eventually(lambda: "hinged_reader_lag_events 0.0" in fresh(server, "GET", "/metrics").text)
+    for process in readers_of(server):
+        os.kill(process, signal.SIGSTOP)
+    try:
+        assert fresh(server, "POST", "/models/m/predict", json=body).json() == here.json()
+    finally:
+        for process in readers_of(server):
+            os.kill(process, signal.SIGCONT)
+    assert ranked.status_code == 200
+    assert len(ranked.json()["ranking"]) == 2
+
+
+def test_what_was_learned_is_predicted_from_where_it_is_asked_for(server):
+    positions = []
+    for k in range(40):
+        answer = fresh(server, "POST", "/models/m/learn", json={"examples": [example([k, 1], "ab"[k % 2])]})
+        position = answer.json()["position"]
+        found = predicted(server, f"?min_position={position}")
+        assert found.json()["position"] >= position, found.text
+        positions.append(found.json()["position"])
+    assert positions == sorted(positions)
+    assert refusal(predicted(server, "?min_position=1000000"), 422, "invalid")
+
+
+def test_what_readers_do_not_do_is_handed_on(server):
+    until_read(server)
+    answers = []
+
+    def ask():
+        answers.append(predicted(server, id=f"waits-{len(answers)}"))
+
+    with Stopped(server):
+        asking = threading.Thread(target=ask)
+        asking.start()
+        asking.join(0.3)
+        assert not answers  # it waits for the server
+    asking.join(PATIENCE_S)
+    assert answers[0].status_code == 200, answers[0].text
+    given = answers[0].json()["results"][0]["id"]
+    learned = fresh(server, "POST", "/models/m/learn", json={"examples": [{"id": given, "y": "a"}]})
+    assert learned.status_code == 200, learned.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("POST", "/models/m/predict", b"{", 422, "invalid"),
+        ("POST", "/models/m/predict", b'{"examples": [{"x": [1]}]}', 422, "invalid"),
+        ("POST", "/models/none/predict", b'{"examples": [{"x": [1, 2]}]}', 404, "not_found"),
+        ("POST", "/models/m/predict?colour=red", b'{"examples": [{"x": [1, 2]}]}', 422, "invalid"),
+        ("GET", "/nowhere", b"", 404, "not_found"),
+        ("DELETE", "/models/m/predict", b"", 405, "method_not_allowed"),
+    ],
+)
+def test_refusals_are_the_servers(server, method, path, body, status, code):
+    until_read(server)
+    headers = {"content-type": "application/json"} if body else {}
+    for _ in range(4):
+        refusal(fresh(server, method, path, content=body, headers=headers), status, code)
+
+
+def through_a_reader(server, sends):
+    """A connection that a reader took, for the server stood still; `sends` goes into it at once."""
+    with Stopped(server):
+        line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
+        line.sendall(sends)
+        eventually(lambda: is_taken(line))
+    return line
+
+
+def is_taken(line):
+    """Whether somebody has accepted this connection: until then its other end has no inode."""
+    table = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    remote = f":{line.getsockname()[1]:04X}"
+    return any(row.split()[9] != "0" for row in table if row.split()[2].endswith(remote))
+
+
+def test_events_stream_through_a_reader(server):
+    request = b"GET /models/m/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with through_a_reader(server, request) as line, line.makefile("rb") as lines:
+        assert lines.readline().split()[1] == b"200"
+        fresh(server, "POST", "/models/m/learn", json={"examples": [example([5, 5], "a")]})
+        for text in lines:
+            if text.startswith(b"data:") and json.loads(text[5:])["kind"] == "learned":
+                break
+
+
+def test_a_websocket_goes_through_a_reader(server):
+    with (
+        through_a_reader(server, b"") as line,
+        connect(f"ws://localhost:{server.port}/models/m/stream", sock=line, open_timeout=PATIENCE_S) as stream,
+    ):
+        for k in range(5):
+            stream.send(json.dumps({"op": "learn", "ref": f"r{k}", "examples": [example([k, 2], "b")]}))
+        assert [json.loads(stream.recv(PATIENCE_S))["ref"] for _ in range(5)] == [f"r{k}" for k in range(5)]
+        stream.send("no frame")
+        assert "error" in json.loads(stream.recv(PATIENCE_S))
+
+
+def test_requests_that_readers_answered_are_counted(server):
+    def counted():
+        text = fresh(server, "GET", "/metrics").text
+        lines = [line.split() for line in text.splitlines() if line.startswith("hinged_requests_total")]
+        return sum(float(n) for name, n in lines if 'route="/models/{model}/predict",status="200"' in name)
+
+    before = counted()
+    with Stopped(server):
+        for _ in range(10):
+            assert predicted(server).status_code == 200
+    eventually(lambda: counted() == before + 10)
+
+
+def test_a_reader_that_is_killed_comes_again_and_nobody_is_left_without_an_answer(server):
+    (reader,) = readers_of(server)
+    os.kill(reader, signal.SIGKILL)
+    for _ in range(20):
+        assert predicted(server).status_code == 200
+    eventually(lambda: any(process != reader for process in readers_of(server)))
+    until_read(server)
+
+
+def test_readers_ask_for_keys_as_the_server_does(tmp_path):
+    with RunningServer(tmp_path / "data", readers=1) as open_server, Asking(open_server.url) as ask:
+        ask.new_model("m").learn(*LEARNED)
+        open_server.terminate()
+    keys = tmp_path / "keys.toml"
+    secret = create_key(keys, "ann", "reader", ["*"])
+    with RunningServer(tmp_path / "data", readers=1, keys_file=keys) as server:
+        readers_of(server)
+        headers = {"authorization": f"Bearer {secret}"}
+        for _ in range(10):
+            refusal(predicted(server), 401, "unauthenticated")
+            answer = fresh(server, "POST", "/models/m/predict", json={"examples": [{"x": [1, 1]}]}, headers=headers)
+            assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_no_reader_outlives_its_server(tmp_path, how):
+    with RunningServer(tmp_path / "data", readers=2) as server:
+        with Asking(server.url) as ask:
+            ask("PUT", "/models/m", json=BASE)
+        readers = wait_for_children(server.process.pid, 2)
+        server.process.send_signal(how)
+        server.process.wait(PATIENCE_S)
+        eventually(lambda: all(ended(reader) for reader in readers))
+        server.start()  # the port is free, and so is the folder
+        assert fresh(server, "GET", "/models/m").status_code == 200
