@@ -21,15 +21,20 @@ def run_program(description, run, faultless, left_out=()):
     parser.add_argument("--fault", choices=[*FAULTS, "all"], default="kill-server")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--readers", type=int, default=0, help="processes that answer predictions")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     possible = BOTH if options.store == "sqlite" else tuple(FAULTS.values())
+    settings = {"readers": options.readers} if options.readers else {}
     faults = possible if options.fault == "all" else (FAULTS[options.fault],)
     good = True
     for fault in faults:
         if fault in left_out:
             continue
-        with tempfile.TemporaryDirectory() as folder, scene_for(Path(folder), options.store, [fault]) as scene:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            scene_for(Path(folder), options.store, [fault], **settings) as scene,
+        ):
             figures, traffic = run(scene, [fault] * options.times, options.clients, options.seed)
         print(f"{fault.__name__} {options.times} times on {options.store}, seed {options.seed}:", end=" ")
         print(f"{traffic.requests} requests, {traffic.retries} of them retries")

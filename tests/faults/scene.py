@@ -86,11 +86,11 @@ def failing_library(folder):
 
 
 @contextmanager
-def scene_for(folder, store, faults):
+def scene_for(folder, store, faults, **settings):
     """The scene that `faults` need."""
     mounted = disk_full in faults and _mount(folder / "disk")
     try:
-        with Scene(folder, store, failing=not NEED_LIBRARY.isdisjoint(faults)) as scene:
+        with Scene(folder, store, failing=not NEED_LIBRARY.isdisjoint(faults), **settings) as scene:
             yield scene
     finally:
         if mounted:
