@@ -109,7 +109,7 @@ async def serve(open_store, settings, form, configuration, note, seed, steps):
     """A server and its clients, to the end in order."""
     logging.getLogger().addHandler(Complaints(note))
     mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # as much more often as the store is away here
-    patience.RETRY_FIRST_S = 0.005
+    patience.RETRY_FIRST_S, patience.RETRY_MAX_S = 0.005, 0.1
     asyncio.get_running_loop().call_later(ROUND_S - 10, _tell_tasks)
     rng = random.Random(seed)
     store = open_store()
