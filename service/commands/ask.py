@@ -339,7 +339,7 @@ def open_lease(model: Model, token: str, now_ms: int) -> tuple[Candidate, Lease]
 def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any]:
     return {
         "id": candidate.id,
-        "x": shown_x(candidate.x, 0, dense=model.configuration.features.type == "dense"),
+        "x": shown_x(candidate.x, 0, model.configuration.features.type),
         "lease": lease.token,
         "expires_at": shown_time(lease.expires_ms),
         "score": lease.score,

@@ -30,7 +30,7 @@ from hinged.service.api.labels.shapes import (
 )
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
-    is_named,
+    form_of,
     parsed,
     read_examples,
     read_json,
@@ -96,7 +96,7 @@ async def offer(model: str, request: Request) -> Response:
 async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Offer the candidates of a body."""
     settings, configuration = registry_of(connection).settings, worker.published.configuration
-    examples = parse_pool(body, settings.batch_examples_max, named=is_named(configuration))
+    examples = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
     ids = [example["id"] for example in examples]
     check_ids(ids, settings.id_chars_max)
     labels = [example.get("y") for example in examples]
@@ -105,7 +105,7 @@ async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
 
     def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        again = parse_pool(body, settings.batch_examples_max, named=is_named(configuration))
+        again = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
         return _with_digests(to_inputs([example["x"] for example in again], configuration))
 
     inputs, digests = _with_digests(to_inputs([example["x"] for example in examples], configuration))
@@ -222,7 +222,7 @@ async def rank_examples(model: str, request: Request) -> Response:
     worker, settings = registry.get(model), registry.settings
     body = await read_json(request, settings.body_bytes_max)
     published = worker.published
-    parsed = parse_rank(body, settings.batch_examples_max, named=is_named(published.configuration))
+    parsed = parse_rank(body, settings.batch_examples_max, form=form_of(published.configuration))
     examples = parsed["examples"]
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
