@@ -32,7 +32,9 @@ gamma_of.__name__ = "number"
 @click.option("--config", type=FILE, help="A configuration as a file of JSON; options come on top of it.")
 @click.option("--features", type=click.Choice(["dense", "sparse", "named", "text"]), help="The form of x.")
 @click.option("--dim", type=click.IntRange(1), help="Width of a dense or sparse x.")
-@click.option("--kernel", type=click.Choice(KERNELS), help="Its kernel; where no file says another rbf, of texts linear.")
+@click.option(
+    "--kernel", type=click.Choice(KERNELS), help="Its kernel; where no file says another rbf, of texts linear."
+)
 @click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
 @click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")
 @PARTS

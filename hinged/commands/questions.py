@@ -105,7 +105,7 @@ def query(
     client: Client, *, model: str, n: int, annotator: str, strategy: Any, lease_s: int | None, as_json: bool
 ) -> None:
     """Lease the examples of the pool whose labels are worth most. Those still open come first."""
-    from hinged.commands.showing import short_x  # noqa: PLC0415 - rich is slow to import
+    from hinged.commands.showing import short_candidate  # noqa: PLC0415 - rich is slow to import
 
     found = client.query(model, n=n, annotator=annotator, strategy=strategy, lease_s=lease_s)["queries"]
     if not found and not as_json:
@@ -116,7 +116,7 @@ def query(
         as_json,
         {
             "id": lambda q: q["id"],
-            "x": lambda q: short_x(q["x"]),
+            "x": short_candidate,
             "score": lambda q: figure(q["score"]),
             "reason": lambda q: q["reason"],
             "lease": lambda q: q["lease"],

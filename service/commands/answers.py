@@ -112,7 +112,7 @@ def known_example(model: Model, given: str, located: Located | None = None) -> d
         raise Gone(f"the example {given!r} was forgotten", id=given)
     candidate = model.pool.find(given)
     if candidate is not None:
-        return {"id": given, "number": None, "label": None, "x": shown_x(candidate.x, 0, form)}
+        return {"id": given, "number": None, "label": None, "x": shown_x(candidate.x, 0, form), **candidate.told}
     number = number_of(model, given, located)
     x = located.x if located is not None else None
     if number is not None and x is None and model.learner.warmup.encoder is None:  # else the solver's is another

@@ -7,6 +7,7 @@ precision. So the same point spelled in two ways is the same content.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import chain
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired
@@ -54,6 +55,8 @@ from hinged.solvers.core.rows import BadRow, Rows
 
 SERVER_ID = "@"
 """Ids that the server gives begin with this; the number of the example follows."""
+
+SHOW_BYTES_MAX = 4096  # of what a candidate is shown as
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -127,11 +130,15 @@ class Details(NamedTuple):
 
 @with_config(STRICT)
 class CandidateExample(TypedDict, Generic[XT]):
-    """One example for the pool; y: its label, if it is known, for the strategy gradient alone."""
+    """One example for the pool; y: its label, if it is known, for the strategy gradient alone.
+
+    show: what a person is shown in the place of x.
+    """
 
     id: str
     x: XT
     y: NotRequired[Y | None]
+    show: NotRequired[Any]
 
 
 @with_config(STRICT)
@@ -265,6 +272,24 @@ def check_ids(ids: Sequence[str | None], chars_max: int) -> None:
                 f"examples[{index}].id: an id has 1 to {chars_max} printable characters, got {given[:80]!r}",
                 index=index,
             )
+
+
+def check_show(show: Any, index: int) -> None:
+    """Refuse what is too much to be shown with a candidate, or no JSON. Invalid."""
+    try:
+        size = len(show_text(show).encode())
+    except (ValueError, RecursionError):
+        raise Invalid(f"examples[{index}].show: must be JSON that can be written again", index=index) from None
+    if size > SHOW_BYTES_MAX:
+        raise Invalid(
+            f"examples[{index}].show: has at most {SHOW_BYTES_MAX} bytes as JSON, got {size}; send an address of it",
+            index=index,
+        )
+
+
+def show_text(show: Any) -> str:
+    """What is shown as text: equal where it is the same. ValueError for NaN."""
+    return json.dumps(show, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:

@@ -54,6 +54,7 @@ from hinged.service.data.examples import (
     Body,
     Strategy,
     check_ids,
+    check_show,
     parse_pool,
     parse_rank,
     to_inputs,
@@ -103,13 +104,16 @@ async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     for index, label in enumerate(labels):
         if label is not None:
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+    shows = [example.get("show") for example in examples]
+    for index, show in enumerate(shows):
+        check_show(show, index)
 
     def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
         again = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
         return _with_digests(to_inputs([example["x"] for example in again], configuration))
 
     inputs, digests = _with_digests(to_inputs([example["x"] for example in examples], configuration))
-    return await _offer(worker, Offer(ids, inputs, digests, labels, read=read))
+    return await _offer(worker, Offer(ids, inputs, digests, labels, shows, read=read))
 
 
 async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
