@@ -64,7 +64,7 @@ def moment_of(text: str) -> Moment | None:
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 60:  # 60 leaps
         return None
     offset = (3600 * int(hours) + 60 * int(minutes)) * (-1 if sign == "-" else 1) if sign else 0
-    exact = seconds + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
+    exact = seconds + (float(f"0.{fraction}") if fraction else 0.0)
     return Moment(number, exact, DAY_S * number + exact - offset)
 
 
