@@ -23,47 +23,36 @@ def weather(n):
     return [example(text, "cold" if k % 2 else "warm", f"e{k}") for k, text in enumerate(texts)]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("texts") / "data") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def ask(server):
-    with Asking(server.url) as ask:
-        yield ask
-
-
 def said(model, *xs):
     return [result["scores"] for result in model.predict(*xs)]
 
 
-def test_a_model_of_texts_learns_them_and_goes_on_to_the_bit(ask, server):
-    model = ask.new_model("texts", **TEXT)
-    configuration = model.figures()["configuration"]["features"]
-    assert configuration == {"type": "text", "dim": 2**18, "warmup": 40, "warmup_candidates": True}
-    assert ask("PUT", model.path, json={**TEXT, "C": 10}).status_code == 200
-    model.learn(*weather(60))
-    asked = ["ICE, ice!", "sand", "nothing of that"]
-    assert [result["prediction"] for result in model.predict(*asked[:2])] == ["cold", "warm"]
-    figures = model.figures()
-    assert figures["metrics"]["accuracy"] > 0.8
-    features = figures["features"]
-    assert (features["warmup_left"], features["texts"]) == (0, ["text"])
-    assert ask("GET", f"{model.path}/examples/e3").json()["x"] == weather(4)[3]["x"]
-    assert ask("GET", f"{model.path}/predict", params={"x": '"frost"'}).json()["results"][0]["prediction"] == "cold"
-    before, exported = said(model, *asked), ask("GET", f"{model.path}/export").content
-    server.kill()
-    server.start()
-    assert said(model, *asked) == before
-    answer = ask(
-        "POST", "/models/texts-again/import", content=exported, headers={"content-type": "application/octet-stream"}
-    )
-    assert answer.status_code == 201, answer.text
-    again = type(model)(ask, "texts-again")
-    assert said(again, *asked) == before
-    assert ask("POST", f"{model.path}/finish", json={"epochs": 1}).status_code == 200
+def test_a_model_of_texts_learns_them_and_goes_on_to_the_bit(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        model = ask.new_model("texts", **TEXT)
+        configuration = model.figures()["configuration"]["features"]
+        assert configuration == {"type": "text", "dim": 2**18, "warmup": 40, "warmup_candidates": True}
+        assert ask("PUT", model.path, json={**TEXT, "C": 10}).status_code == 200
+        model.learn(*weather(60))
+        asked = ["ICE, ice!", "sand", "nothing of that"]
+        assert [result["prediction"] for result in model.predict(*asked[:2])] == ["cold", "warm"]
+        figures = model.figures()
+        assert figures["metrics"]["accuracy"] > 0.8
+        features = figures["features"]
+        assert (features["warmup_left"], features["texts"]) == (0, ["text"])
+        assert ask("GET", f"{model.path}/examples/e3").json()["x"] == weather(4)[3]["x"]
+        assert ask("GET", f"{model.path}/predict", params={"x": '"frost"'}).json()["results"][0]["prediction"] == "cold"
+        before, exported = said(model, *asked), ask("GET", f"{model.path}/export").content
+        server.kill()
+        server.start()
+        assert said(model, *asked) == before
+        answer = ask(
+            "POST", "/models/texts-again/import", content=exported, headers={"content-type": "application/octet-stream"}
+        )
+        assert answer.status_code == 201, answer.text
+        again = type(model)(ask, "texts-again")
+        assert said(again, *asked) == before
+        assert ask("POST", f"{model.path}/finish", json={"epochs": 1}).status_code == 200
 
 
 def test_texts_of_a_pool_are_asked_as_they_are(ask):
