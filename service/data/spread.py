@@ -47,7 +47,8 @@ def spread_of(rows: CSR) -> Spread:
     rank = np.arange(1, v.size + 1) - (np.cumsum(counts) - counts)[column]
     rank = rank + np.where(v > 0, n - counts[column], 0)
     return Spread(
-        square=2.0 * (inner - float(np.square(sums / n).sum())),
-        absolute=float(2.0 * ((2.0 * rank - n - 1) * v).sum()) / n**2,
+        # Of equal rows rounding may leave less than nothing.
+        square=max(0.0, 2.0 * (inner - float(np.square(sums / n).sum()))),
+        absolute=max(0.0, float(2.0 * ((2.0 * rank - n - 1) * v).sum()) / n**2),
         inner=inner,
     )

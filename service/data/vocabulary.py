@@ -191,12 +191,10 @@ class Vocabulary(Observing[Record]):
             self._columns[column] = (None, column)
             self._mean[column], self._scale[column] = 0.0, 1.0
         self._fields = {}
-        self._times = {name for name, kind in self.kinds.items() if kind == "time"}
         for column, (name, value) in enumerate(self._columns):
             if name is not None:
                 self._fields.setdefault(name, {})[value] = column  # type: ignore[index]
-                if type(value) is tuple:
-                    self._times.add(name)
+        self._times = {name for name in self._times if name in self._fields or name in self.kinds}
         self._before = {}
         self._ignored_names = {}
 
@@ -267,8 +265,9 @@ class Vocabulary(Observing[Record]):
             "ignored": self._ignored,
             "ignored_names": list(self._ignored_names.items()),
         }
-        if self._before:
-            facts["before"] = list(self._before.items())
+        found = sorted(self._times - self.kinds.keys())
+        facts |= {"times": found} if found else {}
+        facts |= {"before": list(self._before.items())} if self._before else {}
         width = len(self._columns)
         arrays = {
             "mean": self._mean[:width].copy(),
@@ -312,8 +311,8 @@ class Vocabulary(Observing[Record]):
             raise ValueError("ignored values are counted from 0 on")
         if len(names) > NAMES_SHOWN or len(dict(names)) < len(names) or sum(counts) > 2 * ignored:
             raise ValueError(f"{len(names)} ignored names do not fit {ignored} ignored values")
-        before = dict(map(tuple, facts.get("before", [])))
-        if not all(type(name) is str for name in (*dict(names), *before)):
+        before, times = dict(map(tuple, facts.get("before", []))), facts.get("times", [])
+        if not all(type(name) is str for name in (*dict(names), *before, *times)):
             raise ValueError("a name is a string")
         if not all(type(at) is float and abs(at) <= AT_MAX for at in before.values()):
             raise ValueError(f"a moment is a number of seconds, at most {AT_MAX:g} from 0")
@@ -322,6 +321,7 @@ class Vocabulary(Observing[Record]):
         for (name, value), centre, size in zip(columns, mean.tolist(), scale.tolist(), strict=True):
             self._add(name or "", value, centre, size)
         self.forget([column for column, (name, _) in enumerate(columns) if name is None])
+        self._times |= set(times)
         self._before, self._weights = before, weights
         self.observed, self.warming = observed, warming
         self._spread = Spread(*spread.tolist())

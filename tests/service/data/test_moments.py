@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.service.data.moments import SINCE, aspects_of, moment_of
@@ -21,6 +21,7 @@ def test_what_is_no_day_and_no_time_is_none(text):
     assert moment_of(text) is None
 
 
+@settings(deadline=None)
 @given(st.datetimes(timezones=st.just(UTC)) | st.datetimes(timezones=st.timezones()), st.sampled_from(["T", " "]))
 def test_what_python_writes_is_read_as_the_time_that_it_is(time, between):
     time = time.replace(microsecond=time.microsecond // 1000 * 1000)

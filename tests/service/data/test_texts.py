@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.service.data.texts import BUCKETS, counts_of, even, weights_of, words_of
@@ -30,6 +30,7 @@ def test_the_columns_of_words_are_the_same_everywhere():
     assert sorted(counted("free money now")) == [86582, 111450, 132707, 165965, 253694]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=12), st.text(max_size=40), st.sampled_from([256, BUCKETS]))
 def test_every_row_has_length_1_or_nothing(texts, text, buckets):
     weights = weights_of([counted(t, buckets) for t in texts], buckets)

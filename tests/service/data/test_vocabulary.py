@@ -411,3 +411,21 @@ def test_texts_have_columns_of_their_own_behind_the_others():
 def test_of_strings_with_spaces_that_are_all_different_the_warning_says_what_they_are():
     vocabulary = taught([{"note": f"a sentence of {n}"} for n in range(60)], columns_max=1000)
     assert 'declare it {"type": "text"}' in vocabulary.warnings(60)[0]
+
+
+def test_times_that_found_no_column_are_times_still_once_the_state_was_kept():
+    vocabulary = Vocabulary(1, 1, find_times=True)
+    vocabulary.observe([{"a": True, "t": "2026-05-01"}])
+    vocabulary.freeze()
+    other = Vocabulary(1, 1, find_times=True)
+    other.load(*vocabulary.state())
+    for one in (vocabulary, other):
+        one.encode([{"t": "2026-05-02"}])
+    assert whole(other) == whole(vocabulary)
+
+
+def test_equal_rows_have_no_spread_whatever_rounding_leaves():
+    vocabulary = Vocabulary(1, 100, {"t": "time"})
+    vocabulary.observe([{"a": True, "t": "2026-05-01", "w": 3}])
+    vocabulary.freeze()
+    assert (vocabulary.spread.square, vocabulary.spread.absolute) == (0, 0)
