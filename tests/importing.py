@@ -32,6 +32,10 @@ KINDS = {
     },
     "exact": {"solver": "exact", "kernel": {"type": "polynomial"}, "features": DENSE},
     "named": {"kernel": {"type": "rbf", "gamma": "auto"}, "features": {"type": "named", "warmup": 30}},
+    "written": {
+        "kernel": {"type": "rbf", "gamma": "auto"},
+        "features": {"type": "named", "warmup": 30, "times": True, "columns": {"note": {"type": "text"}}},
+    },
     "scaled": {
         "kernel": {"type": "rbf"},
         "features": {**DENSE, "scale": "auto", "warmup": 30, "warmup_candidates": True},
@@ -48,6 +52,8 @@ def taught(kind):
 
     def xs(n):
         rows = random.standard_normal((n, 3)).round(2).tolist()
+        if kind == "written":
+            return [{"a": r[0], "when": f"2026-05-01T{int(9 + r[1]):02}:30", "note": f"{r[2]} is it"} for r in rows]
         return [{"a": r[0], "b": r[1], "c": "xyz"[int(abs(r[2])) % 3]} if kind == "named" else r for r in rows]
 
     def take(event):

@@ -209,7 +209,7 @@ class Routes:
 
     @route
     def offer(self, model: str, examples: Examples) -> Exchange[Offered]:
-        """Put unlabelled examples {"id", "x"} into the model's pool."""
+        """Put unlabelled examples {"id", "x"} into the model's pool; `show` is what a person sees in the place of x."""
         return self._ask("POST", f"{path_of(model)}/pool", {"examples": _plain(examples)})
 
     @route

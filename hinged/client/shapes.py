@@ -266,10 +266,11 @@ class Offered(TypedDict):
 
 
 class Query(TypedDict):
-    """A question: which label has this example."""
+    """A question: which label has this example. show: what came with it, to be shown in the place of x."""
 
     id: str
     x: Any
+    show: NotRequired[Any]
     lease: str
     expires_at: str
     score: float | None
@@ -354,7 +355,10 @@ class Answers(TypedDict):
 
 
 class ShownExample(TypedDict):
-    """An example. number and label: null for a candidate; x: null where neither model nor log have it."""
+    """An example. number and label: null for a candidate, which has `show` where that came with it.
+
+    x: null where neither model nor log have it.
+    """
 
     model: str
     position: int
@@ -362,6 +366,7 @@ class ShownExample(TypedDict):
     number: int | None
     label: Label | None
     x: Any
+    show: NotRequired[Any]
 
 
 class AnnotatorsAnswer(TypedDict):
@@ -398,11 +403,12 @@ class ListedExamples(TypedDict):
 
 
 class PredictedCandidate(TypedDict):
-    """What the model says of a candidate, and how far that is from the boundary."""
+    """What the model says of a candidate, and how far that is from the boundary. show: what came with it."""
 
     id: str
     prediction: Label | None
     score: float | None
+    show: NotRequired[Any]
 
 
 class Candidates(TypedDict):

@@ -26,6 +26,7 @@ from hinged.commands.options import (
     SeveralLines,
     asks,
     console,
+    of_kinds,
     of_tables,
     positive,
     positive_or_scale,
@@ -45,7 +46,7 @@ from hinged.commands.snapshots import (
     snapshot,
 )
 from hinged.extras import needed
-from hinged.readers import FORMATS, Choice, ReadError, open_source
+from hinged.readers import FORMATS, Choice, ReadError, fingerprint, open_source
 from hinged.version import __version__
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def serve(**options: Any) -> None:
 @click.option("--label", metavar="COLUMN", help="Column of the labels, or their array (.npz).")
 @click.option("--labels", "labels_file", type=FILE, help="Labels of a matrix that SciPy wrote: .npy, or one a line.")
 @of_tables
+@of_kinds
 @click.option("--format", "file_format", type=click.Choice(FORMATS), help="If the name does not tell.")
 @click.option("--zero-based", is_flag=True, help="LIBSVM indices count from 0, not 1.")
 @click.option("--test", "test_file", type=FILE, help="File of the held-out part.")
@@ -135,6 +137,8 @@ def replay(
     id_name: str | None,
     features: tuple[str, ...],
     drop: tuple[str, ...],
+    texts: tuple[str, ...],
+    times: tuple[str, ...],
     named: bool | None,
     delimiter: str | None,
     file_format: str | None,
@@ -150,15 +154,17 @@ def replay(
     .bz2). Where a table holds more than numbers, features go by name. Each row has an id that is the same
     in every run: run an interrupted replay again and it goes on.
     """
-    from hinged.commands.replay import Options, ReplayError, fingerprint  # noqa: PLC0415
+    from hinged.commands.replay import Options, ReplayError  # noqa: PLC0415
     from hinged.commands.replay import replay as run  # noqa: PLC0415
 
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
-        choice = Choice(label, id_name, features, drop, named)
+        choice = Choice(label, id_name, features, drop, named, texts=texts, times=times)
         read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
         source = read(file, choice=choice, labels_file=labels_file)
+        if source.features["type"] == "text" and "kernel" not in given:
+            options["kernel"] = "linear"
         held_out = source.held_out
         if test_file is not None:
             held_out = read(test_file, choice=Choice(label, named=named), like=source)

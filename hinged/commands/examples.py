@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from hinged.commands.options import asks
+from hinged.commands.options import asks, of_tables
 from hinged.commands.questions import (
+    TABLES,
     as_lines,
     batches,
     example_of,
@@ -15,9 +17,11 @@ from hinged.commands.questions import (
     label_name,
     parsed_json,
     read_lines,
+    rows_of,
     show,
     tell,
 )
+from hinged.readers import fingerprint, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,11 +31,13 @@ if TYPE_CHECKING:
 WAIT = click.option("--wait/--no-wait", default=True, show_default=True, help="Until the model is taught anew.")
 
 
+BATCH = click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
+
+
 def streamed(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command FILE, a JSON object a line, and --batch."""
     file = click.argument("file", type=click.File(encoding="utf-8"), default="-")
-    batch = click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
-    return file(batch(command))
+    return file(BATCH(command))
 
 
 @click.command(epilog="""Example: hinged learn spam --x '[0.1, 0.9]' --y ham --id mail-17""")
@@ -90,25 +96,46 @@ def read_objects(file: IO[str], needed: str) -> Iterator[dict[str, Any]]:
         yield example
 
 
+def read_lines_of(file: Path, needed: str) -> Iterator[dict[str, Any]]:
+    """The same of a file that is to be opened."""
+    with click.open_file(str(file), encoding="utf-8") as lines:
+        yield from read_objects(lines, needed)
+
+
 def votes_of(result: Mapping[str, Any]) -> str:
     """How many labels there are where several are wanted."""
     return f"label {result['collected']} of {result['needed']}" if "needed" in result else ""
 
 
-@click.command(epilog="Example: hinged offer spam unlabelled.jsonl")
+@click.command(epilog="Example: hinged offer spam unlabelled.csv --id number --show photo")
 @click.argument("model")
-@streamed
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), default="-")
+@of_tables
+@click.option("--show", multiple=True, metavar="COLUMN", help="Show a person this in the place of x; no feature.")
+@BATCH
 @as_lines
 @asks
-def offer(client: Client, *, model: str, file: IO[str], batch: int, as_json: bool) -> None:
-    """Put the examples of FILE, or of stdin, into the pool of MODEL: one {"id": ..., "x": ...} a line."""
+def offer(
+    client: Client, *, model: str, file: Path, show: tuple[str, ...], batch: int, as_json: bool, **columns_of: Any
+) -> None:
+    """Put the examples of FILE, or of stdin, into the pool of MODEL: one {"id": ..., "x": ...} a line.
+
+    FILE may also be a table, as hinged replay reads it (.csv, .tsv, .parquet, .arrow). Where no column holds ids, a row
+    has one that is the same in every run.
+    """
+    if format_of(file) in TABLES:
+        examples = rows_of(client, model, file, show=show, prefix=fingerprint(file), **columns_of)
+    elif show:
+        raise click.UsageError("--show names columns of a table; a line of JSON says it itself, under show")
+    else:
+        examples = read_lines_of(file, "id")
     added = dropped = 0
     answer: Mapping[str, Any] | None = None
-    for several in batches(read_objects(file, "id"), batch):
+    for several in batches(examples, batch):
         answer = client.offer(model, several)
         added, dropped = added + answer["added"], dropped + answer["dropped"]
     if answer is None:
-        raise click.ClickException(f"{file.name} holds no examples")
+        raise click.ClickException(f"{'<stdin>' if str(file) == '-' else file} holds no examples")
     more = f", {dropped:,} made room" if dropped else ""
     text = f"{model}: {added:,} offered{more}; {answer['size']:,} in the pool"
     tell({**answer, "added": added, "dropped": dropped}, as_json, text)

@@ -276,10 +276,10 @@ class Person:
 
     def show(self, candidate: Query) -> None:
         """A candidate and the keys. What the model takes it for is shown after the label, not to lead the person."""
-        from hinged.commands.showing import plain, shown_label, shown_x  # noqa: PLC0415 - rich is slow to import
+        from hinged.commands.showing import plain, shown_candidate, shown_label  # noqa: PLC0415 - rich is slow to import
 
         self.screen.rule(plain(f"{candidate['id']}  {candidate['reason']}"), align="left")
-        self.screen.print(shown_x(candidate["x"]))
+        self.screen.print(shown_candidate(candidate))
         pairs = zip(CLASS_KEYS, self.classes, strict=False)
         self.screen.print(plain("   ".join(f"{key} {shown_label(name)}" for key, name in pairs)), style="bold cyan")
         self.screen.print(HELP, style="dim", markup=False, highlight=False)

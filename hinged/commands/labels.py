@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hinged.commands.options import asks
+from hinged.commands.questions import CsvTable
 from hinged.extras import needed
 
 if TYPE_CHECKING:
@@ -81,18 +80,12 @@ class Table:
     """CSV with a header."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._table = CsvTable(COLUMNS)
 
     def write(self, examples: list[ListedExample]) -> None:
         """Some more; the header before the first."""
-        text = io.StringIO()
-        rows = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        if not self._begun:
-            rows.writeheader()
-        self._begun = True
-        for row in map(row_of, examples):
-            rows.writerow(row | {"corrected": "yes" if row["corrected"] else "no"})
-        click.echo(text.getvalue(), nl=False)
+        rows = map(row_of, examples)
+        self._table.write(row | {"corrected": "yes" if row["corrected"] else "no"} for row in rows)
 
     def close(self) -> None:
         """There is nothing to end."""

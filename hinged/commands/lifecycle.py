@@ -30,9 +30,11 @@ gamma_of.__name__ = "number"
 @click.command(epilog="Example: hinged create spam --features dense --dim 57 --kernel rbf --set C=10")
 @click.argument("model")
 @click.option("--config", type=FILE, help="A configuration as a file of JSON; options come on top of it.")
-@click.option("--features", type=click.Choice(["dense", "sparse", "named"]), help="The form of x.")
+@click.option("--features", type=click.Choice(["dense", "sparse", "named", "text"]), help="The form of x.")
 @click.option("--dim", type=click.IntRange(1), help="Width of a dense or sparse x.")
-@click.option("--kernel", type=click.Choice(KERNELS), help="Its kernel; rbf where no file says another.")
+@click.option(
+    "--kernel", type=click.Choice(KERNELS), help="Its kernel; where no file says another rbf, of texts linear."
+)
 @click.option("--gamma", type=gamma_of, metavar="scale|NUMBER", help="Width of the kernel.")
 @click.option("--solver", metavar="NAME", help="Its solver.  [the server's choice]")
 @PARTS
@@ -55,7 +57,8 @@ def create(
 
     What is left out is left to the server.
     """
-    wanted: dict[str, Any] = {"kernel": {"type": "rbf"}} if config is None else read_configuration(config)
+    usual = "linear" if features == "text" else "rbf"
+    wanted: dict[str, Any] = {"kernel": {"type": usual}} if config is None else read_configuration(config)
     for name, options in (
         ("features", {"type": features, "dim": dim}),
         ("kernel", {"type": kernel, "gamma": gamma}),

@@ -121,6 +121,13 @@ def of_tables(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def of_kinds(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say which columns of a table are texts and times."""
+    text = click.option("--text", "texts", multiple=True, metavar="COLUMN", help="A text: learn from its words.")
+    time = click.option("--time", "times", multiple=True, metavar="COLUMN", help="Days or times, as ISO 8601 has them.")
+    return text(time(command))
+
+
 def delimiter(text: str) -> str:
     """Parse --delimiter: one character, or `tab`."""
     found = {"tab": "\t", "\\t": "\t"}.get(text, text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import io
 import itertools
 import json
 import sys
@@ -14,7 +17,7 @@ from hinged.commands.options import EXIT_INTERRUPTED, asks, console, of_tables
 from hinged.readers import Choice, ReadError, format_of, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hinged.client.client import Client
 
@@ -53,6 +56,7 @@ def models(client: Client, *, as_json: bool) -> None:
 @click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
 @click.option("--explain", type=click.IntRange(1), metavar="K", help="With the K support vectors that count most.")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probability, score.")
 @as_lines
 @asks
 def predict(
@@ -63,6 +67,7 @@ def predict(
     x: str | None,
     explain: int | None,
     batch: int,
+    as_csv: bool,
     as_json: bool,
     **columns_of: Any,
 ) -> None:
@@ -71,12 +76,13 @@ def predict(
     A line is an x, such as [0.1, 0.9], or an example {"x": ..., "id": ...}. One with an id is kept by the model until
     its label comes. FILE may also be a table, as hinged replay reads it (.csv, .tsv, .parquet, .arrow).
     """
+    of_texts = functools.cache(lambda: form_of(client, model) == "text")
     if x is not None:
-        examples = iter([example_of(x, "--x")])
+        examples = iter([example_of(x, "--x", of_texts)])
     elif format_of(file) in TABLES:
         examples = rows_of(client, model, file, **columns_of)
     else:
-        examples = read_examples(file)
+        examples = read_examples(file, of_texts)
     columns = {
         "id": lambda r: r["id"] or "",
         "prediction": lambda r: label_name(r["prediction"]),
@@ -89,8 +95,26 @@ def predict(
             f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
             for vector in r["support_vectors"]
         )
+    table = CsvTable(("id", "prediction", "probability", "score"))
     for several in batches(examples, batch):
-        show(client.predict(model, several, explain=explain)["results"], as_json, columns)
+        results = client.predict(model, several, explain=explain)["results"]
+        if as_csv:
+            table.write(map(predicted_row, results))
+        else:
+            show(results, as_json, columns)
+
+
+def form_of(client: Client, model: str) -> str:
+    """The type of a model's features."""
+    return str(client.model(model)["configuration"]["features"]["type"])
+
+
+def predicted_row(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A prediction as a row of a table; score: of the predicted class."""
+    said = result["prediction"]
+    score = max(result["scores"].values(), default=None)
+    label = None if said is None else label_name(said)
+    return {"id": result["id"], "prediction": label, "probability": result["probability"], "score": score}
 
 
 @click.command()
@@ -105,7 +129,7 @@ def query(
     client: Client, *, model: str, n: int, annotator: str, strategy: Any, lease_s: int | None, as_json: bool
 ) -> None:
     """Lease the examples of the pool whose labels are worth most. Those still open come first."""
-    from hinged.commands.showing import short_x  # noqa: PLC0415 - rich is slow to import
+    from hinged.commands.showing import short_candidate  # noqa: PLC0415 - rich is slow to import
 
     found = client.query(model, n=n, annotator=annotator, strategy=strategy, lease_s=lease_s)["queries"]
     if not found and not as_json:
@@ -116,7 +140,7 @@ def query(
         as_json,
         {
             "id": lambda q: q["id"],
-            "x": lambda q: short_x(q["x"]),
+            "x": short_candidate,
             "score": lambda q: figure(q["score"]),
             "reason": lambda q: q["reason"],
             "lease": lambda q: q["lease"],
@@ -176,6 +200,24 @@ def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
     click.echo(plain(text).plain)
 
 
+class CsvTable:
+    """CSV with a header, some rows at a time."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._begun = False
+
+    def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Some more; the header before the first."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self._columns, lineterminator="\n")
+        if not self._begun:
+            writer.writeheader()
+        self._begun = True
+        writer.writerows(rows)
+        click.echo(text.getvalue(), nl=False)
+
+
 def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
     """So many at a time."""
     while several := list(itertools.islice(examples, size)):
@@ -207,30 +249,41 @@ def rows_of(
     drop: tuple[str, ...],
     named: bool | None,
     delimiter: str | None,
+    show: tuple[str, ...] = (),
+    prefix: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a table as the model has x, without labels."""
+    """The rows of a table as the model has x, without labels. prefix: of the ids of rows that have none."""
+    has = client.model(model)["configuration"]["features"]
     if named is None:
-        named = client.model(model)["configuration"]["features"]["type"] == "named"
-    choice = Choice(None, id_name, features, drop, named, labelled=False)
+        named = has["type"] in ("named", "text")
+    texts = frozenset(name for name, column in (has.get("columns") or {}).items() if column["type"] == "text")
+    whole = has["type"] == "text"
+    choice = Choice(None, id_name, features, drop, named, labelled=False, show=show, known=texts, whole=whole)
     try:
         for example in open_source(file, choice=choice, delimiter=delimiter):
-            yield {"x": example.x} if example.id is None else {"x": example.x, "id": example.id}
+            given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"
+            told = {} if example.show is None else {"show": example.show}
+            yield {"x": example.x, **({} if given is None else {"id": given}), **told}
     except ReadError as error:
         raise click.ClickException(str(error)) from error
 
 
-def read_examples(file: Path) -> Iterator[dict[str, Any]]:
-    """The examples of JSON lines; empty lines are none."""
+def read_examples(file: Path, of_texts: Callable[[], bool]) -> Iterator[dict[str, Any]]:
+    """The examples of JSON lines; empty lines are none. of_texts: of `example_of`."""
     with click.open_file(str(file), encoding="utf-8") as lines:
         for place, line in read_lines(lines):
-            yield example_of(line, place)
+            yield example_of(line, place, of_texts)
 
 
-def example_of(text: str, where: str) -> dict[str, Any]:
-    """An example, or an x alone, as JSON. Named features may have a feature `x`, which is then a plain value."""
+def example_of(text: str, where: str, of_texts: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    """An example, or an x alone, as JSON. Named features may have a feature `x`, which is then a plain value.
+
+    of_texts: asked where x is a string, whether the model learns from texts.
+    """
     value = parsed_json(text, where)
-    if isinstance(value, dict) and isinstance(value.get("x"), dict | list):
-        return value
+    x = value.get("x") if isinstance(value, dict) else None
+    if isinstance(x, dict | list) or (isinstance(x, str) and of_texts()):
+        return value  # type: ignore[no-any-return]
     return {"x": value}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,20 +16,14 @@ from hinged.commands.stream import (
     show_table,
     stream_and_finish,
 )
-from hinged.readers.base import open_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from rich.console import Console
 
     from hinged.client.client import Client
     from hinged.readers.base import Example, Source
-
-# The beginning that tells one file from another of the same name, and the characters of each that make an id.
-FINGERPRINT_BYTES = 4096
-NAME_CHARS_MAX = 60
 
 
 class ReplayError(Exception):
@@ -128,7 +121,12 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
             f"created model {options.model}: {solver}, {options.kernel} kernel"
             + ("" if gamma is None else f", gamma {gamma}")
             + "".join(f", {name} {value}" for name, value in own_parts(options).items())
-            + f", {wanted['features']['type']} features, {source.dim:,} {'names' if source.named else 'columns'}",
+            + f", {wanted['features']['type']} features"
+            + (
+                ""
+                if wanted["features"]["type"] == "text"
+                else f", {source.dim:,} {'names' if source.named else 'columns'}"
+            ),
         )
         return
     refuse_other_model(existing, source, options)
@@ -185,13 +183,6 @@ def own_parts(options: Options) -> dict[str, Any]:
     """The parts of the configuration that the user gave and that not every solver has."""
     named = {"C": options.C, "tol": options.tol, **dict(options.parts)}
     return {name: value for name, value in named.items() if value is not None}
-
-
-def fingerprint(path: Path) -> str:
-    """What an example's id begins with: name and beginning of its file, the same in each run."""
-    with open_bytes(path) as file:
-        digest = hashlib.blake2b(file.read(FINGERPRINT_BYTES), digest_size=4).hexdigest()
-    return f"{path.name[:NAME_CHARS_MAX]}-{digest}"
 
 
 def identified(examples: Iterable[Example], prefix: str) -> Iterator[dict[str, Any]]:

@@ -40,8 +40,26 @@ def parsed_label(text: str) -> Any:
     return value if isinstance(value, bool | int | str) else text
 
 
+def shown_candidate(candidate: Mapping[str, Any]) -> RenderableType:
+    """A candidate to look at: what came with it to be shown, else its x."""
+    if "show" not in candidate:
+        return shown_x(candidate["x"])
+    show = candidate["show"]
+    return shown_x(show) if isinstance(show, Mapping | str) else plain(json.dumps(show, ensure_ascii=False))
+
+
+def short_candidate(candidate: Mapping[str, Any]) -> str:
+    """The same in a line or so."""
+    show = candidate.get("show")
+    if show is None or isinstance(show, str):
+        return short_x(candidate["x"] if show is None else show)
+    return shortened(json.dumps(show, ensure_ascii=False))
+
+
 def shown_x(x: Any) -> RenderableType:
-    """One example to look at: named features as a table, numbers compactly."""
+    """One example to look at: named features as a table, a text as it is, numbers compactly."""
+    if isinstance(x, str):
+        return plain(x)
     if isinstance(x, Mapping) and not is_sparse(x):
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for name, value in list(x.items())[:NAMED_SHOWN]:
@@ -64,10 +82,16 @@ def short_x(x: Any, dense: int = 6, sparse: int = 5) -> str:
         text = "  ".join(f"{index}: {number(value)}" for index, value in pairs[:sparse])
         return text + (f"  ... {len(pairs):,} non-zero" if len(pairs) > sparse else "") or "all zero"
     if isinstance(x, Mapping):
-        text = ", ".join(f"{name}: {shown_value(value)}" for name, value in x.items())
-        return text if len(text) <= SHORT_CHARS else text[: SHORT_CHARS - 3] + "..."
+        return shortened(", ".join(f"{name}: {shown_value(value)}" for name, value in x.items()))
+    if isinstance(x, str):
+        return shortened(" ".join(x.split()))
     text = "  ".join(number(value) for value in x[:dense])
     return text + (f"  ... {len(x):,} features" if len(x) > dense else "")
+
+
+def shortened(text: str) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= SHORT_CHARS else text[: SHORT_CHARS - 3] + "..."
 
 
 def is_sparse(x: Mapping[str, Any]) -> bool:

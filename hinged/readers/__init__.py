@@ -10,13 +10,25 @@ from hinged.readers.base import (
     Label,
     ReadError,
     Source,
+    fingerprint,
 )
 from hinged.readers.table import Choice, TableSource
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["ENDINGS", "FORMATS", "Choice", "Example", "Label", "ReadError", "Source", "format_of", "open_source"]
+__all__ = [
+    "ENDINGS",
+    "FORMATS",
+    "Choice",
+    "Example",
+    "Label",
+    "ReadError",
+    "Source",
+    "fingerprint",
+    "format_of",
+    "open_source",
+]
 
 ENDINGS = {
     ".csv": "csv",

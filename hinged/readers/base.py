@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
+import hashlib
 import random
 import re
 import zlib
@@ -22,6 +23,11 @@ Label = int | str | bool
 INTEGER = re.compile(r"[+-]?[1-9][0-9]{0,17}|0")
 
 
+# The beginning that tells one file from another of the same name, and the characters of each that make an id.
+FINGERPRINT_BYTES = 4096
+NAME_CHARS_MAX = 60
+
+
 class ReadError(ValueError):
     """The file is not what it should be; the message names the place."""
 
@@ -30,15 +36,17 @@ class Example(NamedTuple):
     """One row of a file.
 
     row  1 for the first
-    x    a list of numbers, {"indices": ..., "values": ...} counted from 0, or an object of names and values
+    x    a list of numbers, {"indices": ..., "values": ...} counted from 0, an object of names and values, or a text
     y    None where the file has no labels
     id   what the file calls it, None if it has no name
+    show what a person is shown in the place of x, None where that is x
     """
 
     row: int
     x: Any
     y: Label | None
     id: str | None
+    show: Any = None
 
 
 class Source(ABC):
@@ -46,7 +54,7 @@ class Source(ABC):
 
     name: str
     sparse: bool
-    named: bool = False  # x is an object of names and values; dim counts the names
+    named: bool = False  # x is an object of names and values, or a text; dim counts the names
     dim: int
     notes: Sequence[str] = ()  # what whoever reads it should know
     # An estimate where counting would mean parsing; it only moves a progress bar.
@@ -105,3 +113,10 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ReadError(f"cannot read {path}: {reason}") from error
+
+
+def fingerprint(path: Path) -> str:
+    """What an example's id begins with: name and beginning of its file, the same in each run."""
+    with open_bytes(path) as file:
+        digest = hashlib.blake2b(file.read(FINGERPRINT_BYTES), digest_size=4).hexdigest()
+    return f"{path.name[:NAME_CHARS_MAX]}-{digest}"

@@ -1,13 +1,15 @@
 """Tables: rows with named columns, one of labels, perhaps one of ids, and what is learned from in the others.
 
-Where the first rows have a number in each of these others, x is their list (dense). Else x is an object of them by
-name: numbers, strings, booleans, and nothing where a value is missing.
+Where the first rows have a number in each of these others, x is their list (dense). Where there is one alone and it is
+said to hold texts, x is the text. Else x is an object of them by name: numbers, strings, booleans, and nothing where a
+value is missing.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 1000  # that tell what is in a column
 UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9  # strings that differ so often are names of rows
 LISTED_MAX = 20
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")  # a day or a time begins so
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
 """Texts that stand for no value."""
@@ -38,6 +42,10 @@ class Choice:
     id        column of the ids
     features  columns that are learned from; empty: all others but `drop`
     named     whether x is an object (True) or a list of numbers (False); None: as the first rows have it
+    texts     features that are texts; times: that are days and times
+    show      columns that a person is shown in the place of x; no features, unless `features` names them
+    known     texts where the table has such columns, as a model says
+    whole     whether x is a text: the one feature that there is
     """
 
     label: str | None = None
@@ -46,10 +54,16 @@ class Choice:
     drop: tuple[str, ...] = ()
     named: bool | None = None
     labelled: bool = True
+    texts: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    show: tuple[str, ...] = ()
+    known: frozenset[str] = frozenset()
+    whole: bool = False
 
     def named_columns(self) -> list[str]:
         """All columns that it speaks of."""
-        return [*(name for name in (self.label, self.id) if name is not None), *self.features, *self.drop]
+        given = [name for name in (self.label, self.id) if name is not None]
+        return [*given, *self.features, *self.drop, *self.texts, *self.times, *self.show]
 
 
 class TableSource(Source):
@@ -59,6 +73,7 @@ class TableSource(Source):
     typed = True  # a text is no number, whatever it looks like
     columns: list[str]
     _texts: frozenset[str]  # columns that hold a text that is no number: there all are texts
+    _kinds: dict[str, str]  # "text" or "time", of the columns that are said to be such
 
     def __init__(self, path: Path, header: Sequence[str], choice: Choice, like: TableSource | None = None) -> None:
         self.path = path
@@ -71,18 +86,19 @@ class TableSource(Source):
         for name in (*choice.named_columns(), *(like.columns if like is not None and not like.named else ())):
             if name not in header:
                 raise ReadError(f"{path} has no column {name!r}; its columns are {listed(header)}")
-        out = {choice.label, choice.id, *choice.drop}
+        out = {choice.label, choice.id, *choice.drop, *(set(choice.show) - set(choice.features))}
         self.columns = [name for name in (choice.features or header) if name not in out]
         if like is not None:
             self.columns = [name for name in like.columns if name in header]
         if not self.columns:
             raise ReadError(f"{path} has no columns besides {listed([name for name in out if name])}")
+        self._declare(choice)
         sample = list(itertools.islice(self._rows(), SAMPLE_ROWS))
         if like is not None:
-            self.named, self._texts = like.named, like._texts  # noqa: SLF001  of its own class
+            self.named, self._texts, self._kinds = like.named, like._texts, like._kinds  # noqa: SLF001  of its own class
         else:
             texts = (name for name in self.columns if any(self._is_text(row.get(name)) for _, row in sample))
-            self._texts = frozenset(texts)
+            self._texts = frozenset(texts) | self._kinds.keys()
             whole = not self._texts and all(
                 self._number(row.get(name)) is not None for _, row in sample for name in self.columns
             )
@@ -91,24 +107,45 @@ class TableSource(Source):
         self.notes = self._unlike_each_other(sample) if self.named else []
         self.rows = self._count(sample)
 
+    def _declare(self, choice: Choice) -> None:
+        """Note which features are texts and times. ReadError where that does not go together."""
+        kinds = dict.fromkeys(choice.known.intersection(self.columns), "text")
+        kinds |= dict.fromkeys(choice.texts, "text") | dict.fromkeys(choice.times, "time")
+        out = [name for name in kinds if name not in self.columns]
+        if out:
+            raise ReadError(f"{self.path}: column {out[0]!r} is to be learned from, and is left out")
+        if kinds and choice.named is False:
+            raise ReadError(f"{self.path}: column {next(iter(kinds))!r} is no number; leave --numbers out")
+        if choice.whole:
+            if len(self.columns) > 1:
+                raise ReadError(f"{self.path}: the model learns from one text: --features names its column")
+            kinds = dict.fromkeys(self.columns, "text")
+        self._kinds = kinds
+
+    @property
+    def is_text(self) -> bool:
+        """Whether x is a text."""
+        return [self._kinds.get(name) for name in self.columns] == ["text"]
+
     @property
     def features(self) -> dict[str, Any]:
         """The features as a model's configuration states them."""
-        return {"type": "named"} if self.named else super().features
+        if not self.named:
+            return super().features
+        if self.is_text:
+            return {"type": "text"}
+        columns = {name: {"type": self._kinds[name]} for name in self.columns if name in self._kinds}
+        return {"type": "named", **({"columns": columns} if columns else {})}
 
     def __iter__(self) -> Iterator[Example]:
         choice = self._choice
         for row, (place, values) in enumerate(self._rows(), start=1):
-            x = (
-                self._record(place, values)
-                if self.named
-                else [self._coordinate(place, values, c) for c in self.columns]
-            )
+            x = self._x(place, values)
             label = None if choice.label is None else self._label(place, values.get(choice.label))
             name = None if choice.id is None else values.get(choice.id)
             if choice.id is not None and name in (None, ""):
                 raise ReadError(f"{place}, column {choice.id!r}: the id is empty")
-            yield Example(row, x, label, None if name is None else str(name))
+            yield Example(row, x, label, None if name is None else str(name), self._shown(values))
 
     @abstractmethod
     def _rows(self) -> Iterator[Row]:
@@ -140,6 +177,8 @@ class TableSource(Source):
         record: dict[str, Any] = {}
         for column in self.columns:
             value = _plain(values.get(column))
+            if self._kinds.get(column) == "text" and isinstance(value, int | float) and not math.isnan(value):
+                value = str(values.get(column))
             if isinstance(value, str):
                 text = value.strip()
                 if text in MISSING:
@@ -156,8 +195,20 @@ class TableSource(Source):
             elif value is not None:
                 if isinstance(value, list | dict | tuple):
                     raise ReadError(f"{place}, column {column!r}: expected a plain value, found {str(value)[:40]}")
-                record[column] = value.isoformat() if hasattr(value, "isoformat") else str(value)
+                record[column] = str(_json(value))
         return record
+
+    def _x(self, place: str, values: Mapping[str, Any]) -> Any:
+        if not self.named:
+            return [self._coordinate(place, values, column) for column in self.columns]
+        record = self._record(place, values)
+        return record.get(self.columns[0], "") if self.is_text else record
+
+    def _shown(self, values: Mapping[str, Any]) -> Any:
+        """What is shown of a row: the value of the one column, or several by name; None where there is nothing."""
+        shown = {name: _json(values.get(name)) for name in self._choice.show}
+        shown = {name: value for name, value in shown.items() if value not in (None, "")}
+        return next(iter(shown.values()), None) if len(self._choice.show) == 1 else shown or None
 
     def _is_text(self, value: Any) -> bool:
         """Whether a value is neither missing nor a number or a boolean."""
@@ -177,18 +228,32 @@ class TableSource(Source):
 
     def _unlike_each_other(self, sample: Sequence[Row]) -> list[str]:
         """A sentence for each column whose strings are nearly all different: it teaches nothing."""
-        found = []
-        for name in self._texts & set(self.columns):
+        found: dict[str, str] = {}
+        for name in (self._texts & set(self.columns)) - self._kinds.keys():
             texts = [
                 row[name] for _, row in sample if isinstance(row.get(name), str) and row[name].strip() not in MISSING
             ]
+            if sum(bool(_MOMENT.match(text)) for text in texts) > UNIQUE_SHARE * len(texts):
+                continue
             if len(texts) >= UNIQUE_ROWS_MIN and len(set(texts)) > UNIQUE_SHARE * len(texts):
-                found.append(name)
+                spaced = sum(" " in text.strip() for text in texts) > len(texts) / 2
+                found[name] = f", or --text {name!r} to learn from its words" if spaced else ""
         return [
             f"column {name!r} has another text in nearly every row, from which nothing is learned: --drop {name!r}"
+            + found[name]
             for name in self.columns
             if name in found
         ]
+
+
+def _json(value: Any) -> Any:
+    """A value as JSON has it; of a moment its text."""
+    value = _plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | bool | int | float | list | dict):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, validated
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem
+from hinged.service.data.records import Form
 from hinged.service.edge.serving import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
@@ -135,6 +136,7 @@ def _checked_piece(request: Request, message: Message, size: int, bytes_max: int
     return part
 
 
-def is_named(configuration: Configuration) -> bool:
-    """Whether x is an object of names and values."""
-    return configuration.features.type == "named"
+def form_of(configuration: Configuration) -> Form:
+    """The form in which x comes."""
+    form = configuration.features.type
+    return form if form in ("named", "text") else "rows"

@@ -83,6 +83,8 @@ class _Coming:
                 self._x(event.inputs)
                 if not len(event.ids) == len(event.digests) == len(event.labels) == len(event.inputs):
                     raise ValueError("ids, digests and labels must be as many as the candidates")
+                if len(event.shows) not in (0, len(event.ids)):
+                    raise ValueError("what is shown must be as many as the candidates, or nothing")
             case Leased():
                 for lease in event.leases:
                     if self.model.pool.find(lease["id"]) is None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from hinged.service.data.classes import Label
+from hinged.service.data.examples import show_text
 from hinged.service.data.inputs import Inputs, join_inputs, shown_x
 from hinged.service.data.parts import Configuration, Labelling
 from hinged.service.data.times import shown_time
@@ -77,14 +78,15 @@ class Command(Protocol):
 class Offer:
     """Candidates for the pool.
 
-    labels: those that are known. learned: ids that the log holds, beyond first answers. read: x and digests as another
-    configuration reads them (Invalid if it does not).
+    labels: those that are known. shows: what is shown in the place of each x; may be empty. learned: ids that the log
+    holds, beyond first answers. read: x and digests as another configuration reads them (Invalid if it does not).
     """
 
     ids: list[str]
     inputs: Inputs
     digests: list[bytes]
     labels: list[Label | None]
+    shows: Sequence[Any] = ()
     learned: frozenset[str] = frozenset()
     read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
 
@@ -104,6 +106,9 @@ class Offer:
             known = candidate.digest if candidate else self.digests[new[given]] if given in new else None
             if known is not None and known != digest:
                 raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
+            self._check_shown(
+                index, candidate.show if candidate else self._show(new[given]) if given in new else None, known
+            )
             if known is None and given not in self.learned and model.answers.number_of(given) is None:
                 new[given] = index
         size = len(model.pool)
@@ -118,6 +123,7 @@ class Offer:
                     [self.digests[r] for r in rows],
                     [self.labels[r] for r in rows],
                     now_ms,
+                    shows=[self.shows[r] for r in rows] if any(self._show(r) is not None for r in rows) else (),
                 )
             )
         added, dropped = len(kept), len(leaving) + len(new) - len(kept)
@@ -127,6 +133,16 @@ class Offer:
             return {"added": added, "size": len(model.pool), "dropped": dropped}
 
         return Planned(events, answer)
+
+    def _show(self, index: int) -> Any:
+        return self.shows[index] if self.shows else None
+
+    def _check_shown(self, index: int, there: Any, known: bytes | None) -> None:
+        """Conflict where a candidate that is known is to be shown otherwise; none at all says nothing."""
+        show = self._show(index)
+        if known is not None and show is not None and show_text(show) != show_text(there):
+            given = self.ids[index]
+            raise Conflict(f"examples[{index}]: the pool shows {given!r} as something else", index=index, id=given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +308,8 @@ def _eligible(model: Model, annotator: str | None, now_ms: int, strategy: str) -
 def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any]:
     return {
         "id": candidate.id,
-        "x": shown_x(candidate.x, 0, dense=model.configuration.features.type == "dense"),
+        "x": shown_x(candidate.x, 0, model.configuration.features.type),
+        **candidate.told,
         "lease": lease.token,
         "expires_at": shown_time(lease.expires_ms),
         "score": lease.score,

@@ -33,7 +33,7 @@ T = TypeVar("T")
 # an inner sum into a kernel value is worth VALUE_WORK. About a millisecond.
 INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
-NAMED_VALUES = 20  # numbers that a record is taken to hold
+CHARACTER_WORK = 400  # of finding the words of a text
 NO_DETAILS = Details()
 KEPT_INLINE_MAX = 100  # predictions that the event loop itself makes ready to wait
 
@@ -115,8 +115,9 @@ async def make_predictions(
 
 async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
     """Decision values take a moment: on the event loop where it is short, else on a thread of the model's."""
-    values = len(inputs) * NAMED_VALUES if isinstance(inputs, Records) else inputs.values.size
-    if (values + VALUE_WORK * len(inputs)) * published.view.size <= INLINE_WORK_MAX:
+    values, characters = inputs.sizes if isinstance(inputs, Records) else (inputs.values.size, 0)
+    work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
+    if work_of_all <= INLINE_WORK_MAX:
         return work(inputs)
     return await asyncio.get_running_loop().run_in_executor(serving.readers, work, inputs)
 

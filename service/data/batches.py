@@ -64,8 +64,8 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
 
     labelled: whether each must have a label (True), none may (False), or some (None).
     """
-    if configuration.features.type == "named":
-        raise Invalid("a batch holds rows of numbers; the examples of named features are sent as JSON")
+    if configuration.features.type in ("named", "text"):
+        raise Invalid("a batch holds rows of numbers; named features and texts are sent as JSON")
     try:
         told, arrays = decode(body, KIND, sent=True)
         facts = FACTS.validate_python(told)

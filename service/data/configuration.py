@@ -21,6 +21,7 @@ from hinged.service.data.parts import (
     NamedFeatures,
     PolynomialKernel,
     Positive,
+    TextFeatures,
 )
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.errors import Invalid
@@ -291,6 +292,8 @@ def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
     configuration = _read(body)
     gamma, features = configuration.gamma, configuration.features
     said, defaults = features.model_fields_set, dict[str, Any](warmup_candidates=True)
+    if isinstance(features, NamedFeatures):
+        defaults["times"] = True
     if isinstance(features, Features):
         wide = features.type == "dense" and features.dim > CENTRED_MAX
         defaults["scale"] = None if wide or isinstance(gamma, float) else AUTO
@@ -310,7 +313,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
     late = {"points_max", "when_full", *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
     parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
     if asked.features.type == there.features.type:
-        unsaid = {"scale", "warmup_candidates"} - asked.features.model_fields_set
+        unsaid = {"scale", "times", "warmup_candidates"} - asked.features.model_fields_set
         facts = {name: getattr(there.features, name) for name in unsaid if hasattr(there.features, name)}
         parts["features"] = asked.features.model_copy(update=facts)
     if asked.gamma == SCALE and there.gamma == AUTO:
@@ -336,9 +339,9 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
     points_max = points_max or min(POINTS, settings.points_max)
     said = configuration.model_fields_set  # is still to be known (`found_again`)
     configuration = type(configuration).model_construct(said, **{**dict(configuration), "points_max": points_max})
-    width, warmup = "columns_max" if isinstance(features, NamedFeatures) else "dim", configuration.warmup
+    warmup = configuration.warmup
     if features.dim > settings.dim_max:
-        raise Invalid(f"features.{width} must be at most {settings.dim_max}, got {features.dim}")
+        raise Invalid(_too_wide(features, settings.dim_max))
     if configuration.scaled and features.type == "dense" and features.dim > CENTRED_MAX:
         raise Invalid(
             f'features.scale: "auto" centres dense features, at most {CENTRED_MAX} of them, got dim {features.dim}; '
@@ -388,6 +391,15 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         if not 0 < bound < BOUND_MAX:
             raise Invalid(f"C times class_weight[{name[:80]!r}] must be > 0 and < 1e15, got {bound:g}")
     return configuration
+
+
+def _too_wide(features: Features | NamedFeatures | TextFeatures, most: int) -> str:
+    """What is wrong with features of more than so many columns."""
+    if not isinstance(features, NamedFeatures):
+        return f"features.dim must be at most {most}, got {features.dim}"
+    texts = features.dim - features.columns_max
+    more = f": a column of texts needs {texts} more" if texts else ""
+    return f"features.columns_max must be at most {most - texts}, got {features.columns_max}{more}"
 
 
 def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ precision. So the same point spelled in two ways is the same content.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import chain
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired
@@ -34,15 +35,28 @@ from hinged.service.data.inputs import (
     contents_of,
     x_digests,
 )
-from hinged.service.data.parts import Configuration
+from hinged.service.data.parts import Configuration, Features, NamedFeatures, TextFeatures
 from hinged.service.data.problems import UNKNOWN, place, sentence_of, shown
-from hinged.service.data.records import Record, RecordX, canonical
+from hinged.service.data.records import (
+    STRING_CHARS_MAX,
+    TEXT,
+    TEXT_CHARS_MAX,
+    Form,
+    Record,
+    RecordX,
+    TextX,
+    canonical,
+    text_record,
+    too_long,
+)
 from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.errors import Invalid
 from hinged.solvers.core.rows import BadRow, Rows
 
 SERVER_ID = "@"
 """Ids that the server gives begin with this; the number of the example follows."""
+
+SHOW_BYTES_MAX = 4096  # of what a candidate is shown as
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -61,7 +75,7 @@ class SparseX(TypedDict):
 
 X = Numbers | SparseX
 XT = TypeVar("XT", default=X)
-"""The form of x that the model's features ask for: X, or RecordX where they are named."""
+"""The form of x that the model's features ask for: X, RecordX where they are named, TextX of texts."""
 
 Y = StrictBool | StrictInt | StrictStr
 Strategy = Literal["random", "gradient", "active", "autoactive"]
@@ -116,11 +130,15 @@ class Details(NamedTuple):
 
 @with_config(STRICT)
 class CandidateExample(TypedDict, Generic[XT]):
-    """One example for the pool; y: its label, if it is known, for the strategy gradient alone."""
+    """One example for the pool; y: its label, if it is known, for the strategy gradient alone.
+
+    show: what a person is shown in the place of x.
+    """
 
     id: str
     x: XT
     y: NotRequired[Y | None]
+    show: NotRequired[Any]
 
 
 @with_config(STRICT)
@@ -148,14 +166,16 @@ class RankBody(TypedDict, Generic[XT]):
     strategy: NotRequired[Strategy]
 
 
-# By whether features are named.
-_LEARN: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(LearnBody), True: TypeAdapter(LearnBody[RecordX])}
-_PREDICT: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(PredictBody), True: TypeAdapter(PredictBody[RecordX])}
-_POOL: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(PoolBody), True: TypeAdapter(PoolBody[RecordX])}
-_RANK: dict[bool, TypeAdapter[Any]] = {False: TypeAdapter(RankBody), True: TypeAdapter(RankBody[RecordX])}
-_X: dict[bool, TypeAdapter[Any]] = {
-    False: TypeAdapter(X, config=ConfigDict(strict=True)),
-    True: TypeAdapter(RecordX),
+_BY_FORM: dict[Form, Any] = {"rows": X, "named": RecordX, "text": TextX}
+
+
+def _by_form(body: Any) -> dict[Form, TypeAdapter[Any]]:
+    return {form: TypeAdapter(body[x]) for form, x in _BY_FORM.items()}
+
+
+_LEARN, _PREDICT, _POOL, _RANK = map(_by_form, (LearnBody, PredictBody, PoolBody, RankBody))
+_X: dict[Form, TypeAdapter[Any]] = {
+    form: TypeAdapter(x, config=ConfigDict(strict=True) if form == "rows" else None) for form, x in _BY_FORM.items()
 }
 
 
@@ -163,39 +183,39 @@ Body = bytes | dict[str, Any]
 """A body as it came, or what it says: of a frame the parts besides op and ref."""
 
 
-def parse_learn(body: Body, examples_max: int, *, named: bool = False) -> list[LabelledExample]:
-    """The labelled examples of a body; named: x is a record. Invalid says which one is wrong and why."""
-    parsed = _parsed(_LEARN[named], body)
+def parse_learn(body: Body, examples_max: int, *, form: Form = "rows") -> list[LabelledExample]:
+    """The labelled examples of a body; form: of x. Invalid says which one is wrong and why."""
+    parsed = _parsed(_LEARN[form], body)
     if "examples" not in parsed and "y" in parsed and "x" not in parsed and parsed.get("id") is None:
         raise Invalid("send either examples, or one example with x and y; x is missing")
     return _examples(parsed, ("y",), examples_max)
 
 
-def parse_predict(body: Body, examples_max: int, *, named: bool = False) -> tuple[list[UnlabelledExample], Details]:
-    """The examples of a body and what is to be said of each besides; named: x is a record."""
-    parsed = _parsed(_PREDICT[named], body)
+def parse_predict(body: Body, examples_max: int, *, form: Form = "rows") -> tuple[list[UnlabelledExample], Details]:
+    """The examples of a body and what is to be said of each besides; form: of x."""
+    parsed = _parsed(_PREDICT[form], body)
     details = Details(parsed.pop("explain", None) or 0, bool(parsed.pop("probabilities", None)))
     return _examples(parsed, ("x",), examples_max), details
 
 
-def parse_pool(body: Body, examples_max: int, *, named: bool = False) -> list[CandidateExample]:
+def parse_pool(body: Body, examples_max: int, *, form: Form = "rows") -> list[CandidateExample]:
     """The candidates of a body."""
-    return _examples(_parsed(_POOL[named], body), ("x",), examples_max)
+    return _examples(_parsed(_POOL[form], body), ("x",), examples_max)
 
 
-def parse_rank(body: bytes, examples_max: int, *, named: bool = False) -> RankBody:
+def parse_rank(body: bytes, examples_max: int, *, form: Form = "rows") -> RankBody:
     """The examples to rank of a body."""
-    parsed: RankBody = _parsed(_RANK[named], body)
+    parsed: RankBody = _parsed(_RANK[form], body)
     _examples({"examples": parsed["examples"]}, ("x",), examples_max)
     return parsed
 
 
-def parse_x(text: str, *, named: bool = False) -> Any:
+def parse_x(text: str, *, form: Form = "rows") -> Any:
     """One x as JSON, for a query string."""
     try:
-        return _X[named].validate_json(text)
+        return _X[form].validate_json(text)
     except ValidationError as error:
-        raise Invalid(f"x: {_example_problem(error, _X[named])}") from None
+        raise Invalid(f"x: {_example_problem(error, _X[form])}") from None
 
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
@@ -254,9 +274,41 @@ def check_ids(ids: Sequence[str | None], chars_max: int) -> None:
             )
 
 
+def check_show(show: Any, index: int) -> None:
+    """Refuse what is too much to be shown with a candidate, or no JSON. Invalid."""
+    try:
+        size = len(show_text(show).encode())
+    except (ValueError, RecursionError):
+        raise Invalid(f"examples[{index}].show: must be JSON that can be written again", index=index) from None
+    if size > SHOW_BYTES_MAX:
+        raise Invalid(
+            f"examples[{index}].show: has at most {SHOW_BYTES_MAX} bytes as JSON, got {size}; send an address of it",
+            index=index,
+        )
+
+
+def show_text(show: Any) -> str:
+    """What is shown as text: equal where it is the same. ValueError for NaN."""
+    return json.dumps(show, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def to_inputs(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Inputs:
     """The canonical form of a batch. Invalid says which example is wrong and why; places: where each x stands."""
-    return Records(tuple(xs)) if configuration.features.type == "named" else to_rows(xs, configuration, places)
+    features = configuration.features
+    if isinstance(features, Features):
+        return to_rows(xs, configuration, places)
+    if isinstance(features, NamedFeatures):
+        for r, x in enumerate(xs):
+            check_strings(x, features, places[r] if places else r)
+    return Records(tuple(xs))
+
+
+def check_strings(record: Record, features: NamedFeatures, index: int, what: str = "examples[{}].x") -> None:
+    """Refuse a string that is longer than its name may have. Invalid."""
+    for name, value in record.items():
+        if type(value) is str and len(value) > STRING_CHARS_MAX and features.kinds.get(name) != "text":
+            problem = too_long(name, value, STRING_CHARS_MAX)
+            raise Invalid(f"{what.format(index)}: {problem.message()}", index=index)
 
 
 def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[int] | None = None) -> Rows:
@@ -298,12 +350,15 @@ def rows_of(X: np.ndarray[Any, Any], configuration: Configuration) -> Rows:
         raise Invalid(f"x[{error.row}]: {error.reason}", index=error.row) from None
 
 
-def record_of(x: dict[str, Any], index: int) -> Record:
+def record_of(x: dict[str, Any], index: int, features: NamedFeatures | TextFeatures) -> Record:
     """The canonical form of a record. Invalid says what is wrong with it."""
     try:
-        return canonical(x)
+        record = text_record(x.get(TEXT)) if isinstance(features, TextFeatures) else canonical(x, TEXT_CHARS_MAX)
     except PydanticCustomError as error:
         raise Invalid(f"x[{index}]: {error.message()}", index=index) from None
+    if isinstance(features, NamedFeatures):
+        check_strings(record, features, index, "x[{}]")
+    return record
 
 
 def digests(inputs: Inputs, labels: Sequence[Label]) -> list[bytes]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hinged.service.data.classes import Label, label_key
-from hinged.service.data.records import Record, pack_records, unpack_records
+from hinged.service.data.records import TEXT, Record, pack_records, unpack_records
 from hinged.service.frames import BadFrame
 from hinged.solvers.core.kernels import NORM_MAX
 from hinged.solvers.core.rows import Rows, joined
@@ -22,6 +22,8 @@ from hinged.solvers.core.rows import Rows, joined
 Array = np.ndarray[Any, Any]
 
 ROWS = ("indptr", "indices", "values", "norms", "selves")
+
+NAMED_VALUES = 20  # numbers that a record is taken to come to, at least
 
 Refit = Callable[["Inputs"], "Inputs"]
 """Puts a batch into the form that a model's kernel and precision ask for; a ValueError if it has none."""
@@ -35,6 +37,12 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """About how many numbers they come to, and how many characters there are."""
+        characters = sum(len(value) for record in self.records for value in record.values() if type(value) is str)
+        return max(NAMED_VALUES * len(self.records), characters // 3), characters
 
     def part(self, begin: int, end: int) -> Records:
         """Records begin..end as a batch of their own."""
@@ -133,14 +141,14 @@ def contents_of(digests: Sequence[bytes], labels: Sequence[Label]) -> list[bytes
     ]
 
 
-def shown_x(inputs: Inputs, r: int, *, dense: bool) -> Any:
-    """The x of row r as it goes over the wire."""
+def shown_x(inputs: Inputs, r: int, form: str) -> Any:
+    """The x of row r as it goes over the wire; form: the type of the features."""
     if isinstance(inputs, Records):
-        return inputs.records[r]
+        return inputs.records[r].get(TEXT, "") if form == "text" else inputs.records[r]
     first, last = inputs.indptr[r], inputs.indptr[r + 1]
     # The shortest decimal that is this number in the model's precision: 0.1, not 0.10000000149011612.
     values = [float(str(value)) for value in inputs.values[first:last]]
-    if not dense:
+    if form != "dense":
         return {"indices": inputs.indices[first:last].tolist(), "values": values}
     x = [0.0] * inputs.dim
     for index, value in zip(inputs.indices[first:last].tolist(), values, strict=True):

@@ -22,7 +22,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hinged.service.data.classes import Label, label_key, score_name
-from hinged.service.data.records import FIELDS_MAX
+from hinged.service.data.columns import Kind
+from hinged.service.data.records import FIELDS_MAX, NAME_CHARS_MAX
+from hinged.service.data.texts import BUCKETS
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
@@ -123,18 +125,62 @@ class Features(Part):
     warmup_candidates: Candidates = False
 
 
+class Column(Part):
+    """What the strings of a name are."""
+
+    type: Kind = Field(description="category: each string is a value; time: a day or a time as ISO 8601; text: words")
+
+
 class NamedFeatures(Part):
     """x is an object of names and values; columns are found in the first `warmup` examples (vocabulary.py)."""
 
     type: Literal["named"]
     warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
-    columns_max: int = Field(1024, ge=1, lt=2**31, description="columns, at most; values beyond are ignored")
+    columns_max: int = Field(1024, ge=1, lt=2**30, description="columns, at most; values beyond are ignored")
+    columns: dict[Annotated[str, Field(max_length=NAME_CHARS_MAX)], Column] | None = Field(
+        None, max_length=FIELDS_MAX, description="what the strings of these names are; null: the warm-up tells"
+    )
+    times: StrictBool = Field(
+        False, description="whether the warm-up tells which names have days and times; else they are categories"
+    )
     warmup_candidates: Candidates = False
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """What the strings of some names are."""
+        return {name: column.type for name, column in (self.columns or {}).items()}
+
+    @property
+    def texts(self) -> int:
+        """How many names have texts."""
+        return sum(kind == "text" for kind in self.kinds.values())
 
     @property
     def dim(self) -> int:
         """The width of the rows."""
-        return self.columns_max
+        return self.columns_max + (BUCKETS if self.texts else 0)
+
+    @property
+    def square_max(self) -> float:
+        """The largest x.x."""
+        if not self.times and self.columns is None:
+            return CLIP**2 * min(self.columns_max, FIELDS_MAX)
+        circles = 3  # of a moment, beside a number
+        return min(CLIP**2 * self.columns_max, (CLIP**2 + circles) * FIELDS_MAX) + 1.001 * self.texts**2
+
+
+class TextFeatures(Part):
+    """x is a text, of which words and pairs of words are counted (texts.py)."""
+
+    type: Literal["text"]
+    dim: int = Field(BUCKETS, ge=2**8, lt=2**31, description="columns among which a hash spreads the words")
+    warmup: int = Field(1000, ge=1, le=100_000, description="texts after which the weights of words are fixed")
+    warmup_candidates: Candidates = False
+
+    @property
+    def square_max(self) -> float:
+        """The largest x.x, but for rounding."""
+        return 1.001
 
 
 class Labelling(Part):
@@ -199,7 +245,7 @@ class HalfLife(Span):
         return Window(examples=self.examples and LIVES * self.examples, seconds=self.seconds and LIVES * self.seconds)
 
 
-FeaturesPart = Annotated[Features | NamedFeatures, Field(discriminator="type")]
+FeaturesPart = Annotated[Features | NamedFeatures | TextFeatures, Field(discriminator="type")]
 KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
 
 
@@ -262,7 +308,7 @@ class Configuration(Part):
         Where nobody said how many: no more than may be held at once, so that each is still there when it ends.
         """
         features = self.features
-        if isinstance(features, NamedFeatures):
+        if isinstance(features, NamedFeatures | TextFeatures):
             return features.warmup
         if not self.scaled and not isinstance(self.gamma, str):
             return 0
@@ -276,10 +322,14 @@ class Configuration(Part):
     def gamma_max(self) -> float:
         """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value; only a polynomial's."""
         kernel, features = self.kernel, self.features
-        if not isinstance(kernel, PolynomialKernel) or not (self.scaled or isinstance(features, NamedFeatures)):
+        if not isinstance(kernel, PolynomialKernel):
             return math.inf
-        entries = min(features.columns_max, FIELDS_MAX) if isinstance(features, NamedFeatures) else features.dim
-        square_max = CLIP**2 * entries  # of a row
+        if isinstance(features, Features):
+            if not self.scaled:
+                return math.inf
+            square_max = CLIP**2 * features.dim  # of a row
+        else:
+            square_max = features.square_max
         # Half of the limit leaves room for rounding.
         root = float(exp(log(NORM_MAX / 2) / kernel.degree))  # type: ignore[no-untyped-call]
         return (root - kernel.coef0) / square_max

@@ -8,7 +8,8 @@ absent, 1 or 1.0 or 1e0. true, 1, "1" and "true" are four values. Numbers are fl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -17,16 +18,25 @@ from hinged.service.data.problems import shown
 from hinged.solvers.estimators.scaling import LARGEST
 
 Record: TypeAlias = dict[str, float | int | str | bool]
+Form = Literal["rows", "named", "text"]
+"""In which x comes: numbers (dense or sparse), names and values, or a text."""
+
+TEXT = "text"
+"""The one name in the record of an x that is a text."""
 
 FIELDS_MAX = 1000
 NAME_CHARS_MAX = 200
-TEXT_CHARS_MAX = 1000
+STRING_CHARS_MAX = 1000
+TEXT_CHARS_MAX = 50_000  # of a name that is declared to hold texts
 NUMBER_MAX = LARGEST
 EXACT_MAX = 2**53  # whole numbers to here are floats too
 
 
-def canonical(x: Any) -> Record:
-    """An x off the wire in canonical form. PydanticCustomError tells the first thing that is wrong."""
+def canonical(x: Any, chars_max: int = STRING_CHARS_MAX) -> Record:
+    """An x off the wire in canonical form. PydanticCustomError tells the first thing that is wrong.
+
+    chars_max: of a string.
+    """
     if not isinstance(x, dict):
         raise _wrong("x is an object of names and values", x)
     if len(x) > FIELDS_MAX:
@@ -36,8 +46,8 @@ def canonical(x: Any) -> Record:
         value = x[name]
         kind = type(value)
         if kind is str:
-            if len(value) > TEXT_CHARS_MAX:
-                raise _wrong(f"{name[:80]!r}: a string has at most {TEXT_CHARS_MAX} characters", len(value))
+            if len(value) > chars_max:
+                raise too_long(name, value, chars_max)
         elif kind is float or kind is int:
             if not -NUMBER_MAX <= value <= NUMBER_MAX:  # refuses NaN too
                 raise _wrong(f"{name[:80]!r}: a number is finite and at most {NUMBER_MAX:g} from 0", float_of(value))
@@ -54,6 +64,20 @@ def canonical(x: Any) -> Record:
     return record
 
 
+def text_record(x: Any) -> Record:
+    """A text off the wire as a record. PydanticCustomError where it is none."""
+    if type(x) is not str:
+        raise _wrong("x is a text", x)
+    if len(x) > TEXT_CHARS_MAX:
+        raise _wrong(f"a text has at most {TEXT_CHARS_MAX} characters", len(x))
+    return {TEXT: x}
+
+
+def too_long(name: str, value: str, most: int) -> PydanticCustomError:
+    """What is wrong with a string of more than so many characters."""
+    return _wrong(f"{name[:80]!r}: a string has at most {most} characters", len(value))
+
+
 def float_of(value: float) -> float:
     """The number as a float, infinite where it is too large."""
     try:
@@ -68,7 +92,7 @@ def _wrong(reason: str, got: Any) -> PydanticCustomError:
 
 RecordX = Annotated[
     Record,
-    PlainValidator(canonical),
+    PlainValidator(partial(canonical, chars_max=TEXT_CHARS_MAX)),
     WithJsonSchema(
         {
             "type": "object",
@@ -84,7 +108,13 @@ RecordX = Annotated[
         }
     ),
 ]
-"""A record as a part of a body: checked and brought to canonical form while the body is parsed."""
+"""A record as a part of a body: checked and brought to canonical form while the body is parsed.
+
+How long a string may be that is no text the configuration says; examples.py looks.
+"""
+
+TextX = Annotated[Record, PlainValidator(text_record), WithJsonSchema({"type": "string", "maxLength": TEXT_CHARS_MAX})]
+"""The same of a text."""
 
 
 def pack_records(records: Sequence[Record]) -> dict[str, Any]:
@@ -102,7 +132,7 @@ def unpack_records(packed: dict[str, Any]) -> list[Record]:
     try:
         names = packed["names"]
         records = [dict(zip(names[row[0]], row[1:], strict=True)) for row in packed["rows"]]
-        if any(canonical(record) != record for record in records):
+        if any(canonical(record, TEXT_CHARS_MAX) != record for record in records):
             raise ValueError("a record is not in canonical form")
     except (KeyError, IndexError, TypeError, AttributeError, PydanticCustomError) as error:
         raise ValueError(f"these are no packed records: {error!r}") from None

@@ -15,7 +15,8 @@ import numpy as np
 from hinged.service.data.inputs import inputs_state, read_inputs
 from hinged.service.data.observing import Observing
 from hinged.service.data.records import NUMBER_MAX
-from hinged.service.data.vocabulary import SCALE_MAX, Spread, spread_of
+from hinged.service.data.spread import Spread, spread_of
+from hinged.service.data.vocabulary import SCALE_MAX
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, joined, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import StateReader

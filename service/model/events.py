@@ -294,7 +294,8 @@ class Swapped:
 class Offered:
     """Candidates for the pool, m of them; labels: those that are known, for selection alone.
 
-    rest: whether some of them were forgotten, and these are what is left.
+    rest: whether some of them were forgotten, and these are what is left. shows: what each is shown as in the place of
+    its x, None where it is x; empty where that is all of them.
     """
 
     KIND: ClassVar[str] = "offered"
@@ -304,6 +305,7 @@ class Offered:
     labels: list[Label | None]
     at_ms: int
     rest: bool = False
+    shows: Sequence[Any] = ()
 
     def without(self, forgotten: Container[str]) -> Self:
         """What is left without these ids."""
@@ -315,12 +317,14 @@ class Offered:
             [self.labels[r] for r in kept],
             self.at_ms,
             rest=True,
+            shows=[self.shows[r] for r in kept] if self.shows else (),
         )
 
     def encode(self) -> bytes:
         """The event's payload."""
         facts, arrays = inputs_state(self.inputs)
         facts |= {"ids": self.ids, "labels": self.labels, "at_ms": self.at_ms} | ({"rest": True} if self.rest else {})
+        facts |= {"shows": list(self.shows)} if self.shows else {}
         return encode(self.KIND, facts, arrays | {"digests": np.frombuffer(b"".join(self.digests), np.uint8)})
 
     @classmethod
@@ -328,7 +332,8 @@ class Offered:
         """The event of a payload."""
         inputs = read_inputs(facts, arrays)
         digests = _sixteens(arrays["digests"])
-        return cls(facts["ids"], inputs, digests, facts["labels"], facts["at_ms"], facts.get("rest", False))
+        rest, shows = facts.get("rest", False), facts.get("shows", ())
+        return cls(facts["ids"], inputs, digests, facts["labels"], facts["at_ms"], rest, shows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -184,14 +185,18 @@ class Learner:
         # Where examples fade, what has left would come back with all its weight; and what is held finishing optimises.
         for _ in range(epochs if self.configuration.half_life is None else 0):
             assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
-            for event in epoch():
-                inputs, keys = event.inputs, event.keys
-                rows = self._encoded(self.rows(inputs))
-                # What was dropped before comes back as long as there is room, unless it was too old.
-                held = np.isin(keys, self.solver.keys())
-                fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
-                self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
+            with self.vocabulary.from_the_first() if self.vocabulary is not None else nullcontext():
+                self._learn_again(epoch())
         return self.solver.finish()
+
+    def _learn_again(self, events: Iterator[Learned]) -> None:
+        for event in events:
+            keys = event.keys
+            rows = self._encoded(self.rows(event.inputs))
+            # What was dropped before comes back as long as there is room, unless it was too old.
+            held = np.isin(keys, self.solver.keys())
+            fits = np.flatnonzero((held | (np.cumsum(~held) <= self.solver.room)) & (keys > self.ages.dropped))
+            self.solver.learn(rows.take(fits), event.classes[fits], keys[fits], again=True)
 
     def takes(self, inputs: Inputs) -> bool:
         """Whether a batch has the form that the configuration asks for."""
@@ -278,7 +283,7 @@ class Learner:
         held = set(self.solver.indices(self.solver.keys()).tolist())
         if isinstance(candidates, Records):
             held |= set(vocabulary.reader().encode(candidates.records)[1].tolist())
-        vocabulary.forget(set(range(len(vocabulary))) - held)
+        vocabulary.forget_but(held)
 
     def reconfigure(self, configuration: Configuration) -> None:
         """Another configuration in place: of the same solver, another C, weights or kernel where it is `exact`."""

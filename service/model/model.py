@@ -185,10 +185,10 @@ class Model(State):
             case Offered():
                 for learner in self.learners:
                     learner.offer(event.inputs, event.ids)
-                parts = zip(event.ids, event.digests, event.labels, strict=True)
+                parts = zip(event.ids, event.digests, event.labels, event.shows or [None] * len(event.ids), strict=True)
                 candidates = [
-                    Candidate(given, event.inputs.take(np.array([r])), digest, label)
-                    for r, (given, digest, label) in enumerate(parts)
+                    Candidate(given, event.inputs.take(np.array([r])), digest, label, show)
+                    for r, (given, digest, label, show) in enumerate(parts)
                 ]
                 self.pool.offer(candidates, event.at_ms)
             case Leased():

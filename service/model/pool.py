@@ -62,16 +62,25 @@ class Lease:
 
 @dataclass(slots=True)
 class Candidate:
-    """An example without a label, or (label) with one that is known and serves selection alone. x: a batch of one."""
+    """An example without a label, or (label) with one that is known and serves selection alone. x: a batch of one.
+
+    show: what a person is shown in its place, JSON; None: x itself. Nothing is learned from it.
+    """
 
     id: str
     x: Inputs
     digest: bytes
     label: Label | None = None
+    show: Any = None
     leases: list[Lease] = field(default_factory=list)
     votes: list[tuple[str, Label]] = field(default_factory=list)
     skipped_by: list[str] = field(default_factory=list)
     skipped_by_all: bool = False
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What an answer that names it says of what is shown."""
+        return {} if self.show is None else {"show": self.show}
 
     def open_leases(self, now_ms: int) -> list[Lease]:
         """Those that are held."""
@@ -304,6 +313,7 @@ class Pool:
                     "votes": c.votes,
                     "skipped_by": c.skipped_by,
                     "skipped_by_all": c.skipped_by_all,
+                    **c.told,
                 }
                 for c in candidates
             ],
@@ -329,6 +339,7 @@ class Pool:
                     x=inputs.part(r, r + 1),
                     digest=digests[16 * r : 16 * (r + 1)],
                     label=c["label"],
+                    show=c.get("show"),
                     leases=[Lease(**lease) for lease in c["leases"]],
                     votes=[(annotator, label) for annotator, label in c["votes"]],
                     skipped_by=c["skipped_by"],

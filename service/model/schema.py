@@ -42,6 +42,7 @@ class CandidateFacts(TypedDict):
 
     id: str
     label: AnyLabel | None
+    show: NotRequired[Any]
     leases: list[LeaseFacts]
     votes: list[Annotated[tuple[StrictStr, AnyLabel], Strict(strict=False)]]
     skipped_by: list[str]

@@ -12,10 +12,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hinged.service.data.columns import Reader
 from hinged.service.data.inputs import Inputs, Records
-from hinged.service.data.parts import AUTO, Configuration, NamedFeatures
+from hinged.service.data.parts import AUTO, Configuration, NamedFeatures, TextFeatures
+from hinged.service.data.records import TEXT
 from hinged.service.data.scaling import RowReader, Scaling
-from hinged.service.data.vocabulary import Reader, Spread, Vocabulary
+from hinged.service.data.spread import Spread
+from hinged.service.data.vocabulary import Vocabulary
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.solver import COUNT_MAX, StateReader
@@ -33,7 +36,9 @@ def encoder_of(configuration: Configuration) -> Encoder | None:
     """What makes rows of x for the solver; None where they are taken as they are."""
     features = configuration.features
     if isinstance(features, NamedFeatures):
-        return Vocabulary(features.warmup, features.columns_max)
+        return Vocabulary(features.warmup, features.columns_max, features.kinds, find_times=features.times)
+    if isinstance(features, TextFeatures):
+        return Vocabulary(features.warmup, 0, {TEXT: "text"}, buckets=features.dim)
     if configuration.warmup == 0:
         return None
     return Scaling(features.type if configuration.scaled else PLAIN, features.dim, configuration.warmup)

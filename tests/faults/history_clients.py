@@ -57,6 +57,7 @@ class Client:
                 return {"indices": sorted(self.rng.sample(range(20), 3)), "values": numbers}
             case _:
                 words = {"w": self.rng.choice(["a", "b", "c", None]), "t": self.rng.random() < 0.5}
+                words |= {"at": f"2026-05-0{self.rng.randint(1, 9)}T12:00", "note": f"{words['w']} or {words['t']}"}
                 return {**dict(zip("pqr", numbers, strict=True)), **words, "wild": self.rng.choice([0, 1, 1e30, -1e99])}
 
     def label(self):
@@ -243,7 +244,12 @@ def configuration_of(rng):
     features = {
         "dense": {"type": "dense", "dim": 3, **scale},
         "sparse": {"type": "sparse", "dim": 20, **scale},
-        "named": {"type": "named", "warmup": rng.choice([0, 10, 40]), "columns_max": rng.choice([4, 50])},
+        "named": {
+            "type": "named",
+            "warmup": rng.choice([0, 10, 40]),
+            "columns_max": rng.choice([4, 50]),
+            "columns": rng.choice([None, {"note": {"type": "text"}, "at": {"type": "time"}}]),
+        },
     }[form]
     kernel = rng.choice(
         [

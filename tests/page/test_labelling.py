@@ -351,3 +351,32 @@ def test_the_server_is_killed_while_somebody_labels(tmp_path, tab):
         assert len(set(shown)) == 24
         assert answers(client, model) == {given: "spam" if k % 3 == 0 else "ham" for k, given in enumerate(shown)}
         assert client.model(model)["examples"] == 44
+
+
+def test_what_a_candidate_is_shown_as_takes_the_place_of_its_x(client, server, tab):
+    model = f"m{next(NUMBERS)}"
+    client.create_model(model, kernel=KERNEL, C=1, features=FEATURES, show={"origins": ["https://ok.example"]})
+    client.learn(model, [{"x": [4, 0], "y": "ham"}, {"x": [0, 4], "y": "spam"}])
+    shows = [
+        "<b>as text</b>", {"picture": "https://ok.example/1", "note": "<i>a note</i>"}, ["one", 2], "https://ok.example/2",
+    ]  # fmt: skip
+    client.offer(model, [{"id": f"c{k}", "x": [2.125, 2.0], "show": show} for k, show in enumerate(shows)])
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    seen = ""
+    for _ in shows:
+        text = page.locator(".question").inner_text()
+        links = page.locator(".question a").evaluate_all("links => links.map((a) => a.href)")
+        seen += " ".join([text, *links])
+        assert "2.125" not in text
+        one.answer("1")
+    for told in ("<b>as text</b>", "https://ok.example/1", "<i>a note</i>", "one", "https://ok.example/2"):
+        assert told in seen
+
+
+def test_a_text_is_shown_as_text(client, server, tab):
+    model = f"m{next(NUMBERS)}"
+    client.create_model(model, kernel={"type": "linear"}, features={"type": "text"})
+    client.learn(model, [{"x": "no", "y": "ham"}])
+    client.offer(model, [{"id": "t", "x": "Is <i>this</i> spam?"}])
+    assert tab(server.url).label(model, "ann").locator(".x.text").inner_text() == "Is <i>this</i> spam?"

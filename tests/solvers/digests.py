@@ -154,6 +154,25 @@ def of_names():
     return digest.hexdigest()[:16]
 
 
+def of_words():
+    """The columns of moments and of texts."""
+    digest = hashlib.sha256()
+    X, _ = examples("dense", 200)
+    kinds = {"when": "time", "note": "text"}
+    vocabulary = Vocabulary(len(X) // 2, 50, kinds)
+    records = [
+        {
+            "note": f"{row[0]:.1f} {row[1]:.1f} of {row[0]:.1f}",
+            "when": f"2026-{1 + k % 12:02}-{1 + k % 28:02}T{k % 24:02}:07",
+        }
+        for k, row in enumerate(X.tolist())
+    ]
+    vocabulary.observe(records[: len(X) // 2])
+    for part in (*vocabulary.freeze(), *vocabulary.encode(records[len(X) // 2 :])):
+        put(digest, part)
+    return digest.hexdigest()[:16]
+
+
 def of_scales():
     """The scales of dense and sparse features, of which some have a heavy tail, two values, or one."""
     digest = hashlib.sha256()
@@ -176,7 +195,7 @@ def digests():
         title = " ".join([name, *(f"{k}={getattr(v, '__name__', v)}" for k, v in parameters.items())])
         every[title] = of_solver(name, parameters)
     rest = {"angles": of_angles(), "probabilities": of_probabilities(), "names": of_names(), "scales": of_scales()}
-    return every | rest
+    return every | rest | {"words": of_words()}
 
 
 if __name__ == "__main__":

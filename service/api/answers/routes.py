@@ -121,5 +121,6 @@ async def list_candidates(
     shown = []
     if candidates:
         say = partial(predicted, published, [candidate.id for candidate in candidates])
-        shown = await decided_soon(worker, published, joined(candidates), say)
+        found = await decided_soon(worker, published, joined(candidates), say)
+        shown = [said | candidate.told for said, candidate in zip(found, candidates, strict=True)]
     return JSON({"model": model, "position": published.position, "size": size, "candidates": shown})

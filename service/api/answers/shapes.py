@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import TypeAdapter, with_config
 
@@ -83,7 +83,10 @@ class Answers(TypedDict):
 
 
 class ShownExample(TypedDict):
-    """An example. number and label: null for a candidate; x: null where neither model nor log have it."""
+    """An example. number and label: null for a candidate, which has `show` where that came with it.
+
+    x: null where neither model nor log have it.
+    """
 
     model: str
     position: int
@@ -91,6 +94,7 @@ class ShownExample(TypedDict):
     number: int | None
     label: Label | None
     x: AnyX | None
+    show: NotRequired[Any]
 
 
 class AnnotatorsAnswer(TypedDict):
@@ -127,11 +131,12 @@ class ListedExamples(TypedDict):
 
 
 class PredictedCandidate(TypedDict):
-    """What the model says of a candidate, and how far that is from the boundary."""
+    """What the model says of a candidate, and how far that is from the boundary. show: what came with it."""
 
     id: str
     prediction: Label | None
     score: float | None
+    show: NotRequired[Any]
 
 
 class Candidates(TypedDict):

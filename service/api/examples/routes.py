@@ -21,7 +21,7 @@ from hinged.service.api.examples.shapes import (
 )
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
-    is_named,
+    form_of,
     read_examples,
     read_optional,
     registry_of,
@@ -86,7 +86,7 @@ async def learn(model: str, request: Request) -> Response:
 async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Learn the examples of a body."""
     settings, configuration = registry_of(connection).settings, worker.published.configuration
-    examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
+    examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
     check_examples(connection, examples)
     return await _learn(worker, learn_request(body, examples, configuration, settings))
 
@@ -123,7 +123,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
-    examples = parse_learn(body, settings.batch_examples_max, named=is_named(registry.default_template()))
+    examples = parse_learn(body, settings.batch_examples_max, form=form_of(registry.default_template()))
     check_examples(request, examples)
     require(request, "admin")
     xs = [example["x"] for example in examples if "x" in example]
@@ -162,7 +162,7 @@ def learn_request(
 def _read_again(
     body: Body, configuration: Configuration, settings: Settings, elsewhere: Sequence[Elsewhere]
 ) -> LearnRequest:
-    examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
+    examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
     return learn_request(body, examples, configuration, settings, elsewhere)
 
 
@@ -217,8 +217,8 @@ async def predict(model: str, request: Request, min_position: MinPosition = 0) -
 async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Predict the examples of a body."""
     settings = registry_of(connection).settings
-    named = is_named(worker.published.configuration)
-    examples, details = parse_predict(body, settings.batch_examples_max, named=named)
+    form = form_of(worker.published.configuration)
+    examples, details = parse_predict(body, settings.batch_examples_max, form=form)
     return await _predict_examples(worker, examples, details, settings)
 
 
@@ -237,7 +237,7 @@ async def predict_one(
     registry = registry_of(request)
     worker = registry.get(model)
     _check_position(worker, min_position)
-    example: UnlabelledExample = {"x": parse_x(x, named=is_named(worker.published.configuration))}
+    example: UnlabelledExample = {"x": parse_x(x, form=form_of(worker.published.configuration))}
     return JSON(await _predict_examples(worker, [example], Details(), registry.settings))
 
 

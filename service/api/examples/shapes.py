@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 from hinged.service.api.openapi import Shape
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import STRICT, LearnBody, PredictBody, X
-from hinged.service.data.records import RecordX
+from hinged.service.data.records import RecordX, TextX
 
-AnyX = X | RecordX
+AnyX = X | RecordX | TextX
 EPOCHS_MAX = 100
 
 

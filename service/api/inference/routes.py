@@ -1,8 +1,8 @@
 """The Open Inference Protocol (version 2 of KServe's): health, metadata and prediction, for platforms that speak it.
 
-A model takes one tensor x of shape [n, dim] or, with named features, a tensor a name; it gives the predicted class of
-each row, the scores, and the classes that the columns of the scores stand for. It has one version, 1. An example that
-is predicted here waits for no label: the protocol has no ids of examples.
+A model takes one tensor x of shape [n, dim], of texts [n, 1] or, with named features, a tensor a name; it gives the
+predicted class of each row, the scores, and the classes that the columns of the scores stand for. It has one version,
+1. An example that is predicted here waits for no label: the protocol has no ids of examples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from hinged.service.api.inference.shapes import (
 from hinged.service.api.openapi import JSON_TYPE, operation
 from hinged.service.api.wire import (
     BINARY,
-    is_named,
     media_type_of,
     parsed,
     read_bytes,
@@ -36,9 +35,11 @@ from hinged.service.api.wire import (
 )
 from hinged.service.commands.predict import make_predictions
 from hinged.service.data.classes import score_name
+from hinged.service.data.columns import Reader
 from hinged.service.data.examples import record_of, rows_of
 from hinged.service.data.inputs import Inputs, Records
-from hinged.service.data.parts import Configuration
+from hinged.service.data.parts import Configuration, Features, NamedFeatures, TextFeatures
+from hinged.service.data.records import TEXT
 from hinged.service.data.tensors import (
     Array,
     InputTensor,
@@ -46,7 +47,6 @@ from hinged.service.data.tensors import (
     read_tensor,
     write_tensor,
 )
-from hinged.service.data.vocabulary import Reader
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
@@ -125,15 +125,19 @@ async def model_ready(model: str, request: Request) -> Response:
 
 
 def _inputs_of(published: Published, configuration: Configuration) -> list[dict[str, Any]]:
+    if isinstance(configuration.features, TextFeatures):
+        return [{"name": X, "datatype": "BYTES", "shape": [-1, 1]}]
     if not isinstance(published.reader, Reader):
         datatype = "FP64" if configuration.scaled or configuration.precision == "float64" else "FP32"
         return [{"name": X, "datatype": datatype, "shape": [-1, configuration.features.dim]}]
-    found = []
-    for name, values in list(published.reader.fields.items()):
+    names = published.reader.names
+    found: list[dict[str, Any]] = []
+    for name, values in list(names.fields.items()):
         kinds = {type(value) for value in list(values)}
-        datatype = "BYTES" if str in kinds else "BOOL" if kinds == {bool} else "FP64"
+        datatype = "BYTES" if kinds & {str, tuple} or name in names.texts else "BOOL" if kinds == {bool} else "FP64"
         found.append({"name": name, "datatype": datatype, "shape": [-1]})
-    return found
+    more = sorted(names.texts - {tensor["name"] for tensor in found})
+    return found + [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in more]
 
 
 def _worker(request: Request, model: str) -> Worker:
@@ -231,15 +235,21 @@ def _inputs(tensors: list[InputTensor], binary: bytes, configuration: Configurat
         values[name] = read_tensor(tensor, part)
     if at != len(binary):
         raise Invalid(f"{len(binary) - at} bytes behind the JSON belong to no input")
-    if is_named(configuration):
-        return _records(values, tensors)
+    if not isinstance(configuration.features, Features):
+        return _records(values, tensors, configuration.features)
     x = values.get(X)
     if len(values) != 1 or not isinstance(x, np.ndarray) or x.ndim != 2 or x.dtype == bool:
         raise Invalid(f"the input is one tensor of numbers {X!r} of shape [n, {configuration.features.dim}]")
     return rows_of(x, configuration)
 
 
-def _records(values: dict[str, Array | list[str]], tensors: list[InputTensor]) -> Records:
+def _records(
+    values: dict[str, Array | list[str]], tensors: list[InputTensor], features: NamedFeatures | TextFeatures
+) -> Records:
+    if isinstance(features, TextFeatures):
+        if list(values) != [X] or tensors[0]["datatype"] != "BYTES":
+            raise Invalid(f"the input is one tensor of BYTES {X!r} of shape [n, 1]")
+        values = {TEXT: values[X]}
     rows = tensors[0]["shape"][0]
     for tensor in tensors:
         if tensor["shape"][0] != rows or tensor["shape"][1:] not in ([], [1]):
@@ -248,6 +258,5 @@ def _records(values: dict[str, Array | list[str]], tensors: list[InputTensor]) -
                 f"got shapes {tensors[0]['shape']} and {tensor['shape']}"
             )
     columns = [column.ravel().tolist() if isinstance(column, np.ndarray) else column for column in values.values()]
-    return Records(
-        tuple(record_of(dict(zip(values, row, strict=True)), r) for r, row in enumerate(zip(*columns, strict=True)))
-    )
+    xs = (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
+    return Records(tuple(record_of(x, r, features) for r, x in enumerate(xs)))

@@ -30,7 +30,7 @@ from hinged.service.api.labels.shapes import (
 )
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
-    is_named,
+    form_of,
     parsed,
     read_examples,
     read_json,
@@ -48,6 +48,7 @@ from hinged.service.data.examples import (
     Body,
     Strategy,
     check_ids,
+    check_show,
     parse_pool,
     parse_rank,
     to_inputs,
@@ -90,20 +91,23 @@ async def offer(model: str, request: Request) -> Response:
 async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Offer the candidates of a body."""
     settings, configuration = registry_of(connection).settings, worker.published.configuration
-    examples = parse_pool(body, settings.batch_examples_max, named=is_named(configuration))
+    examples = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
     ids = [example["id"] for example in examples]
     check_ids(ids, settings.id_chars_max)
     labels = [example.get("y") for example in examples]
     for index, label in enumerate(labels):
         if label is not None:
             check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+    shows = [example.get("show") for example in examples]
+    for index, show in enumerate(shows):
+        check_show(show, index)
 
     def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        again = parse_pool(body, settings.batch_examples_max, named=is_named(configuration))
+        again = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
         return _with_digests(to_inputs([example["x"] for example in again], configuration))
 
     inputs, digests = _with_digests(to_inputs([example["x"] for example in examples], configuration))
-    return await _offer(worker, Offer(ids, inputs, digests, labels, read=read))
+    return await _offer(worker, Offer(ids, inputs, digests, labels, shows, read=read))
 
 
 async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
@@ -228,7 +232,7 @@ async def rank_examples(model: str, request: Request) -> Response:
     worker, settings = registry.get(model), registry.settings
     body = await read_json(request, settings.body_bytes_max)
     published = worker.published
-    parsed = parse_rank(body, settings.batch_examples_max, named=is_named(published.configuration))
+    parsed = parse_rank(body, settings.batch_examples_max, form=form_of(published.configuration))
     examples = parsed["examples"]
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)

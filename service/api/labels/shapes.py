@@ -60,10 +60,11 @@ class Offered(TypedDict):
 
 
 class Query(TypedDict):
-    """A question: which label has this example."""
+    """A question: which label has this example. show: what came with it, to be shown in the place of x."""
 
     id: str
     x: AnyX
+    show: NotRequired[Any]
     lease: str
     expires_at: str
     score: float | None

@@ -15,11 +15,12 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple
 
 from hinged.service.api.examples.routes import learn_request
-from hinged.service.api.wire import is_named
+from hinged.service.api.wire import form_of
 from hinged.service.commands.change import Correct, Forget
 from hinged.service.commands.planned import Elsewhere
 from hinged.service.data.classes import Label, same_label
 from hinged.service.data.examples import parse_learn
+from hinged.service.data.records import TEXT, Form
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Gone, Invalid, NotFound, QueueFull, ServiceError
 from hinged.service.settings import Settings
@@ -100,9 +101,9 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
             await worker.change(Forget(given))
             return "forgotten"
         configuration = worker.published.configuration
-        x = x_of(data, named=is_named(configuration))
+        x = x_of(data, form=form_of(configuration))
         body = {"examples": [{"id": given, "x": x, "y": label}]}
-        examples = parse_learn(body, settings.batch_examples_max, named=is_named(configuration))
+        examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
         elsewhere = [Elsewhere(annotation.annotator, annotation.source)]
         try:
             answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
@@ -117,10 +118,15 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
     return "known" if answer.results[0].duplicate else "learned"
 
 
-def x_of(data: Mapping[str, Any], *, named: bool) -> Any:
-    """The x of a task: its part `x`, or all of its plain fields as named features. Invalid where it has none."""
+def x_of(data: Mapping[str, Any], *, form: Form) -> Any:
+    """The x of a task: its part `x`; of a text `text` or its only string, of named features all of its plain fields.
+
+    Invalid where it has none.
+    """
     x = data.get("x")
-    if named:
+    if form == "text":
+        return _text_of(data)
+    if form == "named":
         if isinstance(x, Mapping):
             return x
         return {
@@ -136,3 +142,13 @@ def x_of(data: Mapping[str, Any], *, named: bool) -> Any:
     if not isinstance(x, list | dict):
         raise Invalid("a task's data needs x, numbers or indices and values: the model's features have no names")
     return x
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    for name in ("x", TEXT):
+        if isinstance(data.get(name), str):
+            return str(data[name])
+    texts = [value for name, value in data.items() if isinstance(value, str) and not name.startswith("_")]
+    if len(texts) != 1:
+        raise Invalid(f"a task's data needs a text under {TEXT!r}: it has {len(texts)} strings")
+    return texts[0]

@@ -26,7 +26,7 @@ from hinged.service.api.labelstudio.shapes import (
     WebhookBody,
 )
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import is_named, parsed, read_json, registry_of
+from hinged.service.api.wire import form_of, parsed, read_json, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
 from hinged.service.data.choices import Control, chosen, control_of, label_of, region_of
@@ -94,9 +94,9 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
 
 def _inputs(data: dict[str, Any], configuration: Configuration) -> Inputs | None:
     """The x of a task; None where it is none of the model's, for others are asked about with it."""
-    named = is_named(configuration)
+    form = form_of(configuration)
     try:
-        (example,), _ = parse_predict({"x": x_of(data, named=named)}, 1, named=named)
+        (example,), _ = parse_predict({"x": x_of(data, form=form)}, 1, form=form)
         return to_inputs([example["x"]], configuration)
     except Invalid:
         return None

@@ -98,9 +98,13 @@ def _learned(model: Model, examples: Inputs) -> Learned:
 def _examples(learner: Learner) -> Inputs:
     """A few examples as the model's own are, and some that are new."""
     if learner.vocabulary is not None:
-        figures = learner.vocabulary.figures()["fields"]
+        figures = learner.vocabulary.figures().get("fields", [])
         numbered = [field["name"] for field in figures if field["number"]][: EXAMPLES - 1]
         known: list[Record] = [dict.fromkeys([name], 1.0) for name in numbered]
+        times = [field["name"] for field in figures if "time" in field][:EXAMPLES]
+        known += [dict.fromkeys([name], "2026-05-01T12:00Z") for name in times]
+        texts = [name for name, kind in learner.vocabulary.kinds.items() if kind == "text"][:EXAMPLES]
+        known += [dict.fromkeys([name], "rehearsed again") for name in texts]
         return Records((*learner.vocabulary.observed[:EXAMPLES], *known, {}, {"rehearsed": "again"}))
     configuration = learner.configuration
     indptr, indices = np.array([0, 0, 1, 2]), np.array([0, configuration.features.dim - 1])

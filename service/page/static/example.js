@@ -11,7 +11,7 @@ const TEXT_MIN = 60; // characters from which a string is text
 export class Usual {
   constructor() { this.seen = new Map(); this.known = new Set(); }
   add(id, x) {
-    if (this.known.has(id)) return;
+    if (typeof x === "string" || this.known.has(id)) return;
     this.known.add(id);
     for (const [name, value] of pairs(x)) {
       if (typeof value !== "number") continue;
@@ -31,6 +31,7 @@ export class Usual {
 }
 
 function pairs(x) {
+  if (typeof x === "string") return [["text", x]];
   if (Array.isArray(x)) return x.map((value, i) => [String(i), value]);
   if (x && Array.isArray(x.indices) && Array.isArray(x.values)) return x.indices.map((index, i) => [String(index), x.values[i]]);
   return Object.entries(x ?? {});
@@ -78,7 +79,9 @@ function Value({ value, origins }) {
   return html`<bdi>${value}</bdi>`;
 }
 
-export function Example({ x, show, usual = null, side = SIDE, most = ROWS_MAX }) {
+// told: what came with a candidate to be shown in the place of its x. show: the part of the configuration.
+export function Example({ x, told = null, show, usual = null, side = SIDE, most = ROWS_MAX }) {
+  if (told !== null) return html`<${Example} x=${typeof told === "object" ? told : String(told)} show=${{ origins: show?.origins }} side=${side} most=${most} />`;
   if (x === null || x === undefined) return html`<p class="soft">Its x is known no more.</p>`;
   const image = show?.image, origins = show?.origins ?? [];
   if (image && Array.isArray(x) && x.length === image[0] * image[1]) {

@@ -162,7 +162,7 @@ function Work({ model, annotator, leave }) {
       <section class=${`card question ${undoing ? "again" : ""}`} aria-label="Question">
         ${undoing && html`<p>You gave <b><${Name} of=${undoing.label} /></b>. Give another label, or leave it with <kbd>Esc</kbd>.
           <button class="plain" onClick=${act.escape}>Leave it</button></p>`}
-        <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} show=${figures?.configuration.show} usual=${usual.current} />`
+        <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} told=${question.show} show=${figures?.configuration.show} usual=${usual.current} />`
           : now?.asked ? html`<p class="soft" role="status">Nothing to ask: ${figures?.pool.size ? "others work on what is left, or you have skipped it." : "the pool is empty."}</p>`
           : html`<p class="waiting">One moment</p>`}</div>
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`

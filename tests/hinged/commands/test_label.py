@@ -224,6 +224,31 @@ def test_what_an_example_holds_cannot_steer_the_terminal(client, label):
     assert "\x07" not in terminal.raw
 
 
+@pytest.mark.parametrize(
+    ("show", "read"),
+    [
+        ("[red]look at this\x1b[31m", "[red]look at this"),
+        ({"picture": "https://a.example/1.png"}, "https://a.example/1.png"),
+        ([1, "two"], '[1, "two"]'),
+    ],
+)
+def test_what_a_candidate_is_shown_as_takes_the_place_of_its_x(client, label, show, read):
+    name = f"m{next(NUMBERS)}"
+    client.create_model(name, kernel=KERNEL, features={"type": "dense", "dim": 2}, labels=ALWAYS)
+    client.offer(name, [{"id": "one", "x": [0.123, 0.456], "show": show}])
+    terminal = label(name=name)
+    question = terminal.expect("q quit")
+    assert read in question
+    assert "0.123" not in question
+    assert "\x1b[31m" not in terminal.raw
+
+
+def test_a_text_is_shown_as_it_is(client, label):
+    client.create_model("texts", kernel={"type": "linear"}, features={"type": "text"}, labels=ALWAYS)
+    client.offer("texts", [{"id": "one", "x": "Is this [bold]spam[/bold]?"}])
+    assert "Is this [bold]spam[/bold]?" in label(name="texts").expect("q quit")
+
+
 def test_an_empty_pool_is_said_and_no_error(client, label):
     client.create_model("empty", kernel=KERNEL, features={"type": "dense", "dim": 1})
     terminal = label(name="empty")

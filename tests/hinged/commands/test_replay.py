@@ -9,11 +9,10 @@ from hinged import Client, HingedError
 from hinged.commands.replay import (
     Options,
     ReplayError,
-    fingerprint,
     replay,
 )
 from hinged.commands.stream import Tally, same_label
-from hinged.readers import open_source
+from hinged.readers import fingerprint, open_source
 
 
 class LastLabel:

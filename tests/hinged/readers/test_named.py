@@ -170,3 +170,57 @@ def test_a_matrix_that_scipy_wrote_is_read_with_its_labels(tmp_path, form):
 def test_the_query_of_a_ranking_is_passed_over(write):
     (example,) = open_source(write("2 qid:7 1:0.5 3:1\n", "a.svm"))
     assert (example.x, example.y) == ({"indices": [0, 2], "values": [0.5, 1.0]}, 2)
+
+
+TEXTS = "id,body,when,stars,y\n" + "".join(
+    f"r{k},a long sentence of {k},2026-05-0{1 + k % 9}T10:{k % 60:02},{k % 5},{'ab'[k % 2]}\n" for k in range(60)
+)
+
+
+def test_columns_are_said_to_be_texts_and_times(write):
+    source = open_source(write(TEXTS), choice=Choice("y", id="id", texts=("body",), times=("when",)))
+    assert source.features == {"type": "named", "columns": {"body": {"type": "text"}, "when": {"type": "time"}}}
+    assert source.notes == []
+    assert next(iter(source)).x == {"body": "a long sentence of 0", "when": "2026-05-01T10:00", "stars": 0.0}
+
+
+def test_a_column_of_sentences_is_named_with_what_to_do_and_one_of_times_is_not(write):
+    (note,) = open_source(write(TEXTS), choice=Choice("y", id="id")).notes
+    assert note.endswith("--drop 'body', or --text 'body' to learn from its words")
+
+
+def test_a_text_alone_is_x_itself(write):
+    source = open_source(write("y,body\na,one word\nb,42\na,\n"), choice=Choice("y", texts=("body",)))
+    assert source.features == {"type": "text"}
+    assert [example.x for example in source] == ["one word", "42", ""]
+    lines = '{"y": 1, "body": 42}\n{"y": 0, "body": "two"}\n'
+    assert [example.x for example in open_source(write(lines, "a.jsonl"), choice=Choice("y", texts=("body",)))] == [
+        "42",
+        "two",
+    ]
+
+
+def test_what_cannot_be_a_text_is_refused(write):
+    path = write(TEXTS)
+    for choice, words in (
+        (Choice("y", texts=("bdoy",)), "no column 'bdoy'"),
+        (Choice("y", texts=("body",), drop=("body",)), "'body' is to be learned from, and is left out"),
+        (Choice("y", times=("when",), named=False), "'when' is no number; leave --numbers out"),
+        (Choice("y", whole=True), "learns from one text: --features names its column"),
+    ):
+        with pytest.raises(ReadError, match=words):
+            open_source(path, choice=choice)
+
+
+def test_what_a_row_is_shown_as_is_no_feature_unless_it_is_said_to_be(write):
+    path = write("id,photo,note,n\n1,a.png,,3\n2,,why,4\n")
+    source = open_source(path, choice=Choice(id="id", labelled=False, show=("photo",)))
+    assert [(example.show, example.x) for example in source] == [("a.png", {"n": 3}), (None, {"note": "why", "n": 4})]
+    several = open_source(path, choice=Choice(id="id", labelled=False, show=("photo", "note")))
+    assert [(example.show, example.x) for example in several] == [({"photo": "a.png"}, [3]), ({"note": "why"}, [4])]
+    both = open_source(path, choice=Choice(id="id", labelled=False, show=("photo",), features=("photo", "n")))
+    assert next(iter(both)).x == {"photo": "a.png", "n": 3}
+    table = pa.table({"id": ["a"], "when": [dt.datetime(2026, 5, 1, 12)], "n": [1]})  # noqa: DTZ001
+    parquet.write_table(table, path.with_suffix(".parquet"))
+    (row,) = open_source(path.with_suffix(".parquet"), choice=Choice(id="id", labelled=False, show=("when",)))
+    assert row.show == "2026-05-01T12:00:00"

@@ -249,6 +249,21 @@ def test_fields_of_a_task_are_named_features(ask):
     assert found["result"][0]["value"] == {"choices": ["left"]}
 
 
+def test_the_text_of_a_task_is_a_text(ask):
+    ask("PUT", "/models/mails", json={"kernel": {"type": "linear"}, "features": {"type": "text", "warmup": 4}})
+    studio = Studio(ask, "mails")
+    for k in range(6):
+        text = f"turn {'right' if k % 2 else 'left'} at number {k}"
+        data = [{"text": text, "source": "a.csv"}, {"mail": text, "_picture": "a.png"}][k // 3]
+        sent = {"annotation": annotation(k, "right" if k % 2 else "left"), "task": {"id": k, "data": data}}
+        assert studio.webhook("ANNOTATION_CREATED", **sent).json()["outcomes"] == ["learned"]
+    assert ask("GET", "/models/mails/examples/ls-1").json()["x"] == "turn right at number 1"
+    (found,) = studio.predict({"id": 9, "data": {"text": "now turn left"}}).json()["results"]
+    assert found["result"][0]["value"] == {"choices": ["left"]}
+    (found,) = studio.predict({"id": 9, "data": {"one": "left", "two": "right"}}).json()["results"]
+    assert found["result"] == []
+
+
 def test_nobody_waits_for_a_model_that_is_busy(ask):
     model = ask.new_model(C=1000, kernel={"type": "rbf", "gamma": 30.0})
     rows = [{"x": [k / 997 % 1, k / 31 % 1], "y": "left" if k * 7919 % 13 < 6 else "right"} for k in range(3000)]

@@ -9,6 +9,7 @@ from hinged.service.data.examples import parse_learn, parse_predict, parse_x
 from hinged.service.data.records import (
     FIELDS_MAX,
     NAME_CHARS_MAX,
+    STRING_CHARS_MAX,
     TEXT_CHARS_MAX,
     pack_records,
     unpack_records,
@@ -21,7 +22,7 @@ objects = st.dictionaries(text, values, max_size=6)
 
 
 def parsed(x):
-    return parse_x(json.dumps(x), named=True)
+    return parse_x(json.dumps(x), form="named")
 
 
 @given(objects, st.randoms(use_true_random=False))
@@ -44,7 +45,7 @@ def test_a_canonical_record_says_what_was_sent_and_stays_as_it_is(x):
 
 def test_one_number_has_one_spelling_and_other_values_stay_apart():
     spelled = ('{"a": 1}', '{"a": 1.0}', '{"a": 1e0}', '{"a": 10e-1, "b": null}')
-    assert {json.dumps(parse_x(one, named=True)) for one in spelled} == {'{"a": 1}'}
+    assert {json.dumps(parse_x(one, form="named")) for one in spelled} == {'{"a": 1}'}
     assert json.dumps(parsed({"a": -0.0})) == '{"a": 0}'
     assert len({json.dumps(parsed({"a": value})) for value in (1, True, "1", "true", 1.5)}) == 5
     assert parsed({"a": 2**53 + 1}) == {"a": 2**53}
@@ -81,14 +82,14 @@ def test_what_is_no_packed_batch_is_refused():
 )
 def test_a_record_beyond_the_limits_is_refused_with_its_place(x, reason):
     with pytest.raises(Invalid) as refused:
-        parse_learn(f'{{"examples": [{{"x": {{}}, "y": 1}}, {{"x": {x}, "y": 1}}]}}'.encode(), 9, named=True)
+        parse_learn(f'{{"examples": [{{"x": {{}}, "y": 1}}, {{"x": {x}, "y": 1}}]}}'.encode(), 9, form="named")
     assert refused.value.message.startswith("examples[1].x: ")
     assert reason in refused.value.message
     assert refused.value.details == {"index": 1}
 
 
 def test_a_record_at_the_limits_is_taken():
-    x = {NAME_CHARS_MAX * "b": TEXT_CHARS_MAX * "c", "n": 1e100} | {str(n): True for n in range(FIELDS_MAX - 2)}
+    x = {NAME_CHARS_MAX * "b": STRING_CHARS_MAX * "c", "n": 1e100} | {str(n): True for n in range(FIELDS_MAX - 2)}
     assert parsed(x) == x
 
 
@@ -96,11 +97,12 @@ def test_a_record_full_of_mistakes_costs_no_more_than_its_first_one():
     body = json.dumps({"examples": [{"x": {f"{n}": [] for n in range(FIELDS_MAX)}}] * 200}).encode()
     started = time.process_time()
     with pytest.raises(Invalid, match=r"0.*x: "):
-        parse_predict(body, 1000, named=True)
+        parse_predict(body, 1000, form="named")
     assert time.process_time() - started < 0.5
 
 
 def test_models_of_rows_take_no_records_and_models_of_records_no_rows():
-    for named, x in ((False, '{"a": 1}'), (True, '{"indices": [0], "values": [1]}'), (True, "[1]")):
+    for form, x in (("rows", '{"a": 1}'), ("named", '{"indices": [0], "values": [1]}'), ("named", "[1]"),
+                    ("rows", '"a"'), ("named", '"a"'), ("text", '{"a": 1}'), ("text", "[1]")):  # fmt: skip
         with pytest.raises(Invalid):
-            parse_x(x, named=named)
+            parse_x(x, form=form)

@@ -1,0 +1,123 @@
+"""Tables and texts through the commands, against a real server."""
+
+import csv
+import io
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from running import PATIENCE_S
+
+NUMBERS = itertools.count()
+HAM = ["see you at noon", "the meeting is over", "lunch at my place"]
+SPAM = ["win a free phone", "free money now", "you won money"]
+
+
+@pytest.fixture
+def run(real):
+    """Run a command; what it writes."""
+
+    def run(*arguments, code=0, stdin=""):
+        command = [sys.executable, "-m", "hinged", *map(str, arguments), "--url", real.url]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False, input=stdin
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    return run
+
+
+@pytest.fixture
+def name():
+    return f"t{next(NUMBERS)}"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def table(rows, name="rows.csv"):
+        path = tmp_path / name
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        return path
+
+    return table
+
+
+def messages(n):
+    return [
+        {"number": f"m{k}", "label": ["ham", "spam"][k % 2], "text": f"{(HAM, SPAM)[k % 2][k // 2 % 3]}, {k}",
+         "when": f"2026-05-{1 + k % 28:02} {k % 24:02}:15"}
+        for k in range(n)
+    ]  # fmt: skip
+
+
+def without(rows, *names):
+    return [{name: value for name, value in row.items() if name not in names} for row in rows]
+
+
+def test_a_table_of_texts_becomes_a_model_of_texts(run, client, table, name):
+    path = table(without(messages(80), "when"))
+    said = run("replay", path, "--label", "label", "--id", "number", "--text", "text", "--model", name)
+    assert "linear kernel, text features" in said
+    configuration = client.model(name)["configuration"]
+    assert configuration["features"]["type"] == "text"
+    assert client.model(name)["examples"] == 80
+    run("replay", path, "--label", "label", "--id", "number", "--text", "text", "--model", name)
+    assert client.model(name)["examples"] == 80
+    asked = table(
+        [{"number": "q1", "text": "money for free"}, {"number": "q2", "text": "noon, at my place"}], "asked.csv"
+    )
+    found = [json.loads(line) for line in run("predict", name, asked, "--id", "number").splitlines()]
+    assert [(result["id"], result["prediction"]) for result in found] == [("q1", "spam"), ("q2", "ham")]
+    rows = list(csv.DictReader(io.StringIO(run("predict", name, asked, "--id", "number", "--csv", "--batch", 1))))
+    assert [(row["id"], row["prediction"]) for row in rows] == [("q1", "spam"), ("q2", "ham")]
+    assert float(rows[0]["score"]) > 0
+    assert list(rows[0]) == ["id", "prediction", "probability", "score"]
+    answer = run("predict", name, stdin='"free money"\n{"x": "lunch", "id": "l1"}\n').splitlines()
+    assert [json.loads(line)["prediction"] for line in answer] == ["spam", "ham"]
+
+
+def test_texts_and_times_stand_beside_other_columns(run, client, table, name):
+    path = table(messages(60))
+    options = ["--label", "label", "--id", "number", "--text", "text", "--time", "when", "--model", name]
+    run("replay", path, *options)
+    features = client.model(name)["features"]
+    assert features["texts"] == ["text"]
+    assert [field["name"] for field in features["fields"] if "time" in field] == ["when"]
+    later = table(without(messages(5), "label"), "later.csv")
+    assert len(run("predict", name, later, "--id", "number").splitlines()) == 5
+
+
+def test_a_table_is_offered_with_what_people_are_shown(run, client, table, name):
+    run("create", name, "--features", "text")
+    assert client.model(name)["configuration"]["kernel"] == {"type": "linear"}
+    rows = [{**row, "link": f"https://a.example/{k}"} for k, row in enumerate(without(messages(12), "label", "when"))]
+    path = table(rows, "pool.csv")
+    said = json.loads(run("offer", name, path, "--id", "number", "--show", "link", "--batch", 5))
+    assert (said["added"], said["size"]) == (12, 12)
+    assert client.candidates(name)["candidates"][3]["show"] == "https://a.example/3"
+    assert client.example(name, "m3")["x"] == rows[3]["text"]
+    assert json.loads(run("offer", name, path, "--id", "number", "--show", "link"))["added"] == 0
+    assert json.loads(run("query", name, "--annotator", "ann"))["show"].startswith("https://a.example/")
+    error = run("offer", name, path, "--show", "link", code=1)
+    assert "the model learns from one text: --features names its column" in error
+
+
+def test_rows_that_have_no_ids_are_offered_once(run, client, table, name):
+    client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2})
+    path = table([{"a": k, "b": -k} for k in range(5)])
+    assert json.loads(run("offer", name, path))["added"] == 5
+    assert json.loads(run("offer", name, path))["added"] == 0
+    assert client.example(name, client.candidates(name)["candidates"][2]["id"])["x"] == [2, -2]
+    lines = path.with_suffix(".jsonl")
+    lines.write_text('{"id": "c", "x": [1, 2], "show": {"a": 1}}\n')
+    assert json.loads(run("offer", name, lines))["added"] == 1
+    assert client.example(name, "c")["show"] == {"a": 1}
+    assert "--show names columns of a table" in run("offer", name, lines, "--show", "a", code=2)

@@ -1,0 +1,110 @@
+"""What a candidate is shown as: kept with it, told with its question, gone with it, and never a feature."""
+
+import pytest
+from asking import Asking, refusal
+from changing import NEEDLE, found_in, until_ended
+from labelling import LINE as XS
+from labelling import asked, label, line_model
+from running import RunningServer
+
+from hinged.service.data.examples import SHOW_BYTES_MAX
+
+LINE = [{"id": f"c{k}", "x": x} for k, x in enumerate(XS)]
+SHOWS = ["a text", {"text": "one", "url": "https://a.example/1.png", "n": [1, None]}, ["a", 2], 7, False]
+
+
+@pytest.fixture
+def model(ask):
+    return line_model(ask)
+
+
+def offered(model, candidates):
+    answer = model.ask("POST", f"{model.path}/pool", json={"examples": candidates})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def shown(model):
+    """By id, as the pool lists it."""
+    return {c["id"]: c["show"] for c in model.ask("GET", f"{model.path}/pool").json()["candidates"] if "show" in c}
+
+
+@pytest.mark.parametrize("show", SHOWS)
+def test_it_comes_with_the_question(model, show):
+    offered(model, [{**LINE[20], "show": show}])
+    (question,) = asked(model)
+    assert (question["x"], question["show"]) == (LINE[20]["x"], show)
+    assert shown(model) == {LINE[20]["id"]: show}
+    assert model.ask("GET", f"{model.path}/examples/{LINE[20]['id']}").json()["show"] == show
+    label(model, {"id": question["id"], "y": "left", "lease": question["lease"]})
+    assert "show" not in model.ask("GET", f"{model.path}/examples/{LINE[20]['id']}").json()
+
+
+def test_where_there_is_none_nothing_is_said_of_it(model):
+    offered(model, [LINE[0], {**LINE[1], "show": None}])
+    assert shown(model) == {}
+    assert all("show" not in question for question in asked(model, n=2))
+
+
+def test_it_is_no_feature(ask):
+    plain, dressed = line_model(ask), line_model(ask)
+    offered(plain, LINE)
+    offered(dressed, [{**candidate, "show": {"x": [9, 9], "y": "left"}} for candidate in LINE])
+    for model in (plain, dressed):
+        label(model, *({"id": LINE[k]["id"], "y": "left" if k < 20 else "right"} for k in (0, 5, 30, 40)))
+    asked_of = [[0.3, 0.3], [-0.2, 0.1]]
+    assert plain.predict(*asked_of) == dressed.predict(*asked_of)
+
+
+def test_the_same_offer_again_changes_nothing_and_one_that_shows_something_else_is_refused(model):
+    first = [{**LINE[0], "show": {"a": 1, "b": 2}}, LINE[1]]
+    assert offered(model, first)["added"] == 2
+    assert offered(model, [{**LINE[0], "show": {"b": 2, "a": 1}}, LINE[1]])["added"] == 0
+    assert offered(model, LINE[:2])["added"] == 0  # says nothing of it
+    for again in (
+        [LINE[2], {**LINE[0], "show": {"a": True, "b": 2}}],
+        [{**LINE[2], "show": 1}, {**LINE[2], "show": 2}],
+    ):
+        error = refusal(model.ask("POST", f"{model.path}/pool", json={"examples": again}), 409, "conflict")
+        assert error["details"]["index"] == 1
+    assert shown(model) == {LINE[0]["id"]: {"a": 1, "b": 2}}
+    assert model.figures()["pool"]["size"] == 2
+
+
+def test_what_is_too_large_or_no_json_is_refused(model):
+    offered(model, [{**LINE[0], "show": (SHOW_BYTES_MAX - 2) * "a"}])
+    for show in ((SHOW_BYTES_MAX - 1) * "a", SHOW_BYTES_MAX // 2 * "ä"):
+        body = {"examples": [LINE[1], {**LINE[2], "show": show}]}
+        error = refusal(model.ask("POST", f"{model.path}/pool", json=body), 422, "invalid")
+        assert f"examples[1].show: has at most {SHOW_BYTES_MAX} bytes" in error["message"]
+        assert error["details"] == {"index": 1}
+    content = b'{"examples": [{"id": "n", "x": [0, 0], "show": [NaN]}]}'
+    headers = {"content-type": "application/json"}
+    error = refusal(model.ask("POST", f"{model.path}/pool", content=content, headers=headers), 422, "invalid")
+    assert "examples[0].show: must be JSON" in error["message"]
+    assert model.figures()["pool"]["size"] == 1
+
+
+def test_it_survives_a_crash_and_an_export_and_nothing_stays_of_it_once_it_is_forgotten(tmp_path):
+    with RunningServer(tmp_path / "data", snapshot_examples=5) as server, Asking(server.url) as ask:
+        model = line_model(ask)
+        shows = {candidate["id"]: {"told": f"{k}"} for k, candidate in enumerate(LINE)}
+        shows[LINE[3]["id"]] = shows[LINE[4]["id"]] = {"told": NEEDLE}
+        offered(model, [{**candidate, "show": shows[candidate["id"]]} for candidate in LINE])
+        server.kill()
+        server.start()
+        assert shown(model) == shows
+        exported = ask("GET", f"{model.path}/export").content
+        headers = {"content-type": "application/octet-stream"}
+        assert ask("POST", "/models/again/import", content=exported, headers=headers).status_code == 201
+        assert shown(type(model)(ask, "again")) == shows
+        assert ask("DELETE", "/models/again").status_code == 200
+        label(model, {"id": LINE[4]["id"], "y": "left"})
+        for given in (LINE[3]["id"], LINE[4]["id"]):
+            answer = ask("DELETE", f"{model.path}/examples/{given}")
+            if answer.status_code == 202:
+                assert until_ended(ask, answer.json()["job"])["state"] == "done"
+        assert found_in(tmp_path / "data", NEEDLE.encode()) == []
+        for given in (LINE[3]["id"], LINE[4]["id"]):
+            del shows[given]
+        assert shown(model) == shows
