@@ -81,9 +81,9 @@ class RunningServer:
         }
         self.process = None
 
-    def start(self, wait=True):
+    def start(self, wait=True, *, from_nothing=False):
         with self.log.open("a") as log:
-            self.process = forked(self.program, self.env, self.log) if forked else None
+            self.process = forked(self.program, self.env, self.log) if forked and not from_nothing else None
             self.process = self.process or subprocess.Popen(
                 [sys.executable, *self.program, "serve"], cwd=ROOT, env=self.env, stdout=log, stderr=log
             )

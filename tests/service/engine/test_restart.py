@@ -129,7 +129,7 @@ def test_a_number_of_the_server_that_is_too_old_to_compare_is_a_conflict(server,
 def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
     ask.new_model("waits").learn(*STREAM)
     stop(server)
-    server.start(wait=False)
+    server.start(wait=False, from_nothing=True)
     end = time.monotonic() + 60
     while True:
         try:
