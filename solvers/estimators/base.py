@@ -55,14 +55,19 @@ class Learner:
         self._hear(scores, classes)
         self.numbered += len(rows)
 
-    def learn_epoch(self, rows: Rows, classes: Array, order: Array, batch: int, *, again: bool) -> None:
-        """Learn a whole data set in this order, `batch` rows at a time; in its first epoch the rows get numbers."""
+    def learn_epoch(
+        self, rows: Rows, classes: Array, order: Array, batch: int, *, first: int = 0, again: bool = False
+    ) -> None:
+        """Learn a whole data set in this order, `batch` rows at a time. Its rows have the numbers from `first` on.
+
+        again: it was learned before, in another epoch.
+        """
         for begin in range(0, order.size, batch):
             part = order[begin : begin + batch]
-            scores = self.solver.learn(rows.take(part), classes[part], part, again=again)
+            scores = self.solver.learn(rows.take(part), classes[part], first + part, again=again)
             if not again:
                 self._hear(scores, classes[part])
-        self.numbered = max(self.numbered, order.size)
+        self.numbered = max(self.numbered, first + order.size)
 
     @property
     def heard(self) -> tuple[Array, Array]:
