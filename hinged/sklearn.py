@@ -17,6 +17,7 @@ with needed("sklearn", "hinged.sklearn"):
         ProjectronPlusPlusClassifier,
         RBPClassifier,
     )
+    from hinged.solvers.estimators.loading import load
     from hinged.solvers.estimators.sklearn import (
         BSCAClassifier,
         BSGDClassifier,
@@ -53,4 +54,5 @@ __all__ = [
     "RBPClassifier",
     "SMOClassifier",
     "TrackingSVMClassifier",
+    "load",
 ]

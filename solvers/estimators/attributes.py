@@ -28,6 +28,7 @@ class Fitted:
     classes_: Array
     _learner: Learner
     _sparse: bool
+    _fitted: tuple[str, int]
 
     @property
     def solver_(self) -> Solver:
@@ -38,7 +39,8 @@ class Fitted:
     @property
     def n_iter_(self) -> int:
         """Steps of the solver since it was begun: direction searches, coordinate updates, changes by an example."""
-        return int(self.solver_.certificate()["steps"])
+        steps: Any = self.solver_.certificate()["steps"]
+        return int(steps)
 
     @property
     def support_(self) -> Array:

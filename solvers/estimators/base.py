@@ -79,6 +79,17 @@ class Learner:
         scores, classes = (np.concatenate(parts)[-HEARD:] for parts in zip(*alike, strict=True))
         return scores, classes.astype(np.int64)
 
+    def hear(self, scores: Array, classes: Array) -> None:
+        """Take these decision values for such as were heard, of a machine out of a file."""
+        columns = self.solver.columns
+        if scores.ndim != 2 or scores.shape[0] != classes.size or (classes.size and scores.shape[1] != columns):
+            raise ValueError(
+                f"decision values of {classes.size} examples must have {columns} columns, got {scores.shape}"
+            )
+        if classes.size and not 0 <= classes.min() <= classes.max() < self.solver.classes:
+            raise ValueError(f"classes must be from 0 to {self.solver.classes - 1}")
+        self._heard, self._hearing = [(scores, classes)], classes.size
+
     def _hear(self, scores: Array, classes: Array) -> None:
         self._heard.append((scores[-HEARD:].copy(), classes[-HEARD:].copy()))
         self._hearing += len(self._heard[-1][1])
@@ -99,6 +110,7 @@ class Learner:
             "dim": solver.dim,
             "parameters": {**self.parameters, "C": solver.C},  # a solver may have changed its kernel and its C
             "numbered": self.numbered,
+            "fading": solver.fading,
             "heard": self.heard,
             "state": solver.state(),
         }
@@ -106,6 +118,7 @@ class Learner:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.name, self.parameters, self.numbered = kept["name"], kept["parameters"], kept["numbered"]
         self.solver = make_solver(self.name, kept["kernel"], kept["dim"], **self.parameters)
+        self.solver.fading = kept.get("fading", False)
         self.solver.load(kept["state"])
         self._heard = [kept["heard"]]
         self._hearing = len(kept["heard"][1])

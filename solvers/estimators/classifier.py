@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.compiling import told
+from hinged.solvers.estimators.files import pack
 from hinged.solvers.estimators.parameters import RULES, Rule, check
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.scaling import CSR, DENSE, SPARSE, Scale, found
@@ -113,8 +115,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             with told(self._solver_name()):
                 learner = self._new_learner(Z, y, classes, random, scale is not None, X.shape[0])
                 converged = self._fit(learner, _rows(learner, Z), numbers, random)
-            self._made(learner, classes, scale, sparse.issparse(X))
-            self._fitted = digest, 0
+            self._made(learner, classes, scale, sparse.issparse(X), digest)
         if not converged:
             warnings.warn(
                 f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
@@ -137,11 +138,19 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         self._fitted = digest, first
         return converged
 
-    def _made(self, learner: Learner, classes: Array, scale: Scale | None, is_sparse: bool) -> None:
+    def _made(self, learner: Learner, classes: Array, scale: Scale | None, is_sparse: bool, digest: str = "") -> None:
         """Take over what a first fit came to, once nothing can go wrong any more."""
         self.classes_, self._learner, self._scale, self._sparse = classes, learner, scale, is_sparse
         self._made_with = self.get_params(deep=False)
-        self._fitted: tuple[str, int] = "", 0  # digest of the last fit's X and y, number of its first row
+        # Digest of the last fit's X and y, number of its first row.
+        self._fitted = digest, 0
+
+    def restore(self, learner: Learner, classes: Array, scale: Scale | None, *, is_sparse: bool) -> None:
+        """Take over what a file holds (loading.py)."""
+        if classes.shape != (learner.solver.classes,):
+            raise ValueError(f"labels must be one for each of {learner.solver.classes} classes, got {classes}")
+        self._made(learner, classes, scale, is_sparse)
+        self.n_features_in_ = learner.solver.dim
 
     def _numbers_of(self, y: Array) -> Array:
         """Class numbers (n,) of labels."""
@@ -224,6 +233,10 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     def _solver_name(self) -> str:
         return self.solver
 
+    def solver_parameters(self) -> dict[str, Any]:
+        """What the solver of a stream takes."""
+        return self._solver_parameters(None)
+
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
         """What the solver takes; examples: how many there are in all, None for a stream."""
         del examples
@@ -236,6 +249,17 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             spread = _total_variance(X) if is_scaled else plain
             gamma = 1.0 / spread if spread > 0 else 1.0
         return make_kernel(name, gamma, self.degree, self.coef0)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def to_model_file(self) -> bytes:
+        """The fitted estimator as the bytes of a file, which hinged.sklearn.load reads and a server imports."""
+        check_is_fitted(self)
+        return pack(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write that file."""
+        Path(path).write_bytes(self.to_model_file())
 
     def _found_scale(self, X: Any) -> Scale | None:
         return None if self.scale is None else found(SPARSE if sparse.issparse(X) else DENSE, _csr(X), X.shape[1])

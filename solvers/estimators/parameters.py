@@ -94,7 +94,7 @@ FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
 COUNT = integer(1, 2**31 - 1)
 PLACES = integer(2, 2**31 - 1)
 
-RULES: Mapping[str, Rule] = {
+RULES: dict[str, Rule] = {
     "C": POSITIVE,
     "kernel": one_of(*KERNELS, "poly"),
     "gamma": POSITIVE | one_of("scale") | one_of("auto"),

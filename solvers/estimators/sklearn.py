@@ -203,6 +203,7 @@ class TrackingSVMClassifier(OnlineClassifier):
     optimum predicts, else the average. The paper's algorithms: draws=1, delta_max=None.
     """
 
+    solver = "tracking-2"
     ALGORITHMS: ClassVar[tuple[int | str, ...]] = (1, 2, "cached", "batch")
     rules = RULES | {"algorithm": one_of(*ALGORITHMS)}
 
