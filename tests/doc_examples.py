@@ -81,7 +81,7 @@ class Walk:
 
     def _python(self, text):
         written = io.StringIO()
-        with contextlib.redirect_stdout(written):
+        with contextlib.redirect_stdout(written), contextlib.chdir(self.folder):
             exec(compile(text, "document", "exec"), self._names)  # noqa: S102 - our own documents
         return written.getvalue()
 
