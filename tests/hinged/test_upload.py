@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from running import RunningServer
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 import hinged.sklearn
 from hinged import Client, HingedError
-from hinged.sklearn import ExactSVMClassifier, LASVMClassifier, SMOClassifier, load
+from hinged.sklearn import LASVMClassifier, load
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 
@@ -63,10 +64,10 @@ def test_an_estimator_becomes_a_model_and_an_estimator_again_to_the_bit(Estimato
         assert np.array_equal(back.support_, model.support_)
 
 
-@pytest.mark.parametrize("Estimator", [LASVMClassifier, ExactSVMClassifier, SMOClassifier])
-def test_both_go_on_learning_the_same(Estimator, client, name):
+@pytest.mark.parametrize("model", [*(Estimator() for Estimator in ESTIMATORS), LASVMClassifier(C="auto")])
+def test_both_go_on_learning_the_same(model, client, name):
     X, y = blobs()
-    model = Estimator(random_state=0, gamma=0.5).partial_fit(X[:60], y[:60], classes=[0, 1, 2])
+    model = clone(model).set_params(random_state=0, gamma=0.5).partial_fit(X[:60], y[:60], classes=[0, 1, 2])
     client.upload(name, model)
     client.learn(name, [{"x": row.tolist(), "y": int(label)} for row, label in zip(X[60:], y[60:], strict=True)])
     model.partial_fit(X[60:], y[60:])
