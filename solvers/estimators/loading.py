@@ -39,7 +39,7 @@ def load(source: str | Path | bytes) -> SolverClassifier:
     data = source if isinstance(source, bytes) else Path(source).read_bytes()
     try:
         return _saved(data) if kind_of(data) == KIND else _exported(data)
-    except (KeyError, TypeError, AttributeError, StopIteration) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError, StopIteration) as error:
         raise BadFrame(f"the file does not fit together: {error!r}") from error
 
 

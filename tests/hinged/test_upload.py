@@ -12,7 +12,9 @@ from sklearn.datasets import make_blobs
 
 import hinged.sklearn
 from hinged import Client, HingedError
+from hinged.frames import decode, encode
 from hinged.sklearn import LASVMClassifier, load
+from hinged.solvers.estimators.files import KIND
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 
@@ -157,3 +159,29 @@ def test_what_is_no_model_is_refused_in_words(client, server, name):
         load(client.export_model(name))
     with pytest.raises(HingedError, match="already"):
         client.upload(name, LASVMClassifier().fit(X, y))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda facts, _: facts.update(version=2), "the file has version 2"),
+        (lambda facts, _: facts["machine"].update(learned=0), "learned"),
+        (lambda facts, _: facts["machine"].update(learned=2**52 + 1), "at most"),
+        (lambda facts, _: facts["machine"].update(labels=[0, 0.5]), "labels of a model are strings, integers"),
+        (lambda facts, _: facts["machine"].update(labels=[0]), "1 labels do not fit 2 weights"),
+        (lambda facts, _: facts["machine"].update(fading=True), "half-life"),
+        (lambda facts, _: facts["machine"].update(solver="sorcery"), "solver must be one of"),
+        (lambda facts, _: facts["machine"]["kernel"].pop("gamma"), "a number for gamma"),
+        (lambda facts, _: facts["machine"]["parameters"].update(C=-1.0), "C"),
+        (lambda facts, _: facts["machine"].update(scale={"form": "dense", "rest": 1.0}), "no array"),
+        (lambda _, arrays: arrays.update({"solver.alpha": 1e9 * arrays["solver.alpha"]}), "alpha"),
+        (lambda _, arrays: arrays.pop("solver.key"), "no array key"),
+    ],
+)
+def test_a_file_that_claims_what_cannot_be_is_refused(change, problem, client, name):
+    X, y = blobs(classes=2)
+    facts, arrays = decode(LASVMClassifier().fit(X, y).to_model_file(), KIND)
+    change(facts, arrays)
+    with pytest.raises(HingedError, match=problem):
+        client.import_model(name, encode(KIND, facts, arrays))
+    assert name not in [model["model"] for model in client.models()]

@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, StrictBool, TypeAdapter, with_config
+from pydantic import Field, StrictBool, TypeAdapter, ValidationError, with_config
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
@@ -15,6 +15,7 @@ from hinged.frames import BadFrame, decode
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.configuration import CONFIGURATION_OF, parse_configuration
 from hinged.service.data.parts import POINTS
+from hinged.service.data.problems import first_problem
 from hinged.service.data.scaling import Scaling
 from hinged.service.errors import Invalid
 from hinged.service.model.model import Model
@@ -24,6 +25,13 @@ from hinged.solvers.estimators.files import KIND, VERSION, part, renumbered
 from hinged.solvers.warm import warm_up
 
 Array = np.ndarray[Any, Any]
+
+NO_ANSWERS: dict[str, Array] = {
+    "contents": np.zeros((0, 16), np.uint8),
+    "labels": np.zeros(0, np.int32),
+    "predictions": np.zeros(0, np.int32),
+    "scores": np.zeros(0),
+}
 
 
 @with_config(STRICT)
@@ -62,7 +70,10 @@ def snapshot_of(data: bytes, settings: Settings, sizes: dict[str, int]) -> bytes
     facts, arrays = decode(data, KIND)
     if facts.get("version") != VERSION:
         raise BadFrame(f"the file has version {facts.get('version')!r:.20}, this server reads {VERSION}")
-    machine = MACHINE.validate_python(facts.get("machine"))
+    try:
+        machine = MACHINE.validate_python(facts.get("machine"))
+    except ValidationError as error:
+        raise BadFrame(f"the file's machine: {first_problem(error, MACHINE)}") from None
     if machine["fading"]:
         raise Invalid("the estimator was a model with a half-life: import the file that the server exported")
     state = renumbered(part(arrays, "solver."), 1)
@@ -72,19 +83,22 @@ def snapshot_of(data: bytes, settings: Settings, sizes: dict[str, int]) -> bytes
         raise BadFrame(f"{len(labels)} labels do not fit {len(weights)} weights")
     body = _configuration(machine, dict(zip(map(score_name, labels), weights, strict=True)), settings)
     configuration = parse_configuration(json.dumps(body), settings)
+    if isinstance(configuration.gamma, str):
+        raise BadFrame("the file's kernel must have a number for gamma")
     warm_up(configuration.solver, configuration.dtype)
     model = Model("estimator", configuration, **sizes)
     for label in labels:
         model.learner.add_class(label)
     encoder = model.learner.warmup.encoder
-    if isinstance(encoder, Scaling):
-        assert machine["scale"] is not None  # noqa: S101  its configuration is scaled by it
+    if (
+        isinstance(encoder, Scaling) and machine["scale"] is not None
+    ):  # with a number for gamma there is one for neither
         rest = {"rest": np.array([machine["scale"]["rest"]]), "spread": np.zeros(3)}
         encoder.load({"warming": False, "begun": True, "observed": {}}, part(arrays, "scale.") | rest)
     model.solver.load(state)
     model.position, model.learned = 1, machine["learned"]
     model.learner.learned = model.learned
-    model.answers.pass_over(model.learned)
+    model.answers.load({"newest": model.learned, "ids": []}, NO_ANSWERS)
     return model.snapshot()
 
 
