@@ -3,6 +3,21 @@
 from hinged.extras import needed
 
 with needed("sklearn", "hinged.sklearn"):
+    from hinged.solvers.estimators.baselines import (
+        AveragedPerceptronClassifier,
+        BOGDClassifier,
+        BPASClassifier,
+        BudgetPerceptronClassifier,
+        FOGDClassifier,
+        ForgetronClassifier,
+        NOGDClassifier,
+        OGDClassifier,
+        PerceptronClassifier,
+        ProjectronClassifier,
+        ProjectronPlusPlusClassifier,
+        RBPClassifier,
+    )
+    from hinged.solvers.estimators.loading import load
     from hinged.solvers.estimators.sklearn import (
         BSCAClassifier,
         BSGDClassifier,
@@ -17,14 +32,27 @@ with needed("sklearn", "hinged.sklearn"):
     )
 
 __all__ = [
+    "AveragedPerceptronClassifier",
+    "BOGDClassifier",
+    "BPASClassifier",
     "BSCAClassifier",
     "BSGDClassifier",
+    "BudgetPerceptronClassifier",
     "ExactSVMClassifier",
+    "FOGDClassifier",
+    "ForgetronClassifier",
     "FullSVMClassifier",
     "LASVMClassifier",
     "LASVMGClassifier",
     "LASVMIClassifier",
     "LASVMNCClassifier",
+    "NOGDClassifier",
+    "OGDClassifier",
+    "PerceptronClassifier",
+    "ProjectronClassifier",
+    "ProjectronPlusPlusClassifier",
+    "RBPClassifier",
     "SMOClassifier",
     "TrackingSVMClassifier",
+    "load",
 ]

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from hinged.service.frames import decode, encode
+from hinged.frames import decode, encode
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.state import SNAPSHOT
 

@@ -6,6 +6,7 @@ import re
 import pytest
 from running import ROOT
 
+import hinged.sklearn
 from hinged.commands.cli import cli
 from hinged.service import errors
 from hinged.service.app import create_app
@@ -49,6 +50,14 @@ def test_each_setting_stands_in_the_table_with_its_variable_and_default():
         for name, field in Settings.model_fields.items()
     }
     assert found == expected
+
+
+def test_each_estimator_stands_in_the_table_with_the_solver_that_it_is():
+    section = SOLVERS.split("## Estimators")[1].split("## Notation")[0]
+    told = {name for row in rows(section) for name in re.findall(r"`(\w+Classifier)`", row[0])}
+    assert told == {name for name in hinged.sklearn.__all__ if name.endswith("Classifier")}
+    named = {name for row in rows(section) for name in re.findall(r"`([a-z+2-]+)`", row[1])}
+    assert {name for name in SOLVER_NAMES if not name.startswith("tracking-")} <= named
 
 
 def test_each_route_has_a_section_and_each_section_is_a_route(tmp_path):

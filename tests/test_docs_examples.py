@@ -18,8 +18,11 @@ DOCUMENTS = {
     "docs/page.md": 1,
     "docs/package.md": 2,
     "docs/text.md": 7,
+    "docs/gallery.md": 7,
 }
 """With the least number of blocks that are there to be run."""
+PICTURES = {"docs/gallery.md": {"moons", "stream", "race", "budget", "weights", "server"}}
+"""That a document draws."""
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -31,6 +34,7 @@ def test_what_a_document_shows_can_be_done_with_the_answers_that_it_shows(docume
             if shown is not None:
                 assert alike(json.loads(shown), got, walk.drawn), f"{text}\nshown: {shown}\ngot: {json.dumps(got)}"
     assert walk.ran >= DOCUMENTS[document]
+    assert {path.stem for path in tmp_path.glob("*.png")} == PICTURES.get(document, set())
 
 
 def test_every_block_that_looks_like_an_example_is_one():

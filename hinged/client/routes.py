@@ -57,7 +57,7 @@ from hinged.client.shapes import (
     Suspects,
     Ticket,
 )
-from hinged.client.values import Examples, several
+from hinged.client.values import Examples, ModelFile, several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -338,6 +338,17 @@ class Routes:
         Tried once: a second try could not tell its own model from another's.
         """
         call = Call("POST", f"{path_of(model)}/import", bytes(file), timeout_s=FINISH_TIMEOUT_S)
+        return exchange(self.url, call, tries_max=1)
+
+    @route
+    def upload(self, model: str, estimator: ModelFile) -> Exchange[Imported]:
+        """A new model of a fitted estimator of hinged.sklearn, as `import_model` makes one of a file.
+
+        The way back is `hinged.sklearn.load(client.export_model(model))`.
+        """
+        if not hasattr(estimator, "to_model_file"):
+            raise TypeError(f"upload takes a fitted estimator of hinged.sklearn, got {type(estimator).__name__}")
+        call = Call("POST", f"{path_of(model)}/import", estimator.to_model_file(), timeout_s=FINISH_TIMEOUT_S)
         return exchange(self.url, call, tries_max=1)
 
     @route

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 NO_VALUES = frozenset({"NaTType", "NAType"})
 """Types of pandas for what is missing."""
@@ -13,6 +13,13 @@ NO_VALUES = frozenset({"NaTType", "NAType"})
 
 Examples = Iterable[Mapping[str, Any]] | Mapping[str, Any]
 """Several, or one."""
+
+
+class ModelFile(Protocol):
+    """A fitted estimator of hinged.sklearn: what can become a model of a server."""
+
+    def to_model_file(self) -> bytes:
+        """The bytes of a file that a server imports."""
 
 
 def several(examples: Examples) -> Iterable[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """Batches of examples as bytes: what a client of rows sends instead of JSON, at a tenth of the time to read it.
 
-A body is a frame (service/frames.py) of kind "batch". Its arrays are x (m, dim), or indptr, indices and values of m
+A body is a frame (hinged/frames.py) of kind "batch". Its arrays are x (m, dim), or indptr, indices and values of m
 sparse rows, and y (m,), which numbers the facts' labels; the facts' ids are m texts or nulls. docs/http.md tells each
 byte. All is checked here, as in examples.py, before anything else sees it.
 """
@@ -17,13 +17,13 @@ from pydantic import Field, TypeAdapter, ValidationError, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from hinged.frames import BadFrame, decode
 from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import STRICT, Y, check_ids
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem
 from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.errors import Invalid
-from hinged.service.frames import BadFrame, decode
 from hinged.service.settings import Settings
 from hinged.solvers.core.rows import BadRow, Rows
 

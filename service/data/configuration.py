@@ -235,14 +235,14 @@ WITHOUT: dict[str, dict[str, Any]] = {
 }
 """Parameters that came later, by solver, with the values that are as if there were none."""
 
-_KIND_OF = {name: kind for kind in KINDS for name in kind.model_fields["solver"].annotation.__args__}  # type: ignore[union-attr]
-SOLVER_NAMES = tuple(_KIND_OF)
+CONFIGURATION_OF = {name: kind for kind in KINDS for name in kind.model_fields["solver"].annotation.__args__}  # type: ignore[union-attr]
+SOLVER_NAMES = tuple(CONFIGURATION_OF)
 
 
 def _kind(value: Any) -> str | None:
     """The class that the solver's name asks for."""
     name = value.get("solver", _unnamed(value)) if isinstance(value, dict) else getattr(value, "solver", None)
-    kind = _KIND_OF.get(name) if isinstance(name, str) else None
+    kind = CONFIGURATION_OF.get(name) if isinstance(name, str) else None
     return None if kind is None else kind.__name__
 
 
@@ -408,10 +408,10 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
     Parameters of one name whose defaults differ do not mean the same.
     """
     solver = changes.get("solver", base["solver"])
-    kind = _KIND_OF.get(solver) if isinstance(solver, str) else None
+    kind = CONFIGURATION_OF.get(solver) if isinstance(solver, str) else None
     facts = dict(base)
     if kind is not None:
-        there, here = kind.model_fields, _KIND_OF[base["solver"]].model_fields
+        there, here = kind.model_fields, CONFIGURATION_OF[base["solver"]].model_fields
         same = {name for name in base if name in there and there[name].default == here[name].default}
         facts = {name: value for name, value in base.items() if name in Configuration.SHARED | same}
     if solver == "exact":

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hinged.frames import BadFrame
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.records import TEXT, Record, pack_records, unpack_records
-from hinged.service.frames import BadFrame
 from hinged.solvers.core.kernels import NORM_MAX
 from hinged.solvers.core.rows import Rows, joined
 

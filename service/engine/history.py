@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 
+from hinged.frames import BadFrame
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import Record
 from hinged.service.engine.patience import Patience
@@ -26,7 +27,6 @@ from hinged.service.errors import (
     ServiceError,
     StoreUnavailable,
 )
-from hinged.service.frames import BadFrame
 from hinged.service.model.events import (
     ClassAdded,
     Created,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 
+from hinged.frames import BadFrame, decode
 from hinged.service.errors import ServiceError, StoreUnavailable
-from hinged.service.frames import BadFrame, decode
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from hinged.frames import BadFrame
 from hinged.service.data.examples import SERVER_ID
-from hinged.service.frames import BadFrame
 from hinged.service.model.events import Learned
 from hinged.solvers.core.solver import CLASSES_MAX, StateReader
 

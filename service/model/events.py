@@ -32,10 +32,10 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
+from hinged.frames import BadFrame, decode, encode
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, inputs_state, read_inputs
-from hinged.service.frames import BadFrame, decode, encode
 from hinged.service.model.pending import Prediction, predictions_state, read_predictions
 
 Array = np.ndarray[Any, Any]

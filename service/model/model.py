@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from hinged.frames import BadFrame
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
-from hinged.service.frames import BadFrame
 from hinged.service.model.annotators import Given
 from hinged.service.model.curves import Curves
 from hinged.service.model.events import (

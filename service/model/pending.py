@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hinged.frames import BadFrame
 from hinged.service.data.classes import Label, Labels, same_label
 from hinged.service.data.inputs import (
     Inputs,
@@ -21,7 +22,6 @@ from hinged.service.data.inputs import (
     read_inputs,
     refitted,
 )
-from hinged.service.frames import BadFrame
 from hinged.service.model.window import MS_MAX
 from hinged.solvers.core.solver import CLASSES_MAX, StateReader
 

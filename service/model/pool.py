@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hinged.frames import BadFrame
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.inputs import (
     Inputs,
@@ -22,7 +23,6 @@ from hinged.service.data.inputs import (
     read_inputs,
     refitted,
 )
-from hinged.service.frames import BadFrame
 from hinged.solvers.core.solver import StateReader
 
 Array = np.ndarray[Any, Any]

@@ -13,12 +13,12 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from hinged.frames import BadFrame, decode, encode
 from hinged.service.data.classes import Labels, label_key
 from hinged.service.data.inputs import Inputs, Records, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.data.rows import refit
 from hinged.service.data.vocabulary import Vocabulary
-from hinged.service.frames import BadFrame, decode, encode
 from hinged.service.model.annotators import Annotators
 from hinged.service.model.answers import Answers
 from hinged.service.model.curves import Curves

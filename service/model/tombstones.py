@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hinged.service.frames import BadFrame
+from hinged.frames import BadFrame
 from hinged.solvers.core.solver import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]

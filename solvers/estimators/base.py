@@ -55,14 +55,19 @@ class Learner:
         self._hear(scores, classes)
         self.numbered += len(rows)
 
-    def learn_epoch(self, rows: Rows, classes: Array, order: Array, batch: int, *, again: bool) -> None:
-        """Learn a whole data set in this order, `batch` rows at a time; in its first epoch the rows get numbers."""
+    def learn_epoch(
+        self, rows: Rows, classes: Array, order: Array, batch: int, *, first: int = 0, again: bool = False
+    ) -> None:
+        """Learn a whole data set in this order, `batch` rows at a time. Its rows have the numbers from `first` on.
+
+        again: it was learned before, in another epoch.
+        """
         for begin in range(0, order.size, batch):
             part = order[begin : begin + batch]
-            scores = self.solver.learn(rows.take(part), classes[part], part, again=again)
+            scores = self.solver.learn(rows.take(part), classes[part], first + part, again=again)
             if not again:
                 self._hear(scores, classes[part])
-        self.numbered = max(self.numbered, order.size)
+        self.numbered = max(self.numbered, first + order.size)
 
     @property
     def heard(self) -> tuple[Array, Array]:
@@ -73,6 +78,17 @@ class Learner:
         alike = list(takewhile(lambda part: part[0].shape[1] == columns, reversed(self._heard)))[::-1]
         scores, classes = (np.concatenate(parts)[-HEARD:] for parts in zip(*alike, strict=True))
         return scores, classes.astype(np.int64)
+
+    def hear(self, scores: Array, classes: Array) -> None:
+        """Take these decision values for such as were heard, of a machine out of a file."""
+        columns = self.solver.columns
+        if scores.ndim != 2 or scores.shape[0] != classes.size or (classes.size and scores.shape[1] != columns):
+            raise ValueError(
+                f"decision values of {classes.size} examples must have {columns} columns, got {scores.shape}"
+            )
+        if classes.size and not 0 <= classes.min() <= classes.max() < self.solver.classes:
+            raise ValueError(f"classes must be from 0 to {self.solver.classes - 1}")
+        self._heard, self._hearing = [(scores, classes)], classes.size
 
     def _hear(self, scores: Array, classes: Array) -> None:
         self._heard.append((scores[-HEARD:].copy(), classes[-HEARD:].copy()))
@@ -94,6 +110,7 @@ class Learner:
             "dim": solver.dim,
             "parameters": {**self.parameters, "C": solver.C},  # a solver may have changed its kernel and its C
             "numbered": self.numbered,
+            "fading": solver.fading,
             "heard": self.heard,
             "state": solver.state(),
         }
@@ -101,6 +118,7 @@ class Learner:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.name, self.parameters, self.numbered = kept["name"], kept["parameters"], kept["numbered"]
         self.solver = make_solver(self.name, kept["kernel"], kept["dim"], **self.parameters)
+        self.solver.fading = kept.get("fading", False)
         self.solver.load(kept["state"])
         self._heard = [kept["heard"]]
         self._hearing = len(kept["heard"][1])

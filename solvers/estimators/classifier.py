@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from numbers import Real
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import hash as hash_of
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -18,15 +20,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hinged.solvers.core.kernels import KERNELS, Kernel, make_kernel
-from hinged.solvers.core.points import rows_of
+from hinged.solvers.core.kernels import Kernel, make_kernel
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import Solver, class_numbers
+from hinged.solvers.core.solver import class_numbers
+from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.compiling import told
+from hinged.solvers.estimators.files import pack
+from hinged.solvers.estimators.parameters import RULES, Rule, check
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
-from hinged.solvers.estimators.scaling import AUTO, CSR, DENSE, SPARSE, Scale, found
-from hinged.solvers.race.race import Race
+from hinged.solvers.estimators.scaling import CSR, DENSE, SPARSE, Scale, found
 
 Array = np.ndarray[Any, Any]
 
@@ -45,34 +48,38 @@ ESTIMATOR_S = frozenset(
         "epochs",
         "shuffle",
         "finish",
+        "warm_start",
         "algorithm",
     }
 )
 """Parameters that an estimator uses itself; the solver takes all others, by the same names."""
 
+OF_A_FIT = frozenset({"epochs", "shuffle", "finish", "warm_start", "random_state", "cache_size"})
+"""Parameters that may be others where a fit goes on from the one before."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SolverClassifier(ClassifierMixin, BaseEstimator):
+class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     """What all estimators have in common; each names its solver, and its fields are its parameters.
 
-    C: upper bound of a coefficient. kernel: "linear", "poly" (or "polynomial"), "rbf" or "laplacian". gamma: a number,
+    kernel: "linear", "poly" (or "polynomial"), "rbf" or "laplacian". gamma: a number,
     "scale" (1 / (features * variance of X); in partial_fit of the first batch) or "auto" (1 / features). scale: "auto"
     brings the columns to one measure (scaling.py), as a server does; in partial_fit by the first batch. Then both names
     of gamma say 1 / total variance. class_weight: factors of C by class, or "balanced" (not in partial_fit).
-    random_state: of the shuffling, and of the solver's own draws.
+    random_state: of the shuffling, and of the solver's own draws. warm_start: `fit` goes on from the fit before, with
+    further epochs where X and y are the same, else with more examples; classes and parameters of the machine stay.
 
-    Fitted: classes_, n_features_in_, feature_names_in_ (where X has string names), and solver_, the solver itself. Its
-    points are scaled.
+    Fitted: classes_, n_features_in_, feature_names_in_ (where X has string names), and those of Fitted.
     """
 
     solver: ClassVar[str]
+    rules: ClassVar[Mapping[str, Rule]] = RULES
 
     @property
     def one_by_one(self) -> bool:
         """Whether each example is predicted before it is learned; else there is nothing to fit probabilities to."""
         return True
 
-    C: float = 1.0
     kernel: str = "rbf"
     gamma: float | str = "scale"
     degree: int = 3
@@ -80,6 +87,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     scale: str | None = None
     class_weight: dict[Any, float] | str | None = None
     random_state: Any = None
+    warm_start: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -92,33 +100,76 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     # -- learning -------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn X (n, features), dense or sparse, with labels y (n,), from the beginning."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        """Learn X (n, features), dense or sparse, with labels y (n,), from the beginning unless `warm_start`."""
+        check(self.get_params(deep=False), self.rules)
+        goes_on = self.warm_start and self.__sklearn_is_fitted__()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not goes_on)
         check_classification_targets(y)
-        classes, numbers = np.unique(y, return_inverse=True)
-        random = check_random_state(self.random_state)
-        self._scale = self._found_scale(X)
-        X = self._scaled(X)
-        with told(self._solver_name()):
-            learner = self._new_learner(X, y, classes, random, X.shape[0])
-            converged = self._fit(learner, _rows(learner, X), numbers, random)
+        random, digest = check_random_state(self.random_state), hash_of((X, y))
+        if goes_on:
+            converged = self._go_on(X, y, random, digest)
+        else:
+            classes, numbers = np.unique(y, return_inverse=True)
+            scale = self._found_scale(X)
+            Z = scaled(scale, X)
+            with told(self._solver_name()):
+                learner = self._new_learner(Z, y, classes, random, scale is not None, X.shape[0])
+                converged = self._fit(learner, _rows(learner, Z), numbers, random)
+            self._made(learner, classes, scale, sparse.issparse(X), digest)
         if not converged:
             warnings.warn(
                 f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.classes_, self._learner, self._sparse = classes, learner, sparse.issparse(X)
         return self
+
+    def _go_on(self, X: Any, y: Array, random: np.random.RandomState, digest: str) -> bool:
+        """Go on from the fit before; returns whether it ended at the optimum."""
+        for name, former in self._made_with.items():
+            if name not in OF_A_FIT and repr(former) != repr(getattr(self, name)):
+                raise ValueError(
+                    f"{name} must stay {former!r} where warm_start goes on with a machine, got {getattr(self, name)!r}"
+                )
+        numbers, learner = self._numbers_of(y), self._learner
+        again = digest == self._fitted[0]
+        first = self._fitted[1] if again else learner.numbered
+        converged = self._fit(learner, _rows(learner, self._scaled(X)), numbers, random, first, again=again)
+        self._fitted = digest, first
+        return converged
+
+    def _made(self, learner: Learner, classes: Array, scale: Scale | None, is_sparse: bool, digest: str = "") -> None:
+        """Take over what a first fit came to, once nothing can go wrong any more."""
+        self.classes_, self._learner, self._scale, self._sparse = classes, learner, scale, is_sparse
+        self._made_with = self.get_params(deep=False)
+        # Digest of the last fit's X and y, number of its first row.
+        self._fitted = digest, 0
+
+    def restore(self, learner: Learner, classes: Array, scale: Scale | None, *, is_sparse: bool) -> None:
+        """Take over what a file holds (loading.py)."""
+        if classes.shape != (learner.solver.classes,):
+            raise ValueError(f"labels must be one for each of {learner.solver.classes} classes, got {classes}")
+        self._made(learner, classes, scale, is_sparse)
+        self.n_features_in_ = learner.solver.dim
+
+    def _numbers_of(self, y: Array) -> Array:
+        """Class numbers (n,) of labels."""
+        order = np.argsort(self.classes_)
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y must hold labels of classes, {self.classes_}, got {unknown}")
+        numbers: Array = order[np.searchsorted(self.classes_, y, sorter=order)]
+        return numbers
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn one batch more, in order. classes: all labels that may ever come; needed in the first call."""
+        check(self.get_params(deep=False), self.rules)
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
         if classes is not None:
             classes = unique_labels(classes)
-            if not first and not np.array_equal(classes, self.classes_):
+            if not first and not np.array_equal(classes, np.sort(self.classes_)):
                 raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes}")
         if self.class_weight == "balanced":
             raise ValueError(
@@ -127,37 +178,53 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
             )
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
         check_classification_targets(y)
-        classes = classes if first else self.classes_
+        if not first:
+            self._learner.learn(_rows(self._learner, self._scaled(X)), self._numbers_of(y))
+            return self
         unknown = np.setdiff1d(y, classes)
         if unknown.size:
             raise ValueError(f"y must hold labels of classes, {classes}, got {unknown}")
-        if first:
-            self._scale = self._found_scale(X)
-        X = self._scaled(X)
-        learner = self._new_learner(X, y, classes, check_random_state(self.random_state)) if first else self._learner
-        learner.learn(_rows(learner, X), np.searchsorted(classes, y))
-        if first:
-            self.classes_, self._learner, self._sparse = classes, learner, sparse.issparse(X)
+        scale = self._found_scale(X)
+        Z = scaled(scale, X)
+        learner = self._new_learner(Z, y, classes, check_random_state(self.random_state), scale is not None)
+        learner.learn(_rows(learner, Z), np.searchsorted(classes, y))
+        self._made(learner, classes, scale, sparse.issparse(X))
         return self
 
-    def _fit(self, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState) -> bool:
-        """Learn a whole data set, all at once; returns whether it ended at the optimum, where there is one."""
-        del random
-        learner.learn(rows, numbers)
+    def _fit(
+        self,
+        learner: Learner,
+        rows: Rows,
+        numbers: Array,
+        random: np.random.RandomState,  # noqa: ARG002  for those that shuffle
+        first: int = 0,
+        *,
+        again: bool = False,
+    ) -> bool:
+        """Learn a whole data set, all at once; returns whether it ended at the optimum, where there is one.
+
+        first: the number of its first row. again: it was learned before.
+        """
+        if not again:
+            assert first == learner.numbered  # noqa: S101
+            learner.learn(rows, numbers)
         return learner.solver.finish().converged
 
     def _new_learner(
-        self, X: Any, y: Array, classes: Array, random: np.random.RandomState, examples: int | None = None
+        self,
+        X: Any,
+        y: Array,
+        classes: Array,
+        random: np.random.RandomState,
+        is_scaled: bool,
+        examples: int | None = None,
     ) -> Learner:
-        parameters = self._solver_parameters(examples)
-        if "C" in parameters and not (isinstance(self.C, Real) and self.C > 0):
-            raise ValueError(f"C must be a number > 0, got {self.C!r}")
         learner = Learner(
             self._solver_name(),
-            self._kernel(X),
+            self._kernel(X, is_scaled),
             X.shape[1],
             seed=int(random.randint(2**31 - 1)),
-            **parameters,
+            **self._solver_parameters(examples),
         )
         for weight in compute_class_weight(self.class_weight, classes=classes, y=y):
             learner.solver.add_class(float(weight))
@@ -166,40 +233,39 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     def _solver_name(self) -> str:
         return self.solver
 
+    def solver_parameters(self) -> dict[str, Any]:
+        """What the solver of a stream takes."""
+        return self._solver_parameters(None)
+
     def _solver_parameters(self, examples: int | None) -> dict[str, Any]:
         """What the solver takes; examples: how many there are in all, None for a stream."""
         del examples
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ESTIMATOR_S}
 
-    def _kernel(self, X: Any) -> Kernel:
-        name = "polynomial" if self.kernel == "poly" else self.kernel
-        if name not in KERNELS:
-            raise ValueError(f"kernel must be one of {', '.join(KERNELS)} or poly, got {self.kernel!r}")
-        gamma = self.gamma
+    def _kernel(self, X: Any, is_scaled: bool) -> Kernel:
+        name, gamma = "polynomial" if self.kernel == "poly" else self.kernel, self.gamma
         if isinstance(gamma, str):
-            if gamma not in {"scale", "auto"}:
-                raise ValueError(f"gamma must be a number, 'scale' or 'auto', got {gamma!r}")
-            if self._scale is not None:
-                spread = _total_variance(X)
-            else:
-                spread = X.shape[1] * (_variance(X) if gamma == "scale" else 1.0)
+            plain = X.shape[1] * (_variance(X) if gamma == "scale" else 1.0)
+            spread = _total_variance(X) if is_scaled else plain
             gamma = 1.0 / spread if spread > 0 else 1.0
         return make_kernel(name, gamma, self.degree, self.coef0)
 
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def to_model_file(self) -> bytes:
+        """The fitted estimator as the bytes of a file, which hinged.sklearn.load reads and a server imports."""
+        check_is_fitted(self)
+        return pack(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write that file."""
+        Path(path).write_bytes(self.to_model_file())
+
     def _found_scale(self, X: Any) -> Scale | None:
-        if self.scale is None:
-            return None
-        if self.scale != AUTO:
-            raise ValueError(f"scale must be None or {AUTO!r}, got {self.scale!r}")
-        return found(SPARSE if sparse.issparse(X) else DENSE, _csr(X), X.shape[1])
+        return None if self.scale is None else found(SPARSE if sparse.issparse(X) else DENSE, _csr(X), X.shape[1])
 
     def _scaled(self, X: Any) -> Any:
-        if self._scale is None:
-            return X
-        if self._scale.form == DENSE:
-            return self._scale.matrix(X.toarray() if sparse.issparse(X) else X)
-        indptr, indices, values = self._scale.rows(_csr(X))
-        return sparse.csr_array((values, indices, indptr), shape=X.shape)
+        return scaled(self._scale, X)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -230,44 +296,25 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
             return np.ones((len(scores), 1))
         return probabilities(scores, inverse_temperature(*self._learner.heard))
 
-    @property
-    def solver_(self) -> Solver:
-        """The solver, with its certificate and its state; solvers/core/solver.py."""
-        check_is_fitted(self)
-        return self._learner.solver
 
-    @property
-    def support_vectors_(self) -> Any:
-        """The points with a coefficient (SV, features), the oldest first; a CSR array where X was sparse."""
-        view, slots = self._support()
-        indptr, indices, values = rows_of(view.points, slots)
-        points = sparse.csr_array((values, indices, indptr), shape=(slots.size, view.dim))
-        return points if self._sparse else points.toarray()
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoundedClassifier(SolverClassifier):
+    """Solvers whose coefficients have a bound. Further parameters: SolverClassifier.
 
-    @property
-    def dual_coef_(self) -> Array:
-        """Signed coefficients (K, SV), positive for points of the positive class."""
-        view, slots = self._support()
-        coefficients: Array = view.alpha[:, slots]
-        return coefficients
+    C: that bound, the price of an error.
+    """
 
-    @property
-    def intercept_(self) -> Array:
-        """Bias (K,), 0 for solvers without one."""
-        bias: Array = self._support()[0].b
-        return bias
+    C: float = 1.0
 
-    @property
-    def n_support_(self) -> Array:
-        """Support vectors of each class (classes,)."""
-        slots = self._support()[1]
-        solver: Any = self.solver_
-        solver = solver.leader.machine if isinstance(solver, Race) else solver
-        return np.bincount(solver.machine.class_of[slots], minlength=len(self.classes_)).astype(np.int32)
 
-    def _support(self) -> tuple[Any, Array]:
-        view: Any = self.solver_.view()
-        return view, np.flatnonzero((view.alpha != 0).any(axis=0))
+def scaled(scale: Scale | None, X: Any) -> Any:
+    """Rows in a scale, dense or sparse as that is; as they are without one."""
+    if scale is None:
+        return X
+    if scale.form == DENSE:
+        return scale.matrix(X.toarray() if sparse.issparse(X) else X)
+    indptr, indices, values = scale.rows(_csr(X))
+    return sparse.csr_array((values, indices, indptr), shape=X.shape)
 
 
 def _rows(learner: Learner, X: Any) -> Rows:

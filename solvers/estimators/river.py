@@ -18,12 +18,23 @@ import numpy as np
 from river import base
 
 from hinged.solvers.core.elementary import exp
-from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.kernels import KERNELS, make_kernel
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.scaling import AUTO, DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
+from hinged.solvers.estimators.parameters import COUNT, NONE, RULES, check, integer, one_of
+from hinged.solvers.estimators.scaling import DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
 
 Array = np.ndarray[Any, Any]
+
+RIVER_S = {
+    **RULES,
+    "kernel": one_of(*KERNELS),
+    "precision": NONE | RULES["precision"],
+    "warmup": integer(1),
+    "features_max": COUNT,
+    "seed": integer(0, 2**63 - 1),
+}
+"""What parameters may be here."""
 
 
 class SVMClassifier(base.Classifier):
@@ -70,12 +81,8 @@ class SVMClassifier(base.Classifier):
         self.precision = precision
         self.seed = seed
         self.parameters = parameters
-        if scale not in {None, AUTO}:
-            raise ValueError(f"scale must be None or {AUTO!r}, got {scale!r}")
-        if isinstance(gamma, str) and gamma not in {"scale", "auto"}:
-            raise ValueError(f"gamma must be a number, 'scale' or 'auto', got {gamma!r}")
-        if not warmup >= 1:
-            raise ValueError(f"warmup must be >= 1, got {warmup}")
+        own = {name: getattr(self, name) for name in RIVER_S.keys() & vars(self).keys()}
+        check({**own, **parameters}, RIVER_S)
         self._places: dict[Hashable, int] = {}
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._scale: Scale = plain(features_max)

@@ -34,12 +34,13 @@ import numpy as np
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.classifier import Array, SolverClassifier
+from hinged.solvers.estimators.classifier import Array, BoundedClassifier, SolverClassifier
+from hinged.solvers.estimators.parameters import RULES, one_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DualClassifier(SolverClassifier):
-    """Solvers that keep gradients, take all examples at once, and optimise. Further parameters: SolverClassifier.
+class DualClassifier(BoundedClassifier):
+    """Solvers that keep gradients, take all examples at once, and optimise. Further parameters: BoundedClassifier.
 
     tol: the largest violation that stays. precision: "float32" or "float64", of points and kernel values. points_max:
     points that may be held. when_full: there "refuse" to learn, or "remove" the least useful point. cache_size: memory
@@ -79,12 +80,20 @@ class EpochClassifier(SolverClassifier):
 
     batch: ClassVar[int] = 1024  # examples that `fit` hands over at a time
 
-    def _fit(self, learner: Learner, rows: Rows, numbers: Array, random: np.random.RandomState) -> bool:
-        if not self.epochs >= 1:
-            raise ValueError(f"epochs must be an integer >= 1, got {self.epochs}")
+    def _fit(
+        self,
+        learner: Learner,
+        rows: Rows,
+        numbers: Array,
+        random: np.random.RandomState,
+        first: int = 0,
+        *,
+        again: bool = False,
+    ) -> bool:
         for epoch in range(self.epochs):
             order = random.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
-            learner.learn_epoch(rows, numbers, order, self._batch(len(rows)), again=epoch > 0)
+            batch, known = self._batch(len(rows)), again or epoch > 0
+            learner.learn_epoch(rows, numbers, order, batch, first=first, again=known)
         return self._finish(learner)
 
     def _batch(self, examples: int) -> int:
@@ -120,6 +129,7 @@ class LASVMClassifier(OnlineClassifier):
     """
 
     solver = "lasvm"
+    rules = RULES | {"C": RULES["C"] | one_of("auto")}
 
     C: Any = 1.0
     delta_max: float | None = 2.0
@@ -193,7 +203,9 @@ class TrackingSVMClassifier(OnlineClassifier):
     optimum predicts, else the average. The paper's algorithms: draws=1, delta_max=None.
     """
 
+    solver = "tracking-2"
     ALGORITHMS: ClassVar[tuple[int | str, ...]] = (1, 2, "cached", "batch")
+    rules = RULES | {"algorithm": one_of(*ALGORITHMS)}
 
     algorithm: int | str = 2
     K: int = 10
@@ -201,8 +213,6 @@ class TrackingSVMClassifier(OnlineClassifier):
     delta_max: float | None = 1.0
 
     def _solver_name(self) -> str:
-        if self.algorithm not in self.ALGORITHMS:
-            raise ValueError(f"algorithm must be one of {', '.join(map(str, self.ALGORITHMS))}, got {self.algorithm!r}")
         return f"tracking-{self.algorithm}"
 
     @property
@@ -218,27 +228,35 @@ class TrackingSVMClassifier(OnlineClassifier):
 class BudgetClassifier(EpochClassifier):
     """Solvers that hold at most `budget` points, without a bias. Further parameters: EpochClassifier.
 
-    maintenance: what makes way for one point more: "merge" (rbf alone), "project" or "remove"; None for "merge" with
-    rbf, else "project". merging: finds the place of a merged point by "table" or "golden" section. averaging: examples
-    that the average of the coefficients spans that predicts; None: they predict themselves. precision: "float32" or
-    "float64", of points and kernel values.
+    precision: "float32" or "float64", of points and kernel values.
     """
 
     budget: int = 500
-    maintenance: str | None = None
-    merging: str = "table"
-    averaging: int | None = 1000
     precision: str = "float32"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BSCAClassifier(BudgetClassifier):
+class MergingClassifier(BudgetClassifier, BoundedClassifier):
+    """Solvers whose points merge. Further parameters: BudgetClassifier, BoundedClassifier.
+
+    maintenance: what makes way for one point more: "merge" (rbf alone), "project" or "remove"; None for "merge" with
+    rbf, else "project". merging: finds the place of a merged point by "table" or "golden" section. averaging: examples
+    that the average of the coefficients spans that predicts; None: they predict themselves.
+    """
+
+    maintenance: str | None = None
+    merging: str = "table"
+    averaging: int | None = 1000
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BSCAClassifier(MergingClassifier):
     """Budgeted stochastic coordinate ascent (Qaadan, Schueler and Glasmachers, ICPRAM 2019).
 
     step_max: the longest step at first, in units of 1 / k(x, x), or None. step_decay: examples after which it is
     1 / sqrt(2) of that. step_least: what it shrinks to. extra_steps: further steps at each example, on the last
     `reservoir` ones. remembered: examples whose coefficient is known again in a further epoch. Further parameters:
-    BudgetClassifier.
+    MergingClassifier.
     """
 
     solver = "bsca"
@@ -252,11 +270,11 @@ class BSCAClassifier(BudgetClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BSGDClassifier(BudgetClassifier):
+class BSGDClassifier(MergingClassifier):
     """Budgeted stochastic gradient descent (Wang, Crammer and Vucetic, JMLR 13, 2012).
 
     Its lambda is `regularization`, or 1 / (C examples) where that is None. examples: None for the number of those that
-    `fit` is given, and 10,000 in partial_fit. Further parameters: BudgetClassifier.
+    `fit` is given, and 10,000 in partial_fit. Further parameters: MergingClassifier.
     """
 
     solver = "bsgd"
@@ -269,11 +287,11 @@ class BSGDClassifier(BudgetClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ExactSVMClassifier(SolverClassifier):
+class ExactSVMClassifier(BoundedClassifier):
     """The optimum after every example, by exact increments in float64 (Diehl and Cauwenberghs, IJCNN 2003).
 
     points_max, when_full, cache_size: as of DualClassifier. solver_ can also unlearn examples, by their row in X, and
-    gives exact leave-one-out errors. Further parameters: SolverClassifier.
+    gives exact leave-one-out errors. Further parameters: BoundedClassifier.
     """
 
     solver = "exact"

@@ -27,10 +27,10 @@ from scene import Scene
 from states import digest_of
 from under_load import CONFIGURATIONS_JSON, SIZES, run
 
+from hinged.frames import BadFrame
 from hinged.service.data.configuration import new_configuration
 from hinged.service.engine.history import load_model
 from hinged.service.errors import StoreUnavailable
-from hinged.service.frames import BadFrame
 from hinged.service.model.events import decode_event
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings

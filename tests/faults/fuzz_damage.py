@@ -7,7 +7,7 @@ import random
 import numpy as np
 from fuzz_scenes import scene
 
-from hinged.service.frames import decode, encode
+from hinged.frames import decode, encode
 from hinged.service.model.state import SNAPSHOT
 from hinged.solvers.catalogue import SOLVERS
 

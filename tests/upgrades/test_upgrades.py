@@ -9,8 +9,8 @@ from old_stores import HERE, MODELS, answers, digests, examples, server_on
 from states import digest_of
 
 from hinged import Client, HingedError
+from hinged.frames import decode, encode
 from hinged.service.engine.history import History
-from hinged.service.frames import decode, encode
 from hinged.service.model.state import FORMAT, SNAPSHOT
 from hinged.service.store.base import Event
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hinged.service.frames import decode, encode, peek
+from hinged.frames import decode, encode, peek
 from hinged.service.model.events import (
     ClassAdded,
     Corrected,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.service.frames import BadFrame, decode, encode
+from hinged.frames import BadFrame, decode, encode
 
 EXPORT = "export"
 VERSION = 1

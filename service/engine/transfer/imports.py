@@ -7,18 +7,20 @@ import logging
 import time
 from typing import IO, Any
 
+from hinged.frames import BadFrame, kind_of, peek
 from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.configuration import as_written, parse_configuration
 from hinged.service.data.examples import check_ids
 from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.engine.transfer.estimators import snapshot_of
 from hinged.service.engine.transfer.exports import unpack_export
 from hinged.service.engine.transfer.rehearsal import examine, rehearse
 from hinged.service.errors import Invalid
-from hinged.service.frames import BadFrame, peek
 from hinged.service.model.events import Imported
 from hinged.service.model.model import Model
 from hinged.service.model.state import SHADOWS_MAX, SNAPSHOT
 from hinged.service.settings import Settings
+from hinged.solvers.estimators.files import KIND as ESTIMATOR
 from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,8 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
     file.seek(0)
     now_ms = time.time_ns() // 1_000_000
     try:
-        state = unpack_export(file.read())
+        data = file.read()
+        state = snapshot_of(data, settings, sizes) if kind_of(data) == ESTIMATOR else unpack_export(data)
         for configuration in _configurations(peek(state, SNAPSHOT), settings):
             warm_up(configuration.solver, configuration.dtype)
         model = Model.begin(name, 1, Imported(state, now_ms), **sizes)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from hinged.frames import decode
 from hinged.service.data.inputs import Inputs, Records, join_inputs
 from hinged.service.data.records import Record
 from hinged.service.data.rows import sparse_rows
 from hinged.service.data.scaling import Scaling
-from hinged.service.frames import decode
 from hinged.service.model.events import (
     ClassAdded,
     Corrected,

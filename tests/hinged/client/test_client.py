@@ -97,7 +97,7 @@ CALLS = {
 }  # fmt: skip
 ON_THE_SERVER = {"job", "models", "overview", "key", "ticket", "metrics", "ready", "wait_until_ready"}
 OF_ROWS = {"learn_rows", "predict_rows", "offer_rows"}
-OF_FILES = {"export_model", "import_model"}
+OF_FILES = {"export_model", "import_model", "upload"}
 WAITING = {"wait"}
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 
 from hinged import Client
 from hinged.client.batch import MEDIA_TYPE, pack
-from hinged.service.frames import encode
+from hinged.frames import encode
 
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 X = np.array([[0.9, 0.1], [0.2, 0.8], [0.0, 0.7], [0.5, 0.0]])

@@ -10,12 +10,12 @@ from importing import DENSE, KINDS, NOW, RBF, SIZES, take
 from running import RunningServer
 from states import digest_of
 
+from hinged.frames import decode, encode
 from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
-from hinged.service.frames import decode, encode
 from hinged.service.model import learner
 from hinged.service.model.events import Created
 from hinged.service.model.model import Model

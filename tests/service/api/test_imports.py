@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from importing import KINDS, NOW, SIZES, take
 from states import digest_of
 
+from hinged.frames import BadFrame, decode, encode
 from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
@@ -18,7 +19,6 @@ from hinged.service.data.inputs import inputs_state, read_inputs
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
-from hinged.service.frames import BadFrame, decode, encode
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings

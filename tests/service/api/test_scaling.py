@@ -7,8 +7,8 @@ from changing import NEEDLE, found_in, until_ended
 from running import RunningServer
 
 from hinged.client import Client
+from hinged.frames import decode, encode
 from hinged.service.engine.history import load_model
-from hinged.service.frames import decode, encode
 from hinged.service.model.events import Created
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from states import digest_of
 from working import predictions_of
 
+from hinged.frames import BadFrame
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.errors import Conflict, Invalid, ModelFull
-from hinged.service.frames import BadFrame
 from hinged.service.model.events import Created, Finished, decode_event
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings

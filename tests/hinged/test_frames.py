@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hinged.service.frames import (
+from hinged.frames import (
     _PREFIX,
     DTYPES,
     MAGIC,

@@ -89,6 +89,15 @@ def peek(data: bytes, kind: str) -> dict[str, Any]:
     return _header(data[_PREFIX.size : _PREFIX.size + header_bytes], kind)[0]
 
 
+def kind_of(data: bytes) -> str:
+    """The kind that a frame says it is of; nothing where it says none, which whoever decodes it will tell."""
+    try:
+        header = json.loads(data[_PREFIX.size : _PREFIX.size + _PREFIX.unpack_from(data)[2]])
+    except (ValueError, RecursionError, struct.error):
+        return ""
+    return str(header.get("kind", "")) if isinstance(header, dict) else ""
+
+
 def _header(data: bytes, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
     """The facts, and name, dtype and shape of each array. A right checksum is no right header: all is checked."""
     try:

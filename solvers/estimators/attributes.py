@@ -1,0 +1,103 @@
+"""What a fitted estimator shows of its machine, under scikit-learn's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.kernels import LINEAR
+from hinged.solvers.core.points import rows_of
+from hinged.solvers.core.solver import Solver
+from hinged.solvers.estimators.base import Learner
+from hinged.solvers.race.race import Race
+
+Array = np.ndarray[Any, Any]
+
+
+class Fitted:
+    """Attributes of a fitted estimator. With a scale, points and coef_ are of the scaled columns.
+
+    Whatever a machine has no such thing for is an AttributeError that says so: points where it keeps none, coef_ where
+    the kernel is not linear.
+    """
+
+    classes_: Array
+    _learner: Learner
+    _sparse: bool
+    _fitted: tuple[str, int]
+
+    @property
+    def solver_(self) -> Solver:
+        """The solver, with its certificate and its state; solvers/core/solver.py."""
+        check_is_fitted(self)
+        return self._learner.solver
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps of the solver since it was begun: direction searches, coordinate updates, changes by an example."""
+        steps: Any = self.solver_.certificate()["steps"]
+        return int(steps)
+
+    @property
+    def support_(self) -> Array:
+        """Rows of X (SV,) that the points with a coefficient are, the oldest first.
+
+        Rows of further calls count on from those before. A point that several were merged to is -1.
+        """
+        slots = self._support()[1]
+        keys: Array = self._machine().key[slots]
+        return np.where(keys <= NONE, -1, keys)
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The points with a coefficient (SV, features), the oldest first; a CSR array where X was sparse."""
+        view, slots = self._support()
+        indptr, indices, values = rows_of(view.points, slots)
+        points = sparse.csr_array((values, indices, indptr), shape=(slots.size, view.dim))
+        return points if self._sparse else points.toarray()
+
+    @property
+    def n_support_(self) -> Array:
+        """Support vectors of each class (classes,)."""
+        slots = self._support()[1]
+        return np.bincount(self._machine().class_of[slots], minlength=len(self.classes_)).astype(np.int32)
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Signed coefficients (K, SV), positive for points of the positive class."""
+        view, slots = self._support()
+        coefficients: Array = view.alpha[:, slots]
+        return coefficients
+
+    @property
+    def intercept_(self) -> Array:
+        """Bias (K,), 0 for solvers without one."""
+        bias: Array | None = getattr(self.solver_.view(), "b", None)
+        return np.zeros(self.solver_.columns) if bias is None else bias
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the features (K, features) of a linear kernel: decision values are X @ coef_.T + intercept_."""
+        view, slots = self._support()
+        if view.kernel.code != LINEAR:
+            raise AttributeError("coef_ is there for the linear kernel alone: others have no weight for each feature")
+        indptr, indices, values = rows_of(view.points, slots)
+        points = sparse.csr_array((values.astype(np.float64), indices, indptr), shape=(slots.size, view.dim))
+        weights: Array = view.alpha[:, slots] @ points
+        return weights
+
+    def _machine(self) -> Any:
+        """The arrays of the machine that answers."""
+        solver: Any = self.solver_
+        return (solver.leader.machine if isinstance(solver, Race) else solver).machine
+
+    def _support(self) -> tuple[Any, Array]:
+        """What predicts, and the slots of its points with a coefficient."""
+        view: Any = self.solver_.view()
+        if not hasattr(view, "alpha"):
+            raise AttributeError(f"{type(self).__name__} keeps no points, and so has no support vectors")
+        return view, np.flatnonzero((view.alpha != 0).any(axis=0))

@@ -1,0 +1,156 @@
+"""Estimators out of files: those that `save` wrote, and models that a server exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hinged.frames import BadFrame, decode, kind_of
+from hinged.solvers.core.solver import StateReader
+from hinged.solvers.estimators import baselines, sklearn
+from hinged.solvers.estimators.base import Learner
+from hinged.solvers.estimators.classifier import SolverClassifier
+from hinged.solvers.estimators.files import KIND, SCALE_PARTS, VERSION, kernel_of, part, renumbered
+from hinged.solvers.estimators.parameters import check
+from hinged.solvers.estimators.scaling import DENSE, SPARSE, Scale
+
+Array = np.ndarray[Any, Any]
+
+ESTIMATORS: dict[str, type[SolverClassifier]] = {
+    name: each
+    for module in (sklearn, baselines)
+    for name, each in vars(module).items()
+    if isinstance(each, type) and issubclass(each, SolverClassifier) and hasattr(each, "solver")
+}
+"""By their names."""
+
+EXPORT, MODEL, FORMAT = "export", "model", 3
+"""Kinds of a server's frames, and the format of the snapshot in them."""
+
+
+def load(source: str | Path | bytes) -> SolverClassifier:
+    """The estimator of a file, or of its bytes: one that was saved, or a model that a server exported.
+
+    Its decision values are the same to the bit. ValueError for a file that is none, or a model that cannot be
+    an estimator.
+    """
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    try:
+        return _saved(data) if kind_of(data) == KIND else _exported(data)
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError, StopIteration) as error:
+        raise BadFrame(f"the file does not fit together: {error!r}") from error
+
+
+def _saved(data: bytes) -> SolverClassifier:
+    facts, arrays = decode(data, KIND)
+    if facts["version"] != VERSION:
+        raise BadFrame(f"the file has version {facts['version']!r:.20}, this hinged reads {VERSION}")
+    if facts["estimator"] not in ESTIMATORS:
+        raise BadFrame(f"the file holds a {facts['estimator']!r:.80}, which is no estimator of hinged.sklearn")
+    parameters, machine = facts["parameters"], facts["machine"]
+    if isinstance(parameters["class_weight"], list):
+        parameters["class_weight"] = {label: weight for label, weight in parameters["class_weight"]}  # noqa: C416
+    estimator = ESTIMATORS[facts["estimator"]](**parameters)
+    check(parameters, estimator.rules)
+    learner = _learner(machine, machine["parameters"], part(arrays, "solver."))
+    learner.hear(arrays["heard.scores"], arrays["heard.classes"])
+    scale = machine["scale"]
+    rows = None if scale is None else _scale(part(arrays, "scale."), scale["form"], machine["dim"], scale["rest"])
+    labels = np.array(machine["labels"], np.dtype(facts["labels_type"]))
+    estimator.restore(learner, labels, rows, is_sparse=machine["sparse"])
+    if facts["feature_names"]:
+        estimator.feature_names_in_ = np.array(facts["feature_names"], object)
+    return estimator
+
+
+def _exported(data: bytes) -> SolverClassifier:
+    facts, arrays = decode(decode(data, EXPORT)[1]["snapshot"].tobytes(), MODEL)
+    if facts["format"] != FORMAT:
+        raise BadFrame(f"the model has format {facts['format']!r:.20}, this hinged reads {FORMAT}")
+    taught, arrays = facts["learner"], part(arrays, "learner.")
+    configuration, labels = taught["configuration"], taught["labels"]
+    features, kernel = configuration["features"], dict(configuration["kernel"])
+    if features["type"] == "named":
+        raise ValueError("a model of named features is no estimator: estimators take columns of numbers")
+    if len({type(label) for label in labels}) != 1:
+        raise ValueError(f"an estimator has classes, all of one type; the model's are {labels!r:.200}")
+    state = renumbered(part(arrays, "solver."), -1)
+    estimator = _estimator_of(configuration, dict(zip(labels, state["weights"].tolist(), strict=True)))
+    if isinstance(kernel.get("gamma"), str):
+        kernel["gamma"] = taught["gamma"]
+    machine = {
+        "solver": configuration["solver"],
+        "kernel": kernel,
+        "dim": features["dim"],
+        "precision": configuration["precision"],
+        "seed": configuration["seed"],
+        "learned": facts["learned"],
+        "fading": configuration["half_life"] is not None,
+    }
+    learner = _learner(machine, estimator.solver_parameters(), state)
+    scale = None
+    if features.get("scale") is not None:
+        if not taught["scaling"]["begun"]:
+            raise ValueError("the model has learned nothing by which its columns could be scaled")
+        own = part(arrays, "scaling.")
+        scale = _scale(own, DENSE if features["type"] == "dense" else SPARSE, features["dim"], float(own["rest"][0]))
+    estimator.restore(learner, np.array(labels), scale, is_sparse=features["type"] == "sparse")
+    return estimator
+
+
+def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> SolverClassifier:
+    """An untaught estimator of a server's configuration."""
+    solver: str = configuration["solver"]
+    Estimator = next(
+        each for each in ESTIMATORS.values() if each.solver == {"auto": "lasvm"}.get(solver, _family(solver))
+    )
+    estimator = Estimator()
+    kernel = configuration["kernel"]
+    facts = {**configuration, **kernel, "kernel": kernel["type"], "scale": configuration["features"].get("scale")}
+    facts["class_weight"] = {label: weight for label, weight in weights.items() if weight != 1.0} or None
+    if facts.get("gamma") == "auto":  # of older models; it says the same
+        facts["gamma"] = "scale"
+    if solver == "auto":
+        facts["C"] = "auto"
+    if solver.startswith("tracking-"):
+        algorithm = solver.removeprefix("tracking-")
+        facts["algorithm"] = int(algorithm) if algorithm.isdigit() else algorithm
+    same = estimator.get_params(deep=False).keys() & facts.keys()
+    chosen = {name: facts[name] for name in same if facts[name] is not None or name != "points_max"}
+    check(chosen, Estimator.rules)
+    estimator.set_params(**chosen)
+    return estimator
+
+
+def _family(solver: str) -> str:
+    return "tracking-2" if solver.startswith("tracking-") else solver
+
+
+def _learner(machine: dict[str, Any], parameters: dict[str, Any], state: dict[str, Array]) -> Learner:
+    """The machine of a state."""
+    own = {name: value for name, value in parameters.items() if name not in ("precision", "seed")}
+    learner = Learner(
+        machine["solver"],
+        kernel_of(machine["kernel"]),
+        machine["dim"],
+        precision=machine["precision"],
+        seed=machine["seed"],
+        **own,
+    )
+    learner.solver.fading = machine["fading"]
+    learner.solver.load(state)
+    learner.numbered = machine["learned"]
+    return learner
+
+
+def _scale(arrays: dict[str, Array], form: str, dim: int, rest: float) -> Scale:
+    read = StateReader(arrays)
+    columns = read.take("columns", np.int64, (None,), 0, dim - 1)
+    if form not in (DENSE, SPARSE) or (np.diff(columns) <= 0).any() or (form == DENSE and columns.size != dim):
+        raise BadFrame(f"these are not the columns of {form} features of width {dim}")
+    rest_parts = {name: read.take(name, np.float64, columns.shape) for name in SCALE_PARTS[1:]}
+    if not ((rest_parts["scale"] > 0).all() and rest > 0):
+        raise BadFrame("scales must be > 0")
+    return Scale(form, dim, columns, **rest_parts, rest=rest)

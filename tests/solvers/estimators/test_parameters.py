@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import GridSearchCV, ParameterGrid
+
+import hinged.sklearn
+from hinged.river import SVMClassifier
+from hinged.solvers.estimators.parameters import RULES
+
+ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
+X, y = make_blobs(60, centers=2, random_state=0)
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_every_parameter_is_looked_at_before_anything_is_computed(Estimator):
+    for name in Estimator().get_params():
+        model = Estimator(**{name: object()})
+        for learn in (model.fit, lambda X, y, model=model: model.partial_fit(X, y, classes=[0, 1])):
+            with pytest.raises(ValueError, match=rf"^{name} must be .*, got <object object"):
+                learn(None, None)
+        assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_what_a_text_file_holds_is_no_number(Estimator):
+    parameters = Estimator().get_params()
+    numbers = [n for n in parameters if isinstance(parameters[n], int | float) and not isinstance(parameters[n], bool)]
+    for name in numbers:
+        with pytest.raises(ValueError, match=rf"^{name} must be .*, got '1'"):
+            Estimator(**{name: "1"}).fit(X, y)
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_every_default_is_allowed(Estimator):
+    parameters = Estimator().get_params()
+    assert parameters.keys() <= RULES.keys() | {"algorithm"}
+    hinged.solvers.estimators.parameters.check(parameters, Estimator.rules)
+
+
+def test_scalars_of_NumPy_are_numbers_and_names():
+    grid = {"C": np.logspace(-1, 1, 2), "kernel": np.array(["linear", "rbf"]), "idle_max": np.array([10, 20])}
+    for parameters in ParameterGrid(grid):
+        hinged.sklearn.LASVMClassifier(**parameters).fit(X, y)
+
+
+def test_a_grid_with_text_for_a_number_says_so_at_its_first_fit():
+    search = GridSearchCV(hinged.sklearn.LASVMClassifier(), {"C": ["1", "10"]}, cv=2, error_score="raise")
+    with pytest.raises(ValueError, match=r"C must be a number > 0 and < 1e.15 or 'auto', got '1'"):
+        search.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"C": "1"}, "C must be a number > 0 and < 1e.15, got '1'"),
+        ({"gamma": "wide"}, "gamma must be a number > 0 and < 1e.15 or 'scale' or 'auto', got 'wide'"),
+        ({"kernel": "poly"}, "kernel must be one of linear, polynomial, rbf, laplacian, got 'poly'"),
+        ({"warmup": 0}, "warmup must be an integer >= 1, got 0"),
+        ({"precision": "half"}, "precision must be None or one of float32, float64, got 'half'"),
+        ({"solver": "bsca", "budget": "500"}, "budget must be an integer from 2 to 2147483647, got '500'"),
+    ],
+)
+def test_the_adapter_for_River_looks_at_its_own(parameters, problem):
+    with pytest.raises(ValueError, match=problem):
+        SVMClassifier(**parameters)
