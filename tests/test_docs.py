@@ -6,20 +6,24 @@ import re
 import pytest
 from running import ROOT
 
+from hinged.commands import backup
 from hinged.commands.cli import cli
 from hinged.service import errors
 from hinged.service.app import create_app
 from hinged.service.data.configuration import KINDS, SOLVER_NAMES
 from hinged.service.data.parts import Labelling
+from hinged.service.engine.transfer import exports
+from hinged.service.model import events
 from hinged.service.model.state import FORMAT
 from hinged.service.settings import Settings
+from hinged.service.store.sqlite.schema import SCHEMA_VERSION
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
 )
-TABLES = ("docs/http.md", "docs/settings.md", "docs/solvers.md", "README.md")
-HTTP, SETTINGS, SOLVERS, README = ((ROOT / name).read_text() for name in TABLES)
+TABLES = ("docs/http.md", "docs/settings.md", "docs/solvers.md", "docs/upgrading.md", "README.md")
+HTTP, SETTINGS, SOLVERS, UPGRADING, README = ((ROOT / name).read_text() for name in TABLES)
 METHODS = ("get", "put", "post", "delete", "patch")
 
 
@@ -90,6 +94,25 @@ def test_the_format_of_snapshots_stands_in_the_change_log():
     changes = (ROOT / "CHANGELOG.md").read_text()
     newest = max(int(number) for number in re.findall(r"[Ss]napshot format: format (\d+)", changes))
     assert newest == FORMAT
+
+
+def test_what_a_version_reads_stands_in_upgrading():
+    found = {line.split(" | ")[0].strip("| "): line.split(" | ")[1] for line in UPGRADING.splitlines() if " | " in line}
+    assert found["snapshots"] == f"format {FORMAT}"
+    assert found["SQLite's tables"] == f"schema {SCHEMA_VERSION}"
+    assert found["exports (`hinged export`)"] == f"file {exports.VERSION}, with a snapshot of format {FORMAT}"
+    assert found["backups (`hinged backup`)"] == f"index {backup.VERSION}, with exports"
+    kinds = {
+        kind.KIND
+        for kind in vars(events).values()
+        if isinstance(kind, type) and isinstance(vars(kind).get("KIND"), str)
+    }
+    told = [
+        kind
+        for line in UPGRADING.split("events that it added")[1].split("##")[0].splitlines()
+        for kind in re.findall(r"`(\w+)`", line)
+    ]
+    assert sorted(told) == sorted(kinds)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

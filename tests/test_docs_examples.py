@@ -17,6 +17,7 @@ DOCUMENTS = {
     "docs/security.md": 1,
     "docs/page.md": 1,
     "docs/package.md": 2,
+    "docs/upgrading.md": 2,
 }
 """With the least number of blocks that are there to be run."""
 
