@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUN_INSTALLED := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := default
-.PHONY: default init redis chromium nginx vendor run fix check test quick bench clean
+.PHONY: default init redis chromium nginx vendor run fix check test quick bench docs clean
 
 default: check test
 
@@ -87,6 +87,10 @@ quick: init
 bench: init
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/run.py --data $(DATA) $(BENCH_ARGS)
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/server/run.py --data $(DATA) $(SERVER_BENCH_ARGS)
+
+# docs/ and the documents beside it as a site in build/site, in which every link leads somewhere.
+docs: init
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,7 +4,7 @@
 
 Each row is a server of its own that learned random rows until `points_max` was reached, and then some more: half of
 the labels follow the rows, half nothing, so that nearly all points are support vectors and cached rows fill up. That
-is the worst that a model of this size comes to; a stream that can be learned takes less. Time is CPU time of the server,
+is the worst that a model of this size comes to; a stream that can be learned takes less. Time is the server's CPU time,
 which others on the machine disturb less: of rows as bytes in requests of 200, and until it is ready after a start.
 """
 
@@ -33,7 +33,7 @@ CASES = [
     ("auto", 3_000, 20, 2),
     ("bsca", 500, 20, 2),
 ]
-MANY = (0, 100, 500)
+MANY = (0, 100, 300)
 MIB = 2**20
 
 
@@ -91,7 +91,7 @@ def full(case, folder):
             client.learn_rows("m", X, y)
         more = list(batches(rng, 5 * BATCH, columns, classes))
         learn = timed(server, [lambda X=X, y=y: client.learn_rows("m", X, y) for X, y in more])
-        predict = timed(server, [lambda X=X: client.predict_rows("m", X) for X, _ in more])
+        predict = timed(server, [lambda X=X: client.predict_rows("m", X) for X, _ in 10 * more])
         model, resident = scraped(server, "hinged_memory_bytes"), scraped(server, "process_resident_memory_bytes")
         learned, vectors = scraped(server, "hinged_examples_learned_total"), scraped(server, "hinged_support_vectors")
         seconds = restarted(server)

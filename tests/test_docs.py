@@ -1,7 +1,10 @@
 """The documents say what is there. What they show is tried out by tests/test_docs_examples.py."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from running import ROOT
@@ -140,3 +143,18 @@ def test_each_part_of_labels_is_explained_with_its_default():
     found = {row[0].strip("`"): row[1] for row in rows(table)}
     expected = {name: json.dumps(field.default) for name, field in Labelling.model_fields.items()}
     assert found == {name: default.removesuffix(".0") for name, default in expected.items()}
+
+
+def test_they_are_a_site_without_a_link_that_leads_nowhere(tmp_path):
+    """Also to a title in another document. Warnings fail it."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    assert 'href="index.html#a-models-configuration"' in (tmp_path / "http.html").read_text()
+
+
+def test_every_document_is_in_the_menu_of_the_site():
+    listed = re.findall(r"- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    beside = {"index.md", "changelog.md", "contributing.md", "benchmarks.md"}
+    assert sorted(listed) == sorted(beside | {path.name for path in (ROOT / "docs").glob("*.md")})
