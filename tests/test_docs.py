@@ -9,6 +9,7 @@ import sys
 import pytest
 from running import ROOT
 
+from hinged import Client
 from hinged.commands import backup
 from hinged.commands.cli import cli
 from hinged.service import errors
@@ -86,6 +87,12 @@ def test_each_part_of_a_configuration_is_explained():
 def test_each_solver_is_named():
     named = {name.strip("` ") for row in rows(SOLVERS) for name in row[0].split(",")}
     assert named >= set(SOLVER_NAMES)
+
+
+def test_each_method_of_the_client_is_named():
+    named = set(re.findall(r"`(\w+)`", (ROOT / "docs/client.md").read_text().split("## Methods")[1]))
+    methods = {name for name in dir(Client) if not name.startswith("_") and callable(getattr(Client, name))}
+    assert named == methods - {"close"}
 
 
 def test_each_command_is_named_in_the_readme():

@@ -18,6 +18,7 @@ DOCUMENTS = {
     "docs/page.md": 1,
     "docs/package.md": 2,
     "docs/upgrading.md": 2,
+    "docs/client.md": 3,
 }
 """With the least number of blocks that are there to be run."""
 

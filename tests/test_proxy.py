@@ -5,6 +5,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -45,7 +46,7 @@ def proxied(tmp_path_factory):
         try:
             eventually(lambda: listens(port) or process.poll() is not None)
             assert process.poll() is None, (folder / "errors.log").read_text()
-            yield f"https://localhost:{port}", folder
+            yield f"https://localhost:{port}", folder, server
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
@@ -58,7 +59,7 @@ def listens(port):
 
 @pytest.fixture
 def client(proxied, monkeypatch):
-    url, folder = proxied
+    url, folder, _ = proxied
     monkeypatch.setenv("SSL_CERT_FILE", str(folder / "proxy.pem"))
     with Client(url) as client:
         yield client
@@ -66,7 +67,7 @@ def client(proxied, monkeypatch):
 
 @pytest.fixture
 def http(proxied):
-    url, folder = proxied
+    url, folder, _ = proxied
     with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=folder / "proxy.pem")) as http:
         yield http
 
@@ -85,6 +86,7 @@ def test_events_come_through_it_while_the_stream_is_open(client):
     assert next(events)["kind"] == "created"
     client.learn("followed", [example([0, 1], "a")])
     assert [next(events)["kind"] for _ in range(2)] == ["class_added", "learned"]
+    events.close()
 
 
 def test_long_bodies_reach_the_servers_own_limit(http, client):
@@ -96,7 +98,7 @@ def test_long_bodies_reach_the_servers_own_limit(http, client):
 
 
 def test_a_page_of_the_server_may_write_and_another_may_not(http, proxied):
-    url, _ = proxied
+    url, _, _ = proxied
     assert http.get("/ui").status_code == 200
     assert http.put("/models/paged", json=BASE, headers={"origin": url}).status_code == 201
     foreign = http.put("/models/other", json=BASE, headers={"origin": "https://elsewhere.example"})
@@ -104,9 +106,21 @@ def test_a_page_of_the_server_may_write_and_another_may_not(http, proxied):
 
 
 def test_another_name_gets_no_answer_and_no_ticket_is_logged(http, proxied):
-    url, folder = proxied
+    url, folder, _ = proxied
     with pytest.raises(ssl.SSLError), socket.create_connection(("localhost", int(url.rpartition(":")[2]))) as plain:
         ssl.create_default_context(cafile=folder / "proxy.pem").wrap_socket(plain, server_hostname="elsewhere.example")
     http.get("/models?ticket=secret")
     eventually(lambda: "GET /models" in (folder / "hinged.log").read_text())
     assert "secret" not in (folder / "hinged.log").read_text() + (folder / "errors.log").read_text()
+
+
+def test_while_the_server_is_started_anew_a_client_asks_again_until_it_is_there(client, proxied):
+    server = proxied[2]
+    client.create_model("patient", **BASE)
+    server.terminate()
+    with ThreadPoolExecutor(1) as other:
+        learned = other.submit(client.learn, "patient", [example([0, 1], "a")])
+        log = proxied[1] / "hinged.log"
+        eventually(lambda: '"POST /models/patient/learn" 502' in log.read_text())
+        server.start()
+        assert learned.result()["results"][0]["duplicate"] is False
