@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUN_INSTALLED := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := default
-.PHONY: default init redis chromium vendor run fix check test quick bench clean
+.PHONY: default init redis chromium nginx vendor run fix check test quick bench docs clean
 
 default: check test
 
@@ -41,6 +41,9 @@ redis:
 chromium:
 	$(call installed,chromium,the page)
 
+nginx:
+	$(call installed,nginx,the proxy)
+
 # The page's libraries as npm has them, each file where service/page/static/vendor/SHA256SUMS expects it. Another version
 # is another line there and here; `sha256sum *` in that folder writes the list.
 VENDOR := service/page/static/vendor
@@ -72,7 +75,7 @@ check: init
 
 # Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/compiled.py), so what is
 # there was compiled from just these sources.
-test: init redis chromium
+test: init redis chromium nginx
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Without servers, fault programs and Redis: under two minutes, once the solvers are compiled.
@@ -84,6 +87,10 @@ quick: init
 bench: init
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/run.py --data $(DATA) $(BENCH_ARGS)
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/server/run.py --data $(DATA) $(SERVER_BENCH_ARGS)
+
+# docs/ and the documents beside it as a site in build/site, in which every link leads somewhere.
+docs: init
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Print what pyproject.toml says the server on either store needs, one requirement a line."""
+"""Print what pyproject.toml says the server on either store needs, traces included, one requirement a line."""
 
 import re
 import tomllib
@@ -19,4 +19,4 @@ def requirements(given: list[str]) -> Iterator[str]:
                 yield from requirements(project["optional-dependencies"][extra])
 
 
-print("\n".join(dict.fromkeys(requirements([*project["dependencies"], "hinged[redis]"]))))
+print("\n".join(dict.fromkeys(requirements([*project["dependencies"], "hinged[otel,redis]"]))))

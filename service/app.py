@@ -95,7 +95,7 @@ def create_app(
     make_store = open_store or (lambda: open_chosen_store(chosen, _stop_fenced))
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Application) -> AsyncIterator[None]:
         registry = app.state.registry = Registry(make_store(), chosen)
         exposition.watch(registry)
         starting = asyncio.create_task(registry.start())
@@ -111,6 +111,7 @@ def create_app(
             await readers.stop()
         stops_at, now = app.state.streams.stops_at, time.monotonic()
         await registry.stop(chosen.shutdown_s if stops_at is None else max(STOP_LEAST_S, stops_at - now))
+        app.edge.close()
 
     app = Application(
         title="hinged",

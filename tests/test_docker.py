@@ -4,6 +4,7 @@ import re
 import tomllib
 from contextlib import closing
 
+import pytest
 import yaml
 from redis_server import DURABLE, RedisServer
 from running import ROOT
@@ -15,6 +16,7 @@ from hinged.service.store.redis import RedisStore
 COMPOSE, DOCKERFILE, IGNORED = (
     (ROOT / name).read_text() for name in ("docker-compose.yml", "docker/Dockerfile", ".dockerignore")
 )
+KUBERNETES = ROOT / "docker" / "kubernetes"
 
 
 def test_the_store_takes_the_redis_of_the_compose_file(tmp_path):
@@ -37,7 +39,7 @@ def test_the_server_starts_as_it_is_deployed_and_open_to_nobody_but_this_machine
     image = dict(re.findall(r"HINGED_(\w+)=(\S+)", DOCKERFILE))
     composed = yaml.safe_load(COMPOSE)["services"]["hinged"]
     assert all(port.startswith("127.0.0.1:") for port in composed["ports"])
-    deployment, _ = yaml.safe_load_all((ROOT / "docker" / "kubernetes.yaml").read_text())
+    deployment = yaml.safe_load((KUBERNETES / "base" / "deployment.yaml").read_text())
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     orchestrated = {variable["name"]: variable.get("value", "redis://redis") for variable in container["env"]}
     assert "HINGED_OPEN" not in orchestrated
@@ -48,7 +50,35 @@ def test_the_server_starts_as_it_is_deployed_and_open_to_nobody_but_this_machine
 
 def test_the_image_waits_longer_for_the_server_to_end_than_the_server_takes():
     grace_s = [int(seconds) for seconds in re.findall(r"stop_grace_period: (\d+)s", COMPOSE)]
-    kubernetes = (ROOT / "docker" / "kubernetes.yaml").read_text()
+    kubernetes = (KUBERNETES / "base" / "deployment.yaml").read_text()
     grace_s += [int(seconds) for seconds in re.findall(r"terminationGracePeriodSeconds: (\d+)", kubernetes)]
     assert len(grace_s) == 3
     assert min(grace_s) > 20
+
+
+@pytest.mark.parametrize("folder", ["base", "embedded"])
+def test_each_file_of_a_kustomization_is_in_it_and_describes_one_thing(folder):
+    kustomization = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text())
+    assert kustomization["kind"] == "Kustomization"
+    patches = {patch["path"] for patch in kustomization.get("patches", [])}
+    listed = {name for name in kustomization["resources"] if not name.startswith("..")} | patches
+    files = {path.name for path in (KUBERNETES / folder).iterdir()} - {"kustomization.yaml"}
+    assert listed == files
+    for name in files:
+        described = yaml.safe_load((KUBERNETES / folder / name).read_text())
+        assert described["metadata"]["name"] == "hinged"
+
+
+def test_the_embedded_store_has_a_claim_in_the_place_of_redis_and_of_the_empty_folder():
+    base, patch = (yaml.safe_load((KUBERNETES / name / "deployment.yaml").read_text()) for name in ("base", "embedded"))
+    claim = yaml.safe_load((KUBERNETES / "embedded" / "claim.yaml").read_text())
+    assert [patch[part] for part in ("apiVersion", "kind")] == [base[part] for part in ("apiVersion", "kind")]
+    pod, changed = (each["spec"]["template"]["spec"] for each in (base, patch))
+    (container,) = changed["containers"]
+    assert container["env"] == [{"name": "HINGED_STORE", "$patch": "delete"}]
+    assert "HINGED_STORE" in {variable["name"] for variable in pod["containers"][0]["env"]}
+    (volume,) = changed["volumes"]
+    assert volume["name"] in {each["name"] for each in pod["volumes"]}
+    assert volume["emptyDir"] is None
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]

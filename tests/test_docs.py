@@ -1,26 +1,34 @@
 """The documents say what is there. What they show is tried out by tests/test_docs_examples.py."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from running import ROOT
 
 import hinged.sklearn
+from hinged import Client
+from hinged.commands import backup
 from hinged.commands.cli import cli
 from hinged.service import errors
 from hinged.service.app import create_app
 from hinged.service.data.configuration import KINDS, SOLVER_NAMES
 from hinged.service.data.parts import Labelling
+from hinged.service.engine.transfer import exports
+from hinged.service.model import events
 from hinged.service.model.state import FORMAT
 from hinged.service.settings import Settings
+from hinged.service.store.sqlite.schema import SCHEMA_VERSION
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
 )
-TABLES = ("docs/http.md", "docs/settings.md", "docs/solvers.md", "README.md")
-HTTP, SETTINGS, SOLVERS, README = ((ROOT / name).read_text() for name in TABLES)
+TABLES = ("docs/http.md", "docs/settings.md", "docs/solvers.md", "docs/upgrading.md", "README.md")
+HTTP, SETTINGS, SOLVERS, UPGRADING, README = ((ROOT / name).read_text() for name in TABLES)
 METHODS = ("get", "put", "post", "delete", "patch")
 
 
@@ -90,6 +98,12 @@ def test_each_solver_is_named():
     assert named >= set(SOLVER_NAMES)
 
 
+def test_each_method_of_the_client_is_named():
+    named = set(re.findall(r"`(\w+)`", (ROOT / "docs/client.md").read_text().split("## Methods")[1]))
+    methods = {name for name in dir(Client) if not name.startswith("_") and callable(getattr(Client, name))}
+    assert named == methods - {"close"}
+
+
 def test_each_command_is_named_in_the_readme():
     for name in cli.commands:
         assert f"hinged {name}" in README
@@ -99,6 +113,25 @@ def test_the_format_of_snapshots_stands_in_the_change_log():
     changes = (ROOT / "CHANGELOG.md").read_text()
     newest = max(int(number) for number in re.findall(r"[Ss]napshot format: format (\d+)", changes))
     assert newest == FORMAT
+
+
+def test_what_a_version_reads_stands_in_upgrading():
+    found = {line.split(" | ")[0].strip("| "): line.split(" | ")[1] for line in UPGRADING.splitlines() if " | " in line}
+    assert found["snapshots"] == f"format {FORMAT}"
+    assert found["SQLite's tables"] == f"schema {SCHEMA_VERSION}"
+    assert found["exports (`hinged export`)"] == f"file {exports.VERSION}, with a snapshot of format {FORMAT}"
+    assert found["backups (`hinged backup`)"] == f"index {backup.VERSION}, with exports"
+    kinds = {
+        kind.KIND
+        for kind in vars(events).values()
+        if isinstance(kind, type) and isinstance(vars(kind).get("KIND"), str)
+    }
+    told = [
+        kind
+        for line in UPGRADING.split("events that it added")[1].split("##")[0].splitlines()
+        for kind in re.findall(r"`(\w+)`", line)
+    ]
+    assert sorted(told) == sorted(kinds)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -126,3 +159,18 @@ def test_each_part_of_labels_is_explained_with_its_default():
     found = {row[0].strip("`"): row[1] for row in rows(table)}
     expected = {name: json.dumps(field.default) for name, field in Labelling.model_fields.items()}
     assert found == {name: default.removesuffix(".0") for name, default in expected.items()}
+
+
+def test_they_are_a_site_without_a_link_that_leads_nowhere(tmp_path):
+    """Also to a title in another document. Warnings fail it."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    assert 'href="index.html#a-models-configuration"' in (tmp_path / "http.html").read_text()
+
+
+def test_every_document_is_in_the_menu_of_the_site():
+    listed = re.findall(r"- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    beside = {"index.md", "changelog.md", "contributing.md", "benchmarks.md"}
+    assert sorted(listed) == sorted(beside | {path.name for path in (ROOT / "docs").glob("*.md")})

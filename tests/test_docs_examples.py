@@ -19,6 +19,8 @@ DOCUMENTS = {
     "docs/package.md": 2,
     "docs/text.md": 7,
     "docs/gallery.md": 7,
+    "docs/upgrading.md": 2,
+    "docs/client.md": 3,
 }
 """With the least number of blocks that are there to be run."""
 PICTURES = {"docs/gallery.md": {"moons", "stream", "race", "budget", "weights", "server"}}

@@ -4,8 +4,9 @@ An exchange is a generator. It yields what is to be done next, a `Send` or a `Pa
 response, or the error that httpx raised), and returns the answer. So there is one place that decides what is tried
 again, and a client only has to send and to sleep.
 
-A request that meets a broken connection, a full queue (429) or a server that is not ready (503) is sent again, the
-same bytes, after a growing pause. That is safe: what is to be done once has an id before the first try.
+A request that meets a broken connection, a full queue (429), a server that is not ready (503) or a proxy that finds
+none (502, 504) is sent again, the same bytes, after a growing pause. That is safe: what is to be done once has an id
+before the first try.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
 READY_POLL_S = 0.2
 BINARY = "application/octet-stream"
-RETRIED_STATUSES = frozenset({429, 503})
+RETRIED_STATUSES = frozenset({429, 502, 503, 504})
+NO_SERVER = frozenset({502, 503, 504})
+"""A server that is not ready, or a proxy that finds none."""
 RETRIED_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
@@ -124,7 +127,7 @@ def ready(url: str) -> Exchange[bool]:
     outcome = yield Send("GET", f"{url}/readyz")
     if not isinstance(outcome, httpx.Response):
         raise unreachable(url, outcome)
-    if outcome.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+    if outcome.status_code in NO_SERVER:
         return False
     answer_of(outcome)
     return True

@@ -45,6 +45,12 @@ def begin_logging(settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
+def model_of(scope: Scope) -> str | None:
+    """The name of the model that a request is for; None where it is for none, or for what can be no name."""
+    model = scope.get("path_params", {}).get("model", "")
+    return model if MODEL_NAME.fullmatch(model) else None
+
+
 def log_request(scope: Scope, route: str, status: int, seconds: float) -> None:
     """One line for a request that was answered."""
     facts: dict[str, Any] = {
@@ -53,8 +59,8 @@ def log_request(scope: Scope, route: str, status: int, seconds: float) -> None:
         "status": status,
         "ms": round(1000 * seconds, 3),
     }
-    model = scope.get("path_params", {}).get("model", "")
-    if MODEL_NAME.fullmatch(model):
+    model = model_of(scope)
+    if model is not None:
         facts["model"] = model
     caller = scope.get("state", {}).get("caller")
     if caller is not None:

@@ -1,6 +1,6 @@
 """What a request must pass before any route sees it: an allowed Host, an allowed Origin, and one shape of refusal.
 
-It is also where requests are counted, by the template of their route.
+It is also where requests are counted, by the template of their route, and told to the log and to traces.
 
 A page in a browser can post to localhost, and a name that resolves to 127.0.0.1 makes it a same-origin page. So the
 Host must be one of the allowed names, and a write or a WebSocket that names an Origin must come from an allowed one,
@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hinged.service.edge.logs import log_request
+from hinged.service.edge.traces import open_spans
 from hinged.service.errors import (
     BadRequest,
     Forbidden,
@@ -75,6 +76,7 @@ class Edge:
         self.count = count
         self.direct = direct
         self.log_requests = settings.log_requests
+        self.spans = open_spans()
         self.hosts = {host.lower() for host in settings.allowed_hosts}
         self.origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
 
@@ -110,8 +112,19 @@ class Edge:
             route = getattr(scope.get("route"), "path", NO_ROUTE)  # the router leaves it there
             seconds = time.perf_counter() - started
             self.count(scope["method"], route, status, seconds)
-            if self.log_requests:
-                log_request(scope, route, status, seconds)
+            self.tell(scope, route, status, seconds)
+
+    def tell(self, scope: Scope, route: str, status: int, seconds: float) -> None:
+        """Tell log and traces of a request that was answered, as far as they want to know."""
+        if self.log_requests:
+            log_request(scope, route, status, seconds)
+        if self.spans is not None:
+            self.spans(scope, route, status, seconds)
+
+    def close(self) -> None:
+        """Nothing is told any more."""
+        if self.spans is not None:
+            self.spans.close()
 
     async def _opened(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a WebSocket on. The router closes those that it has no route for, which is an answer without a word."""

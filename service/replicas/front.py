@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,7 +16,6 @@ from starlette.types import Message, Receive, Scope, Send
 from hinged.service.api import quick_routes
 from hinged.service.edge.access import Access, authorise
 from hinged.service.edge.direct import endpoint_of
-from hinged.service.edge.logs import log_request
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable
 from hinged.service.replicas.handing import CONNECTION
@@ -48,14 +48,13 @@ class Front:
         self.state = State(replicas, Access(settings))
         self.requests: deque[tuple[str, str, int, float]] = deque(maxlen=REQUESTS_KEPT)
         """Answered here and not yet reported: method, route, status, seconds."""
-        self._settings = settings
         self._edge = Edge(self, settings, lambda *_: None)
         self._routes = {route.path: route for route in quick_routes(HERE)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _live(receive, send, self._edge.close)
             return
         scope["app"] = self
         found = endpoint_of(self._routes, scope)
@@ -82,8 +81,7 @@ class Front:
         else:
             seconds = time.perf_counter() - started
             self.requests.append((scope["method"], route.path, status, seconds))
-            if self._settings.log_requests:
-                log_request(scope, route.path, status, seconds)
+            self._edge.tell(scope, route.path, status, seconds)
 
     async def _answer(self, route: APIRoute, request: Request, parameters: dict[str, str], send: Send) -> int:
         query = dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True))
@@ -132,9 +130,11 @@ async def _hand_on(scope: Scope, receive: Receive, send: Send) -> None:
         await error_response(Unavailable(GONE, retry_after_s=1), scope["path"])(scope, receive, send)
 
 
-async def _live(receive: Receive, send: Send) -> None:
+async def _live(receive: Receive, send: Send, close: Callable[[], None]) -> None:
     while True:
         message: dict[str, Any] = dict(await receive())
+        if message["type"] == "lifespan.shutdown":
+            close()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return

@@ -1,0 +1,138 @@
+"""What a server takes: memory, time and disk by points, columns, classes and models, on servers that are full.
+
+    PYTHONPATH=.:benchmarks:tests python benchmarks/sizing.py
+
+Each row is a server of its own that learned random rows until `points_max` was reached, and then some more: half of
+the labels follow the rows, half nothing, so that nearly all points are support vectors and cached rows fill up. That
+is the worst that a model of this size comes to; a stream that can be learned takes less. Time is the server's CPU time,
+which others on the machine disturb less: of rows as bytes in requests of 200, and until it is ready after a start.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+from prometheus_client.parser import text_string_to_metric_families
+from running import RunningServer
+
+from hinged import Client
+
+BATCH = 200
+RBF = {"type": "rbf"}
+CASES = [
+    # solver, points, columns, classes
+    ("lasvm", 1_000, 20, 2),
+    ("lasvm", 3_000, 20, 2),
+    ("lasvm", 10_000, 20, 2),
+    ("lasvm", 3_000, 200, 2),
+    ("lasvm", 3_000, 20, 5),
+    ("auto", 3_000, 20, 2),
+    ("bsca", 500, 20, 2),
+]
+MANY = (0, 100, 300)
+MIB = 2**20
+
+
+def scraped(server, name):
+    """The sum of a metric's samples."""
+    families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
+    return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+
+
+def batches(rng, rows, columns, classes):
+    """Random rows, of which every other label is the side of a few planes that it lies on."""
+    planes = rng.normal(size=(columns, classes))
+    for _ in range(0, rows, BATCH):
+        X = rng.normal(size=(BATCH, columns)).astype(np.float32)
+        y = (X @ planes).argmax(axis=1)
+        y[::2] = rng.integers(0, classes, len(y[::2]))
+        yield X, y.tolist()
+
+
+def configuration_of(solver, points, columns, classes):
+    found = {"kernel": RBF, "features": {"type": "dense", "dim": columns}, "classes": list(range(classes))}
+    if solver == "bsca":
+        return found | {"solver": solver, "budget": points}
+    return found | {"solver": solver, "points_max": points} | ({"C": 1.0} if solver == "lasvm" else {})
+
+
+def cpu(server):
+    """CPU seconds that a server has taken since it started."""
+    return scraped(server, "process_cpu_seconds_total")
+
+
+def timed(server, calls):
+    """Microseconds that the server takes for a row of the calls, each of BATCH rows."""
+    started = cpu(server)
+    for call in calls:
+        call()
+    return 1e6 * (cpu(server) - started) / (BATCH * len(calls))
+
+
+def restarted(server):
+    """What a start takes until the server is ready, after an end in order, which leaves a snapshot."""
+    server.terminate()
+    server.start()
+    return cpu(server)
+
+
+def full(case, folder):
+    """The row of a server whose one model is full."""
+    solver, points, columns, classes = case
+    rng = np.random.default_rng(0)
+    with RunningServer(folder / "data") as server, Client(server.url, timeout_s=300) as client:
+        empty = scraped(server, "process_resident_memory_bytes")
+        client.create_model("m", **configuration_of(*case))
+        for X, y in batches(rng, points + (points if solver == "bsca" else 400), columns, classes):
+            client.learn_rows("m", X, y)
+        more = list(batches(rng, 5 * BATCH, columns, classes))
+        learn = timed(server, [lambda X=X, y=y: client.learn_rows("m", X, y) for X, y in more])
+        predict = timed(server, [lambda X=X: client.predict_rows("m", X) for X, _ in 10 * more])
+        model, resident = scraped(server, "hinged_memory_bytes"), scraped(server, "process_resident_memory_bytes")
+        learned, vectors = scraped(server, "hinged_examples_learned_total"), scraped(server, "hinged_support_vectors")
+        seconds = restarted(server)
+        kept = scraped(server, "hinged_store_bytes") / learned
+        server.terminate()
+    shown = f"| `{solver}` | {points:,} | {columns} | {classes} | {vectors:,.0f} | {model / MIB:.0f} "
+    return shown + f"| {(resident - empty) / MIB:.0f} | {learn:,.0f} | {predict:,.0f} | {kept:,.0f} | {seconds:.1f} |"
+
+
+def many(count, folder):
+    """The row of a server with so many models, each of 100 examples of 20 columns."""
+    rng = np.random.default_rng(0)
+    with RunningServer(folder / "data") as server, Client(server.url, timeout_s=300) as client:
+        for number in range(count):
+            client.create_model(f"m{number}", **configuration_of("lasvm", 10_000, 20, 2))
+            X, y = next(batches(rng, BATCH, 20, 2))
+            client.learn_rows(f"m{number}", X[:100], y[:100])
+        grown = scraped(server, "process_resident_memory_bytes")
+        seconds = restarted(server)
+        fresh = scraped(server, "process_resident_memory_bytes")
+        disk = scraped(server, "hinged_store_bytes")
+        server.terminate()
+    return f"| {count} | {grown / MIB:.0f} | {fresh / MIB:.0f} | {disk / MIB:.0f} | {seconds:.1f} |"
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    started = time.perf_counter()
+    print(
+        "| solver | points | columns | classes | support vectors | model, MiB | process, MiB more | learn, us a row "
+        "| predict, us a row | disk, bytes an example | start, s |\n|---" + "|---" * 10 + "|"
+    )
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            print(full(case, Path(folder)), flush=True)
+    print("\n| models | process, MiB | after a start | disk, MiB | start, s |\n|---|---|---|---|---|")
+    for count in MANY:
+        with tempfile.TemporaryDirectory() as folder:
+            print(many(count, Path(folder)), flush=True)
+    print(f"\n{time.perf_counter() - started:.0f} s in all, load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
