@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -158,10 +159,10 @@ def serve(settings: Settings | None = None) -> None:
     tell_start(chosen)
     sys.setswitchinterval(SWITCH_S)
     server = make_server(app, app.state.streams, chosen)
-    sockets = None
+    sockets: list[socket.socket] | None = None
     if readers is not None:
         readers.serve(server)
-        sockets = [readers.listening]
+        sockets = []  # it takes connections by itself
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
         server.run(sockets)
     if not server.started:

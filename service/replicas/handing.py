@@ -22,6 +22,7 @@ CONNECTION = "hinged.connection"
 """Of a scope: the Lent connection that the request came over."""
 SENT_WITH = b"."  # a socket travels beside a byte at least
 PIECE_BYTES = 2**20
+ACCEPT_AGAIN_S = 0.1
 
 
 class Lent(Connection):
@@ -76,6 +77,39 @@ class Lent(Connection):
             return False
         self.transport.abort()  # the server has it open
         return True
+
+
+class Accepting:
+    """Takes connections of a port that other processes take some of as well, one at a time.
+
+    Left to itself an event loop takes all that wait at once, and one process gets the connections of a whole burst.
+    """
+
+    def __init__(self, listening: socket.socket) -> None:
+        self.listening = listening
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, server: Server) -> None:
+        """Begin, for this server."""
+        self._task = asyncio.create_task(self._run(server))
+
+    def stop(self) -> None:
+        """Take no more, and let go of the port."""
+        if self._task is None:
+            self.listening.close()
+        elif not self._task.done():
+            self._task.add_done_callback(lambda _: self.listening.close())
+            self._task.cancel()
+
+    async def _run(self, server: Server) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                line, _ = await loop.sock_accept(self.listening)
+                await loop.connect_accepted_socket(server.protocol, line)
+            except OSError as error:  # the client is gone already, or there are too many open files
+                log.warning("a connection could not be taken: %s", error)
+                await asyncio.sleep(ACCEPT_AGAIN_S)
 
 
 class Taking:

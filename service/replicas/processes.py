@@ -17,7 +17,7 @@ from hinged.service.api.server.exposition import Exposition
 from hinged.service.edge.serving import Server
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Invalid
-from hinged.service.replicas.handing import Taking
+from hinged.service.replicas.handing import Accepting, Taking
 from hinged.service.replicas.notes import NoteTaker
 from hinged.service.replicas.reader import CONNECTIONS, NOTES
 from hinged.service.settings import Settings
@@ -38,8 +38,8 @@ class Readers:
             raise Invalid("HINGED_READERS must be 0 on this system: a process cannot give a connection to another here")
         self._folder = tempfile.TemporaryDirectory(prefix="hinged-")  # only its owner may look into it
         self._path = Path(self._folder.name)
-        self.listening = _listen(settings)
-        self.port = int(self.listening.getsockname()[1])
+        self._accepting = Accepting(_listen(settings))
+        self.port = int(self._accepting.listening.getsockname()[1])
         self._settings = settings.model_copy(update={"port": self.port})
         self._taking = Taking(self._path / CONNECTIONS)
         self._tasks: list[asyncio.Task[None]] = []
@@ -62,11 +62,13 @@ class Readers:
         self._notes = NoteTaker(self._path / NOTES, registry.positions, heard)
         await self._notes.start()
         self._taking.start(self._server)
+        self._accepting.start(self._server)
         self._tasks = [asyncio.create_task(self._keep_running(n)) for n in range(self._settings.readers)]
 
     def end(self) -> None:
         """Let them answer what they have, and take nothing more."""
         self._stopping = True
+        self._accepting.stop()
         for process in self._running.values():
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
@@ -86,7 +88,7 @@ class Readers:
 
     async def _keep_running(self, number: int) -> None:
         loop, wait_s = asyncio.get_running_loop(), RESTART_FIRST_S
-        descriptor = self.listening.fileno()
+        descriptor = self._accepting.listening.fileno()
         while not self._stopping:
             started = loop.time()
             process = self._running[number] = await asyncio.create_subprocess_exec(

@@ -20,7 +20,7 @@ from hinged.service.edge.logs import begin_logging
 from hinged.service.edge.serving import allow_many_connections, make_server
 from hinged.service.edge.streams import Streams
 from hinged.service.replicas.front import Front
-from hinged.service.replicas.handing import Lent
+from hinged.service.replicas.handing import Accepting, Lent
 from hinged.service.replicas.notes import follow_notes
 from hinged.service.replicas.replica import Replicas
 from hinged.service.settings import Settings
@@ -64,10 +64,13 @@ async def _serve(settings: Settings, folder: Path, listening: socket.socket) -> 
         signal.raise_signal(signal.SIGTERM)
 
     following = asyncio.create_task(follow())
+    accepting = Accepting(listening)
+    accepting.start(server)
+    server.before_shutdown = accepting.stop
     settle()
     log.info("a reader answers predictions, process %d", os.getpid())
     with suppress(KeyboardInterrupt):
-        await server.serve(sockets=[listening])
+        await server.serve(sockets=[])  # it takes connections by itself
     following.cancel()
     await replicas.stop()
     threads.shutdown(cancel_futures=True)
