@@ -123,16 +123,23 @@ class Replicas:
         self._places[name] = place
         self._behind_since.setdefault(name, time.monotonic())
         if name not in self._tasks:
-            task = self._tasks[name] = asyncio.create_task(self._follow(name), name=f"replica of {name}")
-            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+            self._tasks[name] = asyncio.create_task(self._follow(name), name=f"replica of {name}")
 
     async def stop(self) -> None:
         """Fold no more."""
-        for task in self._tasks.values():
+        tasks = [*self._tasks.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()  # one that had not begun does not end in order
 
     async def _follow(self, name: str) -> None:
+        try:
+            await self._catch_up(name)
+        finally:  # at once: whoever notes something next must find that nobody follows
+            self._tasks.pop(name, None)
+
+    async def _catch_up(self, name: str) -> None:
         while (place := self._places.get(name)) is not None:
             birth, replica = self._loaded.get(name, (0, None))
             try:
