@@ -13,12 +13,22 @@ from hinged.service.app import create_app
 from hinged.service.settings import Settings
 
 DOCUMENT = create_app(Settings()).openapi()
+
+
+class Fitted:
+    """What `upload` takes."""
+
+    def to_model_file(self):
+        return b""
+
+
 ARGUMENTS = {
     "X": [[1.0]],
     "y": ["a"],
     "ids": ["i"],
     "examples": [],
     "file": b"",
+    "estimator": Fitted(),
     "position": 1,
     "answer": {"job": "/jobs/m.1"},
 }
