@@ -17,7 +17,7 @@ DOCUMENTS = {
     "docs/security.md": 1,
     "docs/page.md": 1,
     "docs/package.md": 2,
-    "docs/text.md": 7,
+    "docs/text.md": 6,
     "docs/gallery.md": 7,
     "docs/upgrading.md": 2,
     "docs/client.md": 3,

@@ -154,7 +154,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
     def _numbers_of(self, y: Array) -> Array:
         """Class numbers (n,) of labels."""
-        order = np.argsort(self.classes_)
+        order = np.argsort(self.classes_, kind="stable")
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
             raise ValueError(f"y must hold labels of classes, {self.classes_}, got {unknown}")

@@ -12,7 +12,8 @@ from running import PATIENCE_S
 from states import digest_of
 from working import predictions_of, until
 
-from hinged.service.commands.ask import Ask, Offer, Renew
+from hinged.service.commands.ask import Ask, Offer
+from hinged.service.commands.leases import Renew
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
