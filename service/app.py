@@ -33,13 +33,12 @@ from hinged.service.api.openapi import document, operation_id
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
-from hinged.service.edge.allocator import settle, share_heaps
+from hinged.service.edge.allocator import settle
 from hinged.service.edge.direct import Direct
-from hinged.service.edge.logs import begin_logging
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
-from hinged.service.edge.serving import allow_many_connections, make_server
-from hinged.service.edge.start import refuse_taken_address, tell_start
+from hinged.service.edge.serving import make_server
+from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
@@ -56,11 +55,6 @@ from hinged.service.store.choice import open_store as open_chosen_store
 from hinged.version import __version__
 
 log = logging.getLogger(__name__)
-
-SWITCH_S = 0.0005
-"""How long a thread that runs Python may keep the event loop waiting; by default ten times as long, which a prediction
-beside a stream would wait for several times."""
-
 
 STOP_LEAST_S = 2.0
 """What models get at least to end in order, where requests took all the time that there was to drain."""
@@ -147,9 +141,7 @@ def serve(settings: Settings | None = None) -> None:
     chosen = settings or Settings()
     refuse_open_door(chosen)
     refuse_taken_address(chosen)
-    begin_logging(chosen)
-    share_heaps()
-    allow_many_connections()
+    begin_process(chosen)
     store = open_chosen_store(chosen, _stop_fenced)
     readers = None
     if chosen.readers:
@@ -157,7 +149,6 @@ def serve(settings: Settings | None = None) -> None:
         chosen = chosen.model_copy(update={"port": readers.port})
     app = create_app(chosen, lambda: store, readers)
     tell_start(chosen)
-    sys.setswitchinterval(SWITCH_S)
     server = make_server(app, app.state.streams, chosen)
     sockets: list[socket.socket] | None = None
     if readers is not None:

@@ -92,3 +92,8 @@ class Settings(BaseSettings):
         1.0, ge=0, description="time for which a reader may be behind a model before the server answers, seconds"
     )
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")
+
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        """What a model may take of memory beside its points, as Model and History are told it."""
+        return {"cache_bytes": self.cache_mb * 2**20, "answers_kept": self.answers_kept}

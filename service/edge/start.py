@@ -5,16 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
+from hinged.service.edge.allocator import share_heaps
 from hinged.service.edge.keys import read_keys
+from hinged.service.edge.logs import begin_logging
+from hinged.service.edge.serving import allow_many_connections
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 from hinged.version import __version__
 
 log = logging.getLogger(__name__)
+
+SWITCH_S = 0.0005
+"""How long a thread that runs Python may keep the event loop waiting; by default ten times as long, which a prediction
+beside a stream would wait for several times."""
 
 PREFIX = "HINGED_"
 OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
@@ -38,8 +46,21 @@ def refuse_taken_address(settings: Settings) -> None:
                 probe.bind(address)
                 probe.listen(1)
         except OSError as error:
-            reason = f"cannot listen on {_address(host, port)}: {(error.strerror or str(error)).lower()}"
-            raise Invalid(f"{reason}. Another port: --port or HINGED_PORT, 0 takes a free one") from None
+            raise cannot_listen(settings, error) from None
+
+
+def cannot_listen(settings: Settings, error: OSError) -> Invalid:
+    """What is said where a server cannot have its address."""
+    reason = f"cannot listen on {_address(settings.host, settings.port)}: {(error.strerror or str(error)).lower()}"
+    return Invalid(f"{reason}. Another port: --port or HINGED_PORT, 0 takes a free one")
+
+
+def begin_process(settings: Settings) -> None:
+    """What each process that answers requests begins with, before it has threads."""
+    begin_logging(settings)
+    share_heaps()
+    allow_many_connections()
+    sys.setswitchinterval(SWITCH_S)
 
 
 def unknown_names(environment: Iterable[str]) -> list[str]:

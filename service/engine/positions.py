@@ -24,10 +24,16 @@ class Positions:
         self._births = count(1)
 
     def begin(self, name: str, position: int) -> Callable[[int], None]:
-        """A model is there: what is to be told its position from now on."""
+        """A model is there: what is to be told its position from now on, and means nothing once it has ended."""
         birth = next(self._births)
+
+        def moved(position: int) -> None:
+            known = self.newest.get(name)
+            if known is not None and known.birth == birth and known.position != position:
+                self._put(name, Place(birth, position))
+
         self._put(name, Place(birth, position))
-        return lambda position: self._put(name, Place(birth, position))
+        return moved
 
     def end(self, name: str) -> None:
         """A model is there no more."""
@@ -35,10 +41,8 @@ class Positions:
             self._tell(name)
 
     def _put(self, name: str, place: Place) -> None:
-        known = self.newest.get(name)
-        if known != place and (known is None or known.birth <= place.birth):
-            self.newest[name] = place
-            self._tell(name)
+        self.newest[name] = place
+        self._tell(name)
 
     def _tell(self, name: str) -> None:
         for listener in [*self.listeners]:

@@ -268,7 +268,7 @@ class Registry:
 
     def rehearse(self, configuration: Configuration, request: LearnRequest) -> None:
         """Raise what a new model of this configuration would say to its first request."""
-        model = Model("new", configuration, **self._sizes())
+        model = Model("new", configuration, **self.settings.model_sizes)
         plan = make_plan(model, [request], _nothing, self.settings.classes_max, at_ms=0)
         planned = plan.planned[0]
         if isinstance(planned, ServiceError):
@@ -308,7 +308,7 @@ class Registry:
                 raise Invalid(f"as_of must be from 1 to {worker.published.position}, got {position}")
             if position < floor:
                 raise Conflict(f"an example was forgotten at {floor}: no state from before may leave the server")
-            history = History(self.store, name, **self._sizes())
+            history = History(self.store, name, **self.settings.model_sizes)
             state = await self.beside(lambda: history.at(position).snapshot())
             if position < await worker.read(_exportable_from):
                 raise Conflict("an example was forgotten meanwhile: no state from before may leave the server")
@@ -404,9 +404,6 @@ class Registry:
     async def _run(self, function: Any, *args: Any, lane: Lane | None = None) -> Any:
         return await asyncio.get_running_loop().run_in_executor(lane or self._own, function, *args)
 
-    def _sizes(self) -> dict[str, int]:
-        return {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
-
     def _begin_log(self, name: str, configuration: Configuration) -> tuple[Model, Obstacle | None]:
         warm.warm_up(configuration.solver, configuration.dtype)
         created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
@@ -414,12 +411,12 @@ class Registry:
             self.store.create(name, Event(created.KIND, created.encode()))
         except KeyError:  # an earlier creation of unknown outcome did happen: what is in the log holds
             return self._load(name)
-        model = Model(name, configuration, **self._sizes())
+        model = Model(name, configuration, **self.settings.model_sizes)
         model.apply(1, created)
         return model, None
 
     def _import(self, name: str, file: IO[bytes]) -> Model:
-        model, imported = read_import(name, file, self.settings, self._sizes())
+        model, imported = read_import(name, file, self.settings, self.settings.model_sizes)
         try:
             self.store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
         except KeyError:  # an earlier creation of unknown outcome did happen
@@ -430,7 +427,7 @@ class Registry:
         return model
 
     def _load(self, name: str) -> tuple[Model, Obstacle | None]:
-        return History(self.store, name, **self._sizes()).reached()
+        return History(self.store, name, **self.settings.model_sizes).reached()
 
 
 def _exportable_from(model: Model) -> int:

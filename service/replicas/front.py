@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -29,6 +29,7 @@ HERE = ("predict", "predict_default", "rank_examples")
 HAS_IDS, NONE = b'"id"', b""
 """A prediction with an id waits for its label, at the server."""
 GONE = "the server behind this reader is gone, or the answer to an earlier request is still due; try again soon"
+DIGITS = re.compile(r"[0-9]{1,18}")
 REQUESTS_KEPT = 100_000
 
 
@@ -70,11 +71,10 @@ class Front:
         except NotHere:
             await _hand_on(scope, receive, send)
         except ServiceError as error:
-            if watched.whole:
+            if watched.cut_off:  # a client that goes away, or takes too long
+                await error_response(error, scope["path"])(scope, receive, send)
+            else:
                 await _hand_on(scope, receive, send)
-                return
-            status = error.status  # a client that goes away, or takes too long
-            await error_response(error, scope["path"])(scope, receive, send)
         except Exception:
             log.exception("a reader could not answer")
             await _hand_on(scope, receive, send)
@@ -84,22 +84,11 @@ class Front:
             self._edge.tell(scope, route.path, status, seconds)
 
     async def _answer(self, route: APIRoute, request: Request, parameters: dict[str, str], send: Send) -> int:
-        query = dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        if query.keys() - {"min_position"}:
-            raise NotHere
         self._edge.check(request.scope)
         await authorise(request)
-        if "min_position" in query:
-            self._check_position(parameters.get("model", "default"), query["min_position"])
-        response = await route.endpoint(**parameters, request=request)
+        response = await route.endpoint(**parameters, **_numbers_of(route, request), request=request)
         await response(request.scope, request.receive, send)
         return int(response.status_code)
-
-    def _check_position(self, model: str, wanted: str) -> None:
-        if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 18:
-            raise NotHere
-        if self.state.registry.get(model).published.position < int(wanted):
-            raise NotHere
 
 
 class _Watched:
@@ -107,18 +96,27 @@ class _Watched:
 
     def __init__(self, receive: Receive, stop_at: bytes) -> None:
         """stop_at: a body with this is not."""
-        self.whole = False
-        """Whether no part of the body is still to come."""
+        self.cut_off = False
+        """Whether a part of the body was waited for, and there is none."""
         self._receive = receive
         self._stop_at = stop_at
 
     async def __call__(self) -> Message:
+        self.cut_off = True
         message = await self._receive()
         if message["type"] == "http.request":
-            self.whole = not message.get("more_body", False)
+            self.cut_off = message.get("more_body", False)
             if self._stop_at and self._stop_at in message.get("body", b""):
                 raise NotHere
         return message
+
+
+def _numbers_of(route: APIRoute, request: Request) -> dict[str, int]:
+    """The query of a request as the route takes it. NotHere for what it does not, which the server refuses."""
+    known, query = {parameter.alias for parameter in route.dependant.query_params}, request.query_params
+    if not known.issuperset(query) or not all(DIGITS.fullmatch(value) for value in query.values()):
+        raise NotHere
+    return {name: int(value) for name, value in query.items()}
 
 
 async def _hand_on(scope: Scope, receive: Receive, send: Send) -> None:

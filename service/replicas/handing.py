@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -52,8 +53,7 @@ class Lent(Connection):
         """A WebSocket is the server's."""
         self._broken = True  # for this protocol
         self._unlimit()
-        task = self.loop.create_task(self._hand_on_or_close())
-        task.add_done_callback(lambda _: None)  # the loop itself keeps no hold of it
+        self._handing = self.loop.create_task(self._hand_on_or_close())  # the loop itself keeps no hold of it
 
     async def _hand_on_or_close(self) -> None:
         if not await self.hand_on():
@@ -102,14 +102,9 @@ class Accepting:
             self._task.cancel()
 
     async def _run(self, server: Server) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                line, _ = await loop.sock_accept(self.listening)
-                await loop.connect_accepted_socket(server.protocol, line)
-            except OSError as error:  # the client is gone already, or there are too many open files
-                log.warning("a connection could not be taken: %s", error)
-                await asyncio.sleep(ACCEPT_AGAIN_S)
+        async for line in _accepted(self.listening):
+            with suppress(OSError):  # the client is gone already
+                await asyncio.get_running_loop().connect_accepted_socket(server.protocol, line)
 
 
 class Taking:
@@ -139,21 +134,31 @@ class Taking:
         task.add_done_callback(self._tasks.discard)
 
     async def _accept(self, server: Server) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            way, _ = await loop.sock_accept(self._listening)
-            way.setblocking(False)
+        async for way in _accepted(self._listening):
             self._begin(self._take(way, server))
 
     async def _take(self, way: socket.socket, server: Server) -> None:
         loop = asyncio.get_running_loop()
-        with way:
-            line, parts = await _socket_from(way), []
-            while part := await loop.sock_recv(way, PIECE_BYTES):
-                parts.append(part)
-        line.setblocking(False)
-        with suppress(OSError):  # the client is gone already
+        with suppress(OSError):  # the client is gone already, or the reader
+            with way:
+                line, parts = await _socket_from(way), []
+                while part := await loop.sock_recv(way, PIECE_BYTES):
+                    parts.append(part)
             await loop.connect_accepted_socket(lambda: _begun(server, b"".join(parts)), line)
+
+
+async def _accepted(listening: socket.socket) -> AsyncIterator[socket.socket]:
+    """Connections as they come, one at a time."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            line, _ = await loop.sock_accept(listening)
+        except OSError as error:  # too many files are open
+            log.warning("a connection could not be taken: %s", error)
+            await asyncio.sleep(ACCEPT_AGAIN_S)
+            continue
+        line.setblocking(False)
+        yield line
 
 
 async def _socket_from(way: socket.socket) -> socket.socket:
@@ -164,7 +169,11 @@ async def _socket_from(way: socket.socket) -> socket.socket:
     finally:
         loop.remove_reader(way)
     _, descriptors, _, _ = socket.recv_fds(way, len(SENT_WITH), 1)
-    return socket.socket(fileno=descriptors[0])
+    if not descriptors:
+        raise ConnectionAbortedError("a reader ended before it had handed its connection on")
+    line = socket.socket(fileno=descriptors[0])
+    line.setblocking(False)
+    return line
 
 
 def _begun(server: Server, data: bytes) -> asyncio.Protocol:

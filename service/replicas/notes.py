@@ -59,6 +59,7 @@ class NoteTaker:
 
         self._positions.listeners.add(listen)
         hearing = asyncio.create_task(self._hear(number, reader))
+        hearing.add_done_callback(lambda _: woken.set())  # the reader is gone
         try:
             woken.set()
             while not hearing.done():

@@ -15,6 +15,7 @@ from typing import Any
 
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.edge.serving import Server
+from hinged.service.edge.start import cannot_listen
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Invalid
 from hinged.service.replicas.handing import Accepting, Taking
@@ -109,7 +110,7 @@ def _listen(settings: Settings) -> socket.socket:
     try:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise Invalid(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}") from None
+        raise cannot_listen(settings, error) from None
     listening.setblocking(False)
     return listening
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from uvicorn import Config
 
-from hinged.service.edge.allocator import settle, share_heaps
-from hinged.service.edge.logs import begin_logging
-from hinged.service.edge.serving import allow_many_connections, make_server
+from hinged.service.edge.allocator import settle
+from hinged.service.edge.serving import make_server
+from hinged.service.edge.start import begin_process
 from hinged.service.edge.streams import Streams
 from hinged.service.replicas.front import Front
 from hinged.service.replicas.handing import Accepting, Lent
@@ -29,7 +29,6 @@ from hinged.service.store.choice import open_store
 log = logging.getLogger(__name__)
 
 THREADS = 8
-SWITCH_S = 0.0005  # as in app.py
 NOTES, CONNECTIONS = "notes", "connections"
 """Names of the server's sockets in the folder that it shares with its readers."""
 
@@ -38,10 +37,7 @@ def main() -> None:
     """Serve until SIGTERM, or until the server is gone."""
     folder, descriptor = Path(sys.argv[1]), int(sys.argv[2])
     settings = Settings()
-    begin_logging(settings)
-    share_heaps()
-    allow_many_connections()
-    sys.setswitchinterval(SWITCH_S)
+    begin_process(settings)
     with asyncio.Runner(loop_factory=Config(app="").get_loop_factory()) as runner:  # uvloop, where it is there
         runner.run(_serve(settings, folder, socket.socket(fileno=descriptor)))
 

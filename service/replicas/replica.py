@@ -160,7 +160,6 @@ class Replicas:
                 await asyncio.sleep(RETRY_S)
 
     def _load(self, name: str) -> Replica:
-        sizes = {"cache_bytes": self.settings.cache_mb * 2**20, "answers_kept": self.settings.answers_kept}
-        history = History(self._store, name, **sizes)
+        history = History(self._store, name, **self.settings.model_sizes)
         model, _ = history.reached()
         return Replica(model, history, self._executor)

@@ -55,9 +55,7 @@ class Fitted:
     @property
     def support_vectors_(self) -> Any:
         """The points with a coefficient (SV, features), the oldest first; a CSR array where X was sparse."""
-        view, slots = self._support()
-        indptr, indices, values = rows_of(view.points, slots)
-        points = sparse.csr_array((values, indices, indptr), shape=(slots.size, view.dim))
+        points = _points_of(*self._support())
         return points if self._sparse else points.toarray()
 
     @property
@@ -85,9 +83,7 @@ class Fitted:
         view, slots = self._support()
         if view.kernel.code != LINEAR:
             raise AttributeError("coef_ is there for the linear kernel alone: others have no weight for each feature")
-        indptr, indices, values = rows_of(view.points, slots)
-        points = sparse.csr_array((values.astype(np.float64), indices, indptr), shape=(slots.size, view.dim))
-        weights: Array = view.alpha[:, slots] @ points
+        weights: Array = view.alpha[:, slots] @ _points_of(view, slots).astype(np.float64)
         return weights
 
     def _machine(self) -> Any:
@@ -101,3 +97,9 @@ class Fitted:
         if not hasattr(view, "alpha"):
             raise AttributeError(f"{type(self).__name__} keeps no points, and so has no support vectors")
         return view, np.flatnonzero((view.alpha != 0).any(axis=0))
+
+
+def _points_of(view: Any, slots: Array) -> sparse.csr_array:
+    """The points in some slots, a row each."""
+    indptr, indices, values = rows_of(view.points, slots)
+    return sparse.csr_array((values, indices, indptr), shape=(slots.size, view.dim))

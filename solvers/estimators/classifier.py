@@ -101,7 +101,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn X (n, features), dense or sparse, with labels y (n,), from the beginning unless `warm_start`."""
-        check(self.get_params(deep=False), self.rules)
+        self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not goes_on)
         check_classification_targets(y)
@@ -163,7 +163,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn one batch more, in order. classes: all labels that may ever come; needed in the first call."""
-        check(self.get_params(deep=False), self.rules)
+        self._check_parameters()
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
@@ -229,6 +229,10 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         for weight in compute_class_weight(self.class_weight, classes=classes, y=y):
             learner.solver.add_class(float(weight))
         return learner
+
+    def _check_parameters(self) -> None:
+        """Refuse a parameter that cannot be. Not of get_params, which takes 30 us, and partial_fit 300 in all."""
+        check({field.name: getattr(self, field.name) for field in fields(self)}, self.rules)
 
     def _solver_name(self) -> str:
         return self.solver

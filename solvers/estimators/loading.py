@@ -103,10 +103,7 @@ def _exported(data: bytes) -> SolverClassifier:
 def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> SolverClassifier:
     """An untaught estimator of a server's configuration."""
     solver: str = configuration["solver"]
-    Estimator = next(
-        each for each in ESTIMATORS.values() if each.solver == {"auto": "lasvm"}.get(solver, _family(solver))
-    )
-    estimator = Estimator()
+    estimator = next(each for each in ESTIMATORS.values() if each.solver == _family(solver))()
     kernel = configuration["kernel"]
     facts = {**configuration, **kernel, "kernel": kernel["type"], "scale": configuration["features"].get("scale")}
     facts["class_weight"] = {label: weight for label, weight in weights.items() if weight != 1.0} or None
@@ -119,13 +116,14 @@ def _estimator_of(configuration: dict[str, Any], weights: dict[Any, float]) -> S
         facts["algorithm"] = int(algorithm) if algorithm.isdigit() else algorithm
     same = estimator.get_params(deep=False).keys() & facts.keys()
     chosen = {name: facts[name] for name in same if facts[name] is not None or name != "points_max"}
-    check(chosen, Estimator.rules)
+    check(chosen, estimator.rules)
     estimator.set_params(**chosen)
     return estimator
 
 
 def _family(solver: str) -> str:
-    return "tracking-2" if solver.startswith("tracking-") else solver
+    """The solver by which an estimator of several is found."""
+    return "lasvm" if solver == "auto" else "tracking-2" if solver.startswith("tracking-") else solver
 
 
 def _learner(machine: dict[str, Any], parameters: dict[str, Any], state: dict[str, Array]) -> Learner:

@@ -263,7 +263,7 @@ def _check_position(worker: Worker, wanted: int) -> None:
     """Invalid for a position that nothing has been acknowledged with."""
     newest = worker.published.position
     if wanted > newest:
-        raise Invalid(f"min_position must be at most {newest}, where model {worker.name} is, got {wanted}")
+        raise Invalid(f"min_position must be at most {newest}, where model {worker.model.name} is, got {wanted}")
 
 
 async def _predict_examples(

@@ -90,9 +90,7 @@ def snapshot_of(data: bytes, settings: Settings, sizes: dict[str, int]) -> bytes
     for label in labels:
         model.learner.add_class(label)
     encoder = model.learner.warmup.encoder
-    if (
-        isinstance(encoder, Scaling) and machine["scale"] is not None
-    ):  # with a number for gamma there is one for neither
+    if isinstance(encoder, Scaling) and machine["scale"] is not None:
         rest = {"rest": np.array([machine["scale"]["rest"]]), "spread": np.zeros(3)}
         encoder.load({"warming": False, "begun": True, "observed": {}}, part(arrays, "scale.") | rest)
     model.solver.load(state)

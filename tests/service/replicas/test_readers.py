@@ -204,6 +204,7 @@ def test_a_reader_that_is_killed_comes_again_and_nobody_is_left_without_an_answe
         assert predicted(server).status_code == 200
     eventually(lambda: any(process != reader for process in readers_of(server)))
     until_read(server)
+    eventually(lambda: "hinged_readers 1.0" in fresh(server, "GET", "/metrics").text)  # the other is no more
 
 
 def test_readers_ask_for_keys_as_the_server_does(tmp_path):

@@ -1,0 +1,25 @@
+"""Where models are, for those who follow all of them."""
+
+from hinged.service.engine.positions import Place, Positions
+
+
+def test_listeners_are_told_of_each_move_and_of_the_end():
+    positions, told = Positions(), []
+    positions.listeners.add(lambda name: told.append((name, positions.newest.get(name))))
+    moved = positions.begin("m", 1)
+    moved(1)  # no move
+    moved(4)
+    positions.end("m")
+    positions.end("m")
+    assert told == [("m", Place(1, 1)), ("m", Place(1, 4)), ("m", None)]
+
+
+def test_a_model_that_has_ended_is_not_there_again_whatever_its_worker_still_says():
+    positions = Positions()
+    former = positions.begin("m", 1)
+    positions.end("m")
+    former(2)
+    assert positions.newest == {}
+    positions.begin("m", 1)
+    former(3)
+    assert positions.newest == {"m": Place(2, 1)}
