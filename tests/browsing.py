@@ -47,6 +47,14 @@ class Tab:
             "document.addEventListener('securitypolicyviolation',"
             " (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))"
         )
+        # What a screen reader is told stands there for a moment only; each of it is kept.
+        self.page.add_init_script(
+            "window.heard = [];"
+            "document.addEventListener('DOMContentLoaded', () => {"
+            "  const status = document.getElementById('status');"
+            "  if (status) new MutationObserver(() => heard.push(status.textContent)).observe(status, {childList: true});"
+            "})"
+        )
 
     def _said(self, message):
         if message.type in ("error", "warning") and not QUIET.search(message.text):
@@ -79,6 +87,16 @@ class Tab:
             assert time.monotonic() < end, true
             self.page.wait_for_timeout(30)
         return found
+
+    def hears(self, text):
+        """Wait until a screen reader has been told something since the page was loaded, or since this was last called
+        and found it.
+        """
+        self.until(
+            "text => { const at = heard.findIndex((said) => said.includes(text));"
+            " heard.splice(0, at + 1); return at >= 0; }",
+            text,
+        )
 
     def answer(self, key):
         """Press a key, and wait until another question is there; the id of the one that was answered."""

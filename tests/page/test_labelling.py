@@ -139,6 +139,27 @@ def test_skipping_and_not_being_sure(client, server, tab):
     assert [q["id"] for q in client.query(model, annotator="bob", n=5)["queries"]] == [mine]
 
 
+def test_what_comes_of_an_earlier_answer_hides_nothing_that_is_said_of_a_later_act(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    held = []
+    page.route("**/learn", lambda route: held.append(route))  # the answer is on its way for as long as the test wants
+    answered, passed = one.answer("1"), one.answer("s")
+    one.until("() => document.querySelectorAll('.question .x').length === 1")
+    page.keyboard.press("u")
+    one.hears("the skip is taken back")
+    held[0].continue_()
+    page.unroute("**/learn")
+    sent(one)
+    one.until("() => document.querySelector('.effect .changed') !== null")
+    assert "the skip is taken back" in page.locator(".question > p.soft").inner_text()
+    assert one.answer("2") == passed
+    sent(one)
+    one.hears("the model had said")
+    assert answers(client, model) == {answered: "ham", passed: "spam"}
+
+
 @pytest.mark.parametrize("key", ["s", "x"])
 def test_a_skip_is_undone_and_its_question_is_there_again(client, server, tab, key):
     model = pool(client)
@@ -147,7 +168,7 @@ def test_a_skip_is_undone_and_its_question_is_there_again(client, server, tab, k
     answered, passed = one.answer("1"), one.answer(key)
     page.keyboard.press("u")
     one.until("id => document.querySelector('.question p bdi.code').innerText === id", passed)
-    page.get_by_text("the skip is taken back").first.wait_for()
+    one.hears("the skip is taken back")
     assert one.answer("2") == passed
     sent(one)
     assert answers(client, model) == {answered: "ham", passed: "spam"}
@@ -169,7 +190,7 @@ def test_a_skip_that_is_anothers_turn_by_now_stays_and_the_page_says_so(client, 
     page.get_by_text("Nothing to ask").wait_for()
     eventually(lambda: len(client.query(model, annotator="bob")["queries"]) == 1)
     page.keyboard.press("u")
-    page.get_by_text("others work on it by now").first.wait_for()
+    one.hears("others work on it by now")
     page.get_by_text("Nothing to ask").wait_for()
 
 
@@ -183,7 +204,7 @@ def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, server,
     page.locator(".question.again").wait_for()
     assert one.question() == second
     page.keyboard.press("2")
-    page.get_by_text("Changed to spam").first.wait_for()
+    one.hears("Changed to spam")
     assert answers(client, model) == {first: "ham", second: "spam"}
     page.keyboard.press("u")
     page.locator(".question.again").wait_for()
@@ -213,7 +234,7 @@ def test_while_a_changed_answer_is_taught_one_goes_on_labelling(client, server, 
     page.locator(".question.again").wait_for(state="detached")  # at once, whatever the model does
     page.get_by_text("The model is being taught anew with your change").wait_for()
     shown = [one.answer("1") for _ in range(3)]
-    page.get_by_text("The model is taught anew").first.wait_for()
+    one.hears("The model is taught anew")
     sent(one)
     assert answers(client, model) == {changed: "spam"} | dict.fromkeys(shown, "ham")
     assert client.example(model, changed)["label"] == "spam"
@@ -224,11 +245,11 @@ def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learne
     one = tab(server.url)
     page = one.label(model, "ann")
     page.keyboard.press("1")
-    page.get_by_text("label 1 of 2").first.wait_for()
+    one.hears("label 1 of 2")
     page.keyboard.press("u")
     page.locator(".question.again").wait_for()
     page.keyboard.press("2")
-    page.get_by_text("Changed to spam").first.wait_for()
+    one.hears("Changed to spam")
     (query,) = client.query(model, annotator="bob")["queries"]
     (result,) = client.learn(model, [{"id": "c0", "y": "ham", "lease": query["lease"]}])["results"]
     assert result["votes"] == [{"label": "spam", "count": 1}, {"label": "ham", "count": 1}]

@@ -36,24 +36,26 @@ function Work({ model, annotator, leave }) {
   const [more, setMore] = useState([]); // classes that were typed here
   const [given, setGiven] = useState([]); // what I did on this page, newest last: {id, lease, label, x}, or {id, lease, skipped}
   const [undoing, setUndoing] = useState(null); // an answer that is being changed: {id, label, x}
-  const [said, setSaid] = useState(null); // what came of the last one
+  const [said, setSaid] = useState(null); // what came of the last one: {text, act}
   const [job, setJob] = useState(null); // that teaches the model a changed answer
   const [open, setOpen] = useState({}); // what is unfolded, and of which question
   const [changes, setChanges] = useState(0); // of answers, so that lists are read anew
   const changing = useRef(Promise.resolve()); // changes are sent one after the other
+  const acts = useRef(0); // counted, so that what comes of an earlier one never hides what is said of a later
   const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
   const [effects, noteEffect] = useEffects(model);
 
+  const say = (what, act = acts.current) => setSaid((was) => (was && was.act > act ? was : { ...what, act }));
   useEffect(() => {
     const made = new Questions(model, annotator, strategy, {
       changed: again,
       taken: (answer, result) => {
-        setSaid(outcome(answer, result));
+        say(outcome(answer, result), answer.act ?? 0);
         setChanges((n) => n + 1);
         noteEffect();
       },
       refused: (answer, error) => {
-        setSaid({ bad: true, text: answer ? `${answer.id.slice(0, 80)}: ${error.message}` : error.message });
+        say({ bad: true, text: answer ? `${answer.id.slice(0, 80)}: ${error.message}` : error.message });
         if (answer) setGiven((was) => was.filter((g) => g.lease !== answer.lease));
       },
     });
@@ -79,7 +81,7 @@ function Work({ model, annotator, leave }) {
         await change(undoing, label);
         return;
       }
-      const { id, x, lease } = now.answer(label);
+      const { id, x, lease } = now.answer(label, ++acts.current);
       setGiven((was) => [...was, { id, x, lease, label }].slice(-200));
     },
     skip: () => pass("me"),
@@ -89,9 +91,10 @@ function Work({ model, annotator, leave }) {
       const last = given.at(-1);
       if (undoing || !last) return;
       setGiven((was) => was.slice(0, -1));
+      acts.current++;
       if (last.skipped) {
         now.unskip(last.skipped);
-        setSaid({ text: "the skip is taken back" });
+        say({ text: "the skip is taken back" });
         return;
       }
       if (!now.recall(last.lease)) setUndoing(last);
@@ -108,18 +111,19 @@ function Work({ model, annotator, leave }) {
     if (!question || undoing) return;
     const skipped = now.skip(whom);
     setGiven((was) => [...was, { id: skipped.id, lease: skipped.lease, skipped }].slice(-200));
-    setSaid({ text: whom === "all" ? "skipped for all" : "skipped" });
+    acts.current++;
+    say({ text: whom === "all" ? "skipped for all" : "skipped" });
   }
 
   async function change(answered, label) {
     if (same(label, answered.label)) {
       setGiven((was) => [...was, answered]);
-      setSaid({ text: "It stays as it was" });
+      say({ text: "It stays as it was" });
       return;
     }
-    const shown = { ...answered, label };
+    const shown = { ...answered, label }, act = ++acts.current;
     setGiven((was) => [...was, shown]);
-    setSaid({ text: `Changing it to ${shownLabel(label)}` });
+    say({ text: `Changing it to ${shownLabel(label)}` });
     const before = changing.current;
     let done;
     changing.current = new Promise((resolve) => { done = resolve; });
@@ -127,11 +131,11 @@ function Work({ model, annotator, leave }) {
       await before;
       await now.settled(answered.lease); // the answer comes before its change
       const answer = await insist("PUT", `models/${path(model)}/answers/${path(answered.id)}`, { annotator, y: label });
-      setSaid({ text: `Changed to ${shownLabel(label)}` });
+      say({ text: `Changed to ${shownLabel(label)}` }, act);
       if (answer.job) setJob(answer.job);
     } catch (error) {
       setGiven((was) => was.map((g) => (g === shown ? answered : g)));
-      setSaid({ bad: true, text: `It could not be changed: ${error.message}` });
+      say({ bad: true, text: `It could not be changed: ${error.message}` });
     }
     done();
     setChanges((n) => n + 1);
@@ -140,7 +144,7 @@ function Work({ model, annotator, leave }) {
 
   function taught(ended) {
     setJob(null);
-    setSaid(ended.error ? { bad: true, text: `It could not be taught anew: ${ended.error}` } : { text: "The model is taught anew" });
+    say(ended.error ? { bad: true, text: `It could not be taught anew: ${ended.error}` } : { text: "The model is taught anew" });
     noteEffect();
   }
 

@@ -46,8 +46,10 @@ export async function forgotten(model, id, annotator = null) {
 
 // Say something to who cannot see it change.
 export function announce(text) {
-  document.getElementById("status").textContent = text;
+  if (told.push(text) > 1) return;
+  queueMicrotask(() => { document.getElementById("status").textContent = told.splice(0).join(". "); });
 }
+const told = []; // in this moment: what is said together is heard together
 
 export const Problem = ({ error, again }) => error && html`
   <p class="problem" role="alert">${error.message}

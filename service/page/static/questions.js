@@ -60,10 +60,11 @@ export class Questions {
     }
   }
 
-  // Answer what is on the screen: the next question is there at once, the answer goes its way.
-  answer(label) {
+  // Answer what is on the screen: the next question is there at once, the answer goes its way. `act` comes back with
+  // what becomes of it.
+  answer(label, act) {
     const question = this.#take();
-    this.outbox.push({ id: question.id, lease: question.lease, y: label, x: question.x, tried: false });
+    this.outbox.push({ id: question.id, lease: question.lease, y: label, x: question.x, act, tried: false });
     this.#keep();
     this.#send();
     return question;
@@ -225,7 +226,7 @@ export class Questions {
   // What is on its way survives the page being loaded anew.
   #keep() {
     try {
-      sessionStorage.setItem(this.#name, JSON.stringify(this.outbox.map(({ x, ...answer }) => answer)));
+      sessionStorage.setItem(this.#name, JSON.stringify(this.outbox.map(({ x, act, ...answer }) => answer)));
     } catch { /* full: it is in memory still */ }
   }
 
