@@ -235,14 +235,35 @@ class Choice:
 
 
 def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, search: int) -> list[Choice]:
-    """At most n of the eligible candidates, chosen by a strategy from `search` of them drawn at random."""
+    """At most n of the eligible candidates: those that have labels already and need more, then the ones that a strategy
+    chooses from `search` of the others drawn at random.
+    """
     n = min(n, len(eligible))
     if n <= 0:
         return []
+    published = model.published()
+    begun = _begun(eligible)[:n] if model.configuration.labels.overlap > 1 else []
+    scores = _distances(published, begun)
+    # They are there for the reason for which they were asked at first: what was drawn at random stays an honest sample.
+    first = [Choice(c, c.leases[0].reason, score) for c, score in zip(begun, scores, strict=True)]
+    if len(first) == n:
+        return first
+    others = [c for c in eligible if not c.votes] if begun else eligible
+    return first + _choose_new(model, published, others, n - len(first), strategy, search)
+
+
+def _begun(eligible: Sequence[Candidate]) -> list[Candidate]:
+    """Those that have labels, the most first, then the oldest."""
+    return sorted((c for c in eligible if c.votes), key=lambda c: -len(c.votes))
+
+
+def _choose_new(
+    model: Model, published: Published, eligible: Sequence[Candidate], n: int, strategy: str, search: int
+) -> list[Choice]:
+    n = min(n, len(eligible))
     random = np.array([hashed(model.configuration.seed, str(model.position).encode())], np.uint64)
     share = model.configuration.labels.explore * 2**53
     explored = sum(random_below(random, 2**53) < share for _ in range(n))  # type: ignore[no-untyped-call]
-    published = model.published()
     if not published.discerns:
         strategy = RANDOM  # nothing tells candidates apart
     unseen = Unseen(len(eligible), random)

@@ -10,6 +10,7 @@ from hinged.service.commands.planned import LearnRequest, NewExample, PlannedExa
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
+from hinged.service.data.parts import Labelling
 from hinged.service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, ServiceError
 from hinged.service.model.answers import Answer
 from hinged.service.model.events import ModelEvent, Voted
@@ -155,22 +156,21 @@ class _Taking:
                 index=index,
                 id=given,
             )
-        label, needed, annotator = (
-            self.request.labels[index],
-            self.model.configuration.labels.overlap,
-            found[1].annotator,
-        )
+        label, annotator, labelling = self.request.labels[index], found[1].annotator, self.model.configuration.labels
         if content is not None and content != content_of(candidate.digest, label):
             raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
         votes = [*candidate.votes, *self.new.votes.get(given, [])]
         if any(voter == annotator for voter, _ in votes):
+            needed = _needed([voted for _, voted in votes], labelling)
             return PlannedExample(given, None, None, duplicate=True, votes=Votes(len(votes), needed))
         self._check_class(index, label)
-        if needed > 1:
+        needed = 1
+        if labelling.overlap > 1:
             self.new.votes.setdefault(given, []).append((annotator, label))
             self.voted.append(given)
             self.new.events.append(Voted(token, label, self.at_ms))
             votes.append((annotator, label))
+            needed = _needed([voted for _, voted in votes], labelling)
             if len(votes) < needed:
                 return PlannedExample(given, None, None, duplicate=False, votes=Votes(len(votes), needed))
         tally = _tally([voted for _, voted in votes])
@@ -216,6 +216,15 @@ class _Taking:
             raise Invalid(
                 f"examples[{index}].y: a model has at most {self.classes_max} classes, {key} is one more", index=index
             )
+
+
+def _needed(labels: Sequence[Label], labelling: Labelling) -> int:
+    """How many labels a candidate needs that has these: one more than it has as long as none leads."""
+    tally = _tally(labels)
+    tied = len(tally) > 1 and tally[0][1] == tally[1][1]
+    if not tied or len(labels) < labelling.overlap:
+        return max(labelling.overlap, len(labels))
+    return min(len(labels) + 1, labelling.overlap + labelling.tie_breakers)
 
 
 def _tally(labels: Sequence[Label]) -> list[tuple[Label, int]]:

@@ -188,6 +188,9 @@ class Labelling(Part):
 
     pool_max: int = Field(10_000, ge=1, le=1_000_000, description="candidates in the pool; the oldest idle ones leave")
     overlap: int = Field(1, ge=1, le=99, description="labels by different annotators that a candidate needs")
+    tie_breakers: int = Field(
+        1, ge=0, le=99, description="annotators more who are asked, one after the other, where no label leads"
+    )
     explore: float = Field(0.05, ge=0, le=1, description="share of the questions that are drawn at random")
     budget: float | None = Field(
         None, gt=0, le=1, description="share of the predictions whose label may be wanted; null: no limit"

@@ -97,7 +97,7 @@ class Candidate:
         if self.skipped_by_all:
             return False
         held = [lease for lease in self.open_leases(now_ms) if not self.voted(lease.annotator)]
-        if len(held) + len(self.votes) >= overlap:
+        if len(held) + len(self.votes) >= self._most(overlap):
             return False
         return annotator is None or not (
             annotator in self.skipped_by or self.voted(annotator) or any(x.annotator == annotator for x in held)
@@ -109,7 +109,11 @@ class Candidate:
             return False
         held = [x for x in self.open_leases(now_ms) if not self.voted(x.annotator)]
         mine = self.voted(lease.annotator) or any(x.annotator == lease.annotator for x in held)
-        return not mine and len(held) + len(self.votes) < overlap
+        return not mine and len(held) + len(self.votes) < self._most(overlap)
+
+    def _most(self, overlap: int) -> int:
+        """How many may label it: one more where what has come decides nothing, for it would be learned else."""
+        return max(overlap, len(self.votes) + 1)
 
     @property
     def source(self) -> int:

@@ -231,8 +231,8 @@ CHANGES = (
     {"window": {"examples": 20}}, {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15},
     {"half_life": {"examples": 10}}, {"half_life": {"seconds": 0.1}}, {"half_life": None}, {"solver": "tracking-2"},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
-    {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 1, "pool_max": 50}},
-    {"show": {"origins": ["https://a.example"]}}, {"show": None},
+    {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 2, "tie_breakers": 0}},
+    {"labels": {"overlap": 1, "pool_max": 50}}, {"show": {"origins": ["https://a.example"]}}, {"show": None},
     {"labels": {"pending_durable": True}}, {"labels": {"pending_max": 4}}, {"labels": {"pending_s": 0.2}},
 )  # fmt: skip
 

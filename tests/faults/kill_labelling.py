@@ -9,7 +9,8 @@ is sent again until it is answered. Meanwhile the server is killed at random mom
 log is read by itself, against a plain pool, and compared with what the annotators were told:
 
 lost answers      acknowledged, but neither learned nor among the labels collected
-learned twice     in the log more than once, or not by the majority of as many different annotators as it needs
+learned twice     in the log more than once, or not by the majority of as many different annotators as it needs (one
+                  more where nothing led)
 collisions        more annotators at once than labels needed who had been told that they hold a lease on a candidate
 lost candidates   acknowledged, but neither learned, nor in the pool, nor dropped by a full pool
 lost leases       acknowledged, but not in the log or the recovered state as told, or refused before they had run out

@@ -10,8 +10,9 @@ POOL_MAX = 60
 class PlainPool:
     """The pool of a log, read event by event as the documents tell it, with the faults that show on the way."""
 
-    def __init__(self, overlap):
+    def __init__(self, overlap, tie_breakers=1):
         self.overlap = overlap
+        self.tie_breakers = tie_breakers
         self.candidates = {}  # votes {annotator: label} by id, oldest first
         self.leases = {}  # token: [annotator, id, end, open]
         self.dropped = set()
@@ -43,7 +44,7 @@ class PlainPool:
                     given = lease["id"]
                     others = self.holders(given, event.at_ms) - {event.annotator}
                     busy = others | set(self.candidates[given])
-                    self.collisions += len(busy) >= self.overlap or event.annotator in self.candidates[given]
+                    self.collisions += len(busy) >= self.most(given) or event.annotator in self.candidates[given]
                     self.leases[lease["token"]] = [event.annotator, given, lease["expires_ms"], True]
             case Renewed():
                 self.leases[event.token][2] = event.expires_ms
@@ -52,7 +53,7 @@ class PlainPool:
             case Unskipped():
                 annotator, given, *_ = self.leases[event.token]
                 busy = self.holders(given, event.at_ms) - {annotator} | set(self.candidates[given])
-                self.collisions += len(busy) >= self.overlap or annotator in self.candidates[given]
+                self.collisions += len(busy) >= self.most(given) or annotator in self.candidates[given]
                 self.leases[event.token][2:] = [event.expires_ms, True]
             case Voted():
                 annotator, given, *_ = self.leases[event.token]
@@ -65,11 +66,22 @@ class PlainPool:
             case _ if event.KIND == "class_added":
                 self.labels.append(event.label)
 
+    def most(self, given):
+        """How many may work on a candidate: where enough labels have come and decide nothing, one more."""
+        return max(self.overlap, len(self.candidates[given]) + 1)
+
+    def decides(self, votes):
+        """Whether a candidate is learned when it has these labels, and was not before the last."""
+        counts = sorted(Counter(votes.values()).values(), reverse=True)
+        tied = len(counts) > 1 and counts[0] == counts[1]
+        most = self.overlap + self.tie_breakers
+        return len(votes) == most or (self.overlap <= len(votes) < most and not tied)
+
     def learn(self, given, label):
         votes = self.candidates.pop(given, {})
         if self.overlap > 1 and votes:
             most = Counter(votes.values()).most_common(1)[0][0]
-            self.twice += len(votes) != self.overlap or label != most
+            self.twice += not self.decides(votes) or label != most
         self.twice += given in self.learned
         self.learned[given] = (label, votes)
 

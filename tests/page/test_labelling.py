@@ -144,7 +144,12 @@ def test_what_comes_of_an_earlier_answer_hides_nothing_that_is_said_of_a_later_a
     one = tab(server.url)
     page = one.label(model, "ann")
     held = []
-    page.route("**/learn", lambda route: held.append(route))  # the answer is on its way for as long as the test wants
+
+    def hold(route):
+        """The answer is on its way for as long as the test wants."""
+        held.append(route)
+
+    page.route("**/learn", hold)
     answered, passed = one.answer("1"), one.answer("s")
     one.until("() => document.querySelectorAll('.question .x').length === 1")
     page.keyboard.press("u")
@@ -241,7 +246,7 @@ def test_while_a_changed_answer_is_taught_one_goes_on_labelling(client, server, 
 
 
 def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learned(client, server, tab):
-    model = pool(client, 1, labels={"overlap": 2, "explore": 0})
+    model = pool(client, 1, labels={"overlap": 2, "tie_breakers": 0, "explore": 0})
     one = tab(server.url)
     page = one.label(model, "ann")
     page.keyboard.press("1")

@@ -61,6 +61,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "labels": {
             "pool_max": 10_000,
             "overlap": 1,
+            "tie_breakers": 1,
             "explore": 0.05,
             "budget": None,
             "pending_max": 10_000,

@@ -48,13 +48,15 @@ class History(RuleBasedStateMachine):
     @initialize(
         base=st.sampled_from([DENSE, NAMED]),
         overlap=st.integers(1, 2),
+        tie_breakers=st.integers(0, 2),
         pool_max=st.integers(3, 8),
         pending_max=st.integers(0, 4),
         explore=st.sampled_from([0.0, 0.5]),
     )
-    def begin(self, base, overlap, pool_max, pending_max, explore):
+    def begin(self, base, overlap, tie_breakers, pool_max, pending_max, explore):
         labels = {
             "overlap": overlap,
+            "tie_breakers": tie_breakers,
             "pool_max": pool_max,
             "pending_max": pending_max,
             "pending_s": 5,
@@ -63,6 +65,7 @@ class History(RuleBasedStateMachine):
         text = json.dumps(base | {"C": 10, "labels": labels, "solver": "lasvm"})
         self.configuration = parse_configuration(text, Settings())
         self.overlap = overlap
+        self.tie_breakers = tie_breakers if overlap > 1 else 0
         self.models = [Model("m", self.configuration, **SIZES) for _ in range(2)]
         self.now_ms = 1000
         self.serial = 0
@@ -235,8 +238,11 @@ class History(RuleBasedStateMachine):
         for candidate in self.model.pool:
             held = candidate.open_leases(self.now_ms)
             assert len({lease.annotator for lease in held}) == len(held)
-            assert len(held) + len(candidate.votes) <= self.overlap
-            assert len({voter for voter, _ in candidate.votes}) == len(candidate.votes) < self.overlap
+            labels = [label for _, label in candidate.votes]
+            assert len(held) + len(labels) <= max(self.overlap, len(labels) + 1)
+            assert len({voter for voter, _ in candidate.votes}) == len(labels) < self.overlap + self.tie_breakers
+            if len(labels) >= self.overlap:  # nothing leads
+                assert len(set(labels)) == len(labels)
             assert self.model.answers.find(candidate.id) is None
 
 
