@@ -317,13 +317,10 @@ def _distances(published: Published, candidates: Sequence[Candidate]) -> list[fl
 
 
 def _eligible(model: Model, annotator: str | None, now_ms: int, strategy: str) -> list[Candidate]:
-    overlap = model.configuration.labels.overlap
-    return [
-        c
-        for c in model.pool
-        if c.may_be_asked(annotator, now_ms, overlap)
-        and (strategy != GRADIENT or (c.label is not None and model.labels.number(c.label) is not None))
-    ]
+    found = model.pool.askable(annotator, now_ms, model.configuration.labels.overlap)
+    if strategy != GRADIENT:
+        return found
+    return [c for c in found if c.label is not None and model.labels.number(c.label) is not None]
 
 
 def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any]:

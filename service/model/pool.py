@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -92,8 +93,6 @@ class Candidate:
 
     def may_be_asked(self, annotator: str | None, now_ms: int, overlap: int) -> bool:
         """Whether it may be leased to an annotator (None: to anybody new)."""
-        if not self.leases:
-            return True  # most are like this, and a question looks at all of them
         if self.skipped_by_all:
             return False
         held = [lease for lease in self.open_leases(now_ms) if not self.voted(lease.annotator)]
@@ -136,7 +135,8 @@ class Pool:
         self.most = most
         self.answered = 0  # candidates whose label came through a lease
         self.disagreed = 0  # of those with several labels, how many had different ones
-        self._by_id: OrderedDict[str, Candidate] = OrderedDict()
+        self._by_id: dict[str, Candidate] = {}
+        self._lent: dict[str, Candidate] = {}  # those of them that were ever leased: few, so that these are looked at
         self._by_token: dict[str, str] = {}
         self._asked: OrderedDict[str, Asked] = OrderedDict()
 
@@ -151,6 +151,16 @@ class Pool:
     def find(self, given: str) -> Candidate | None:
         """The candidate of an id."""
         return self._by_id.get(given)
+
+    def askable(self, annotator: str | None, now_ms: int, overlap: int) -> list[Candidate]:
+        """Those that may be leased to an annotator (None: to anybody new)."""
+        barred = [c.id for c in self._lent.values() if not c.may_be_asked(annotator, now_ms, overlap)]
+        if not barred:
+            return list(self)
+        left = self._by_id.copy()
+        for given in barred:
+            del left[given]
+        return list(left.values())
 
     def find_lease(self, token: str) -> tuple[Candidate, Lease] | None:
         """A lease on a candidate that is still in the pool, whether open or not."""
@@ -171,9 +181,9 @@ class Pool:
 
     def room_for(self, ids: Sequence[str], now_ms: int) -> tuple[list[str], list[str]]:
         """Of new ids those that find room, and the ids of candidates that make it: the oldest that nobody works on."""
-        idle = [c.id for c in self if not c.votes and not c.open_leases(now_ms)]
+        idle = (c.id for c in self if not c.votes and not c.open_leases(now_ms))
         needed = max(0, len(self) + len(ids) - self.most)
-        leaving = idle[:needed]
+        leaving = list(islice(idle, needed))
         # Where even that is too little, the newest of those offered stay.
         return list(ids[needed - len(leaving) :]), leaving
 
@@ -183,14 +193,14 @@ class Pool:
             "size": len(self),
             "size_max": self.most,
             "leased": self.leased(now_ms),
-            "votes": sum(len(c.votes) for c in self),
+            "votes": sum(len(c.votes) for c in self._lent.values()),
             "answered": self.answered,
             "disagreement": self.disagreed / self.answered if self.answered else None,
         }
 
     def leased(self, now_ms: int) -> int:
         """Candidates that somebody works on; may be asked while the pool changes."""
-        return sum(bool(c.leases and c.open_leases(now_ms)) for c in list(self._by_id.values()))
+        return sum(bool(c.open_leases(now_ms)) for c in list(self._lent.values()))
 
     # -- changing -------------------------------------------------------------------------------------------------
 
@@ -204,7 +214,7 @@ class Pool:
 
     def lend(self, given: str, lease: Lease, now_ms: int) -> None:
         """Lease a candidate. Of its leases that have ended the newest are kept."""
-        candidate = self._by_id[given]
+        candidate = self._lent[given] = self._by_id[given]
         candidate.leases.append(lease)
         self._by_token[lease.token] = given
         ended = [old for old in candidate.leases if not old.open_at(now_ms)]
@@ -296,6 +306,7 @@ class Pool:
         return found
 
     def _remove(self, given: str) -> None:
+        self._lent.pop(given, None)
         for lease in self._by_id.pop(given).leases:
             del self._by_token[lease.token]
 
@@ -355,6 +366,7 @@ class Pool:
         if len(candidate_of) < len(facts["tokens"]):
             raise BadFrame("a token is there twice")
         self._by_token = {token: candidate_of[token] for token in facts["tokens"]}
+        self._lent = {c.id: c for c in self if c.leases}
 
 
 def _lease_facts(lease: Lease) -> dict[str, Any]:

@@ -107,12 +107,14 @@ def joined(batches: list[Rows]) -> Rows:
     """Several batches of one precision as one, in order. There must be at least one."""
     if len(batches) == 1:
         return batches[0]
-    ends = np.cumsum([0] + [int(b.indptr[-1]) for b in batches])
+    norms = [b.norms for b in batches]
+    sizes = [b.indices.size for b in batches]
+    before = np.repeat(np.cumsum(sizes) - sizes, [n.size for n in norms])  # values of the batches before a row's
     return Rows(
-        np.concatenate([b.indptr[: len(b)] + end for b, end in zip(batches, ends, strict=False)] + [ends[-1:]]),
+        np.concatenate(([0], np.concatenate([b.indptr[1:] for b in batches]) + before)),
         np.concatenate([b.indices for b in batches]),
         np.concatenate([b.values for b in batches]),
-        np.concatenate([b.norms for b in batches]),
+        np.concatenate(norms),
         np.concatenate([b.selves for b in batches]),
         batches[0].dim,
         batches[0].measure if len({b.measure for b in batches}) == 1 else None,
