@@ -55,7 +55,7 @@ def example_weights(sample_weight: Any, count: int, *, some: bool) -> np.ndarray
     if wrong.any():
         raise ValueError(f"sample_weight must be finite and >= 0, got {weights[wrong][0]:g}")
     if some and not weights.any():
-        raise ValueError(f"sample_weight must be > 0 for one example at least, got 0 for all {count}")
+        raise ValueError(f"sample_weight must be > 0 for one example at least, got zero for all {count}")
     return weights
 
 
