@@ -14,18 +14,26 @@ PREFIX = struct.Struct("<4s16sI")  # magic, no checksum (TCP has one), length of
 FLOATS = ("float32", "float64")
 
 
-def pack(X: Any, y: Sequence[Any] | None = None, ids: Sequence[str | None] | None = None) -> bytes:
-    """A batch of rows: X (m, dim) an array or a SciPy sparse matrix, y m labels, ids m texts.
+def pack(
+    X: Any,
+    y: Sequence[Any] | None = None,
+    ids: Sequence[str | None] | None = None,
+    shows: Sequence[Any] | None = None,
+) -> bytes:
+    """A batch of rows: X (m, dim) an array or a SciPy sparse matrix, y m labels, ids m texts, shows what m candidates
+    are shown as, None for x.
 
     ValueError where they do not fit together.
     """
     arrays, facts = _arrays_of(X), {}
     m = arrays["x"].shape[0] if "x" in arrays else arrays["indptr"].size - 1
-    for name, given in (("y", y), ("ids", ids)):
+    for name, given in (("y", y), ("ids", ids), ("shows", shows)):
         if given is not None and len(given) != m:
             raise ValueError(f"{name} must have a length of {m}, as X has rows, got {len(given)}")
     if ids is not None:
         facts["ids"] = list(ids)
+    if shows is not None:
+        facts["shows"] = list(shows)
     if y is not None:
         labels = y.tolist() if hasattr(y, "tolist") else list(y)
         kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and another label

@@ -151,14 +151,23 @@ class Routes:
         return self._pack(f"{path_of(model)}/predict", X, None, ids)
 
     @route
-    def offer_rows(self, model: str, X: Any, ids: Sequence[str]) -> Exchange[Offered]:
-        """Put rows of numbers into the model's pool."""
-        return self._pack(f"{path_of(model)}/pool", X, None, ids)
+    def offer_rows(
+        self, model: str, X: Any, ids: Sequence[str], shows: Sequence[Any] | None = None
+    ) -> Exchange[Offered]:
+        """Put rows of numbers into the model's pool; shows: what a person sees in the place of each, None for x."""
+        return self._pack(f"{path_of(model)}/pool", X, None, ids, shows)
 
-    def _pack(self, path: str, X: Any, y: Sequence[Any] | None, ids: Sequence[str | None] | None) -> Exchange[Any]:
+    def _pack(
+        self,
+        path: str,
+        X: Any,
+        y: Sequence[Any] | None,
+        ids: Sequence[str | None] | None,
+        shows: Sequence[Any] | None = None,
+    ) -> Exchange[Any]:
         from hinged.client.batch import MEDIA_TYPE, pack  # noqa: PLC0415  who sends no rows needs no NumPy
 
-        call = Call("POST", path, pack(X, y, ids), media_type=MEDIA_TYPE)
+        call = Call("POST", path, pack(X, y, ids, shows), media_type=MEDIA_TYPE)
         return exchange(self.url, call, self.tries_max)
 
     @route

@@ -32,6 +32,7 @@ from hinged.service.model.events import (
     Released,
     Renewed,
     RolledBack,
+    Shown,
     Skipped,
     Unskipped,
     Voted,
@@ -85,6 +86,9 @@ class _Coming:
                     raise ValueError("ids, digests and labels must be as many as the candidates")
                 if len(event.shows) not in (0, len(event.ids)):
                     raise ValueError("what is shown must be as many as the candidates, or nothing")
+            case Shown():
+                if len(event.shows) != len(event.ids) or None in map(self.model.pool.find, event.ids):
+                    raise ValueError("what is shown must be as many as the candidates, all of them in the pool")
             case Leased():
                 for lease in event.leases:
                     if self.model.pool.find(lease["id"]) is None:

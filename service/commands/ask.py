@@ -32,6 +32,7 @@ from hinged.service.model.events import (
     Leased,
     ModelEvent,
     Offered,
+    Shown,
 )
 from hinged.service.model.model import Model
 from hinged.service.model.pool import (
@@ -91,13 +92,17 @@ class Offer:
     read: Callable[[Configuration], tuple[Inputs, list[bytes]]] | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
-        """What is new: not in the pool, not learned, and once. Conflict where the pool has an id with another x."""
+        """What is new: not in the pool, not learned, and once; and what is to be shown otherwise.
+
+        Conflict where the pool has an id with another x.
+        """
         if not model.learner.takes(self.inputs):
             if self.read is None:
                 raise Invalid("the model's configuration has changed since the candidates were read; send them again")
             inputs, digests = self.read(model.configuration)
             return replace(self, inputs=inputs, digests=digests).plan(model, now_ms)
         new: dict[str, int] = {}
+        shows: dict[str, Any] = {}
         for given in model.tombstones.known(self.ids):
             index = self.ids.index(given)
             raise Gone(f"examples[{index}]: the example with id {given!r} was forgotten", index=index, id=given)
@@ -106,15 +111,13 @@ class Offer:
             known = candidate.digest if candidate else self.digests[new[given]] if given in new else None
             if known is not None and known != digest:
                 raise Conflict(f"examples[{index}]: the pool holds {given!r} with another x", index=index, id=given)
-            self._check_shown(
-                index, candidate.show if candidate else self._show(new[given]) if given in new else None, known
-            )
+            self._note_shown(index, shows)
             if known is None and given not in self.learned and model.answers.number_of(given) is None:
                 new[given] = index
         size = len(model.pool)
         kept, leaving = model.pool.room_for(list(new), now_ms)
         rows = [new[given] for given in kept]
-        events: list[ModelEvent] = []
+        events: list[ModelEvent] = self._shown_otherwise(model, shows, now_ms)
         if rows:
             events.append(
                 Offered(
@@ -123,7 +126,7 @@ class Offer:
                     [self.digests[r] for r in rows],
                     [self.labels[r] for r in rows],
                     now_ms,
-                    shows=[self.shows[r] for r in rows] if any(self._show(r) is not None for r in rows) else (),
+                    shows=[shows.get(given) for given in kept] if shows.keys() & set(kept) else (),
                 )
             )
         added, dropped = len(kept), len(leaving) + len(new) - len(kept)
@@ -134,15 +137,18 @@ class Offer:
 
         return Planned(events, answer)
 
-    def _show(self, index: int) -> Any:
-        return self.shows[index] if self.shows else None
+    def _note_shown(self, index: int, shows: dict[str, Any]) -> None:
+        """What an example is to be shown as; nothing says nothing. Conflict where this request has said otherwise."""
+        given, show = self.ids[index], self.shows[index] if self.shows else None
+        if show is not None and show_text(shows.setdefault(given, show)) != show_text(show):
+            raise Conflict(f"examples[{index}]: {given!r} is shown as something else before", index=index, id=given)
 
-    def _check_shown(self, index: int, there: Any, known: bytes | None) -> None:
-        """Conflict where a candidate that is known is to be shown otherwise; none at all says nothing."""
-        show = self._show(index)
-        if known is not None and show is not None and show_text(show) != show_text(there):
-            given = self.ids[index]
-            raise Conflict(f"examples[{index}]: the pool shows {given!r} as something else", index=index, id=given)
+    @staticmethod
+    def _shown_otherwise(model: Model, shows: dict[str, Any], now_ms: int) -> list[ModelEvent]:
+        """That of candidates in the pool which are shown as something else."""
+        there = {given: candidate.show for given in shows if (candidate := model.pool.find(given))}
+        other = [given for given, show in there.items() if show_text(show) != show_text(shows[given])]
+        return [Shown(other, [shows[given] for given in other], now_ms)] if other else []
 
 
 @dataclass(frozen=True, slots=True)

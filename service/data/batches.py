@@ -1,8 +1,9 @@
 """Batches of examples as bytes: what a client of rows sends instead of JSON, at a tenth of the time to read it.
 
 A body is a frame (hinged/frames.py) of kind "batch". Its arrays are x (m, dim), or indptr, indices and values of m
-sparse rows, and y (m,), which numbers the facts' labels; the facts' ids are m texts or nulls. docs/http.md tells each
-byte. All is checked here, as in examples.py, before anything else sees it.
+sparse rows, and y (m,), which numbers the facts' labels; the facts' ids are m texts or nulls, their shows what each
+candidate is shown as, or null. docs/http.md tells each byte. All is checked here, as in examples.py, before anything
+else sees it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing_extensions import TypedDict
 
 from hinged.frames import BadFrame, decode
 from hinged.service.data.classes import Label, check_label
-from hinged.service.data.examples import STRICT, Y, check_ids
+from hinged.service.data.examples import STRICT, Y, check_ids, check_show
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem
 from hinged.service.data.rows import dense_rows, sparse_rows
@@ -45,6 +46,7 @@ class BatchFacts(TypedDict):
 
     ids: NotRequired[Annotated[list[str | None], Field(fail_fast=True)] | None]
     labels: NotRequired[Annotated[list[Y], Field(fail_fast=True)]]
+    shows: NotRequired[list[Any]]
 
 
 FACTS: TypeAdapter[BatchFacts] = TypeAdapter(BatchFacts)
@@ -52,11 +54,15 @@ FACTS: TypeAdapter[BatchFacts] = TypeAdapter(BatchFacts)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Checked examples, in order; labels are None where none is known, ids where the client gave none."""
+    """Checked examples, in order; labels are None where none is known, ids where the client gave none.
+
+    shows: what candidates are shown as, None where it is x; empty where nothing is said of it.
+    """
 
     ids: list[str | None]
     labels: list[Label | None]
     rows: Rows
+    shows: Sequence[Any] = ()
 
 
 def read_batch(body: bytes, configuration: Configuration, settings: Settings, labelled: bool | None) -> Batch:
@@ -83,7 +89,20 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
         raise Invalid(f"ids must be as many as the examples, {m}, got {len(ids)}")
     check_ids(ids, settings.id_chars_max)
     labels = _labels(facts.get("labels", []), arrays.get("y"), m, settings, labelled)
-    return Batch(ids, labels, _rows(arrays, configuration))
+    return Batch(ids, labels, _rows(arrays, configuration), _shows(facts, m, candidates=labelled is None))
+
+
+def _shows(facts: BatchFacts, m: int, *, candidates: bool) -> list[Any]:
+    if "shows" not in facts:
+        return []
+    shows = facts["shows"]
+    if not candidates:
+        raise Invalid("shows belong to candidates of the pool; learn and predict take none")
+    if len(shows) != m:
+        raise Invalid(f"shows must be as many as the examples, {m}, got {len(shows)}")
+    for index, show in enumerate(shows):
+        check_show(show, index)
+    return shows
 
 
 def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:

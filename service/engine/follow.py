@@ -26,6 +26,7 @@ from hinged.service.model.events import (
     Offered,
     Predicted,
     SetAside,
+    Shown,
     Skipped,
     decode_event,
 )
@@ -67,7 +68,7 @@ def told(position: int, event: ModelEvent) -> Told:
             facts["epochs"] = event.epochs
         case Predicted():
             facts["predictions"] = len(event.predictions)
-        case Offered():
+        case Offered() | Shown():
             facts["candidates"] = len(event.ids)
         case Leased():
             facts |= {"annotator": event.annotator, "leases": len(event.leases)}

@@ -7,6 +7,7 @@ learned     a micro-batch of examples, in order
 finished    the finishing step was run, perhaps after further epochs
 predicted   predictions that wait for their labels
 offered     candidates for the pool
+shown       candidates are shown as something else from now on
 leased      candidates lent to an annotator, and what the request for them said
 renewed, released, skipped, unskipped    what an annotator did with a lease
 voted       one of several labels that a candidate needs
@@ -337,6 +338,16 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown(Facts):
+    """Candidates of the pool, m of them, and what each is shown as from now on."""
+
+    KIND: ClassVar[str] = "shown"
+    ids: list[str]
+    shows: list[Any]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Predicted:
     """Predictions that wait for their labels."""
 
@@ -449,6 +460,7 @@ ModelEvent: TypeAlias = (
     | Finished
     | Predicted
     | Offered
+    | Shown
     | Leased
     | Renewed
     | Released
@@ -469,9 +481,9 @@ ModelEvent: TypeAlias = (
 KINDS: dict[str, type[ModelEvent]] = {
     event.KIND: event
     for event in (
-        Created, Imported, RolledBack, ClassAdded, Learned, Finished, Predicted, Offered, Leased, Renewed, Released,
-        Skipped, Unskipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted, SetAside,
-        Erased, Swapped,
+        Created, Imported, RolledBack, ClassAdded, Learned, Finished, Predicted, Offered, Shown, Leased, Renewed,
+        Released, Skipped, Unskipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted,
+        SetAside, Erased, Swapped,
     )
 }  # fmt: skip
 

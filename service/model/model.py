@@ -44,6 +44,7 @@ from hinged.service.model.events import (
     RolledBack,
     SetAside,
     Settled,
+    Shown,
     Skipped,
     Swapped,
     Unskipped,
@@ -143,7 +144,7 @@ class Model(State):
                 marks.append(event.KIND)
             case Predicted():
                 self.pending.keep(event.predictions)
-            case Offered() | Leased() | Renewed() | Released() | Skipped() | Unskipped() | Voted():
+            case Offered() | Shown() | Leased() | Renewed() | Released() | Skipped() | Unskipped() | Voted():
                 self._label(event)
             case _:
                 self._change(position, event)
@@ -180,7 +181,7 @@ class Model(State):
         """Whether the event at this position is a part of what the model is, and was not undone."""
         return not was_undone(self.undone, position)
 
-    def _label(self, event: Offered | Leased | Renewed | Released | Skipped | Unskipped | Voted) -> None:
+    def _label(self, event: Offered | Shown | Leased | Renewed | Released | Skipped | Unskipped | Voted) -> None:
         match event:
             case Offered():
                 for learner in self.learners:
@@ -191,6 +192,9 @@ class Model(State):
                     for r, (given, digest, label, show) in enumerate(parts)
                 ]
                 self.pool.offer(candidates, event.at_ms)
+            case Shown():
+                for given, show in zip(event.ids, event.shows, strict=True):
+                    self.pool.show(given, show)
             case Leased():
                 for lease in event.leases:
                     rest = {key: value for key, value in lease.items() if key != "id"}

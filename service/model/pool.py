@@ -204,6 +204,10 @@ class Pool:
 
     # -- changing -------------------------------------------------------------------------------------------------
 
+    def show(self, given: str, show: Any) -> None:
+        """Show a candidate as something else."""
+        self._by_id[given].show = show
+
     def offer(self, candidates: Sequence[Candidate], now_ms: int) -> None:
         """Take in new candidates; where there is no room the oldest that nobody works on leave."""
         staying, leaving = self.room_for([c.id for c in candidates], now_ms)

@@ -84,6 +84,7 @@ from hinged.solvers.core.solver import (
     StateReader,
     check_fade,
     columns_of,
+    read_heaviest,
 )
 
 Array = np.ndarray[Any, Any]
@@ -184,7 +185,7 @@ class BudgetExpansion(CoefficientExpansion):
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
         spread = self._spread()
-        bounds = self.weights if self.parameters.rate > 0 else self.bounds
+        bounds = self.factors if self.parameters.rate > 0 else self.bounds
         done, visits, reason = 0, 0, DONE
         batch = rows.labelled(classes, keys, again=again)
         while done < len(rows):
@@ -274,7 +275,9 @@ class BudgetExpansion(CoefficientExpansion):
             seen.size,
             self.places_max,
             self.parameters.recent,
-            float((self.C * weights).max(initial=0.0)) if self.parameters.rate == 0.0 else 0.0,
+            float((self.C * weights).max(initial=0.0)) * max(1.0, read_heaviest(checked))
+            if self.parameters.rate == 0.0
+            else 0.0,
         )
         counts = checked.take("counts", np.int64, (4,), 0, COUNT_MAX)
         if counts[LIVE] > self.budget:
@@ -361,6 +364,14 @@ class BSCA(BudgetExpansion):
         )
         self.places_max = int(remembered)
         self.memory = mem.empty_memory(0, min(mem.PLACES_MIN, self.places_max), self.parameters.recent, self.dtype)
+
+    def check_weights(self, weights: Array, count: int) -> Array:
+        """The weights of so many examples (Solver.check_weights). Further steps know none of the example they visit."""
+        if self.parameters.extra_steps:
+            raise ValueError(
+                f"extra_steps must be 0 where examples have weights of their own, got {self.parameters.extra_steps}"
+            )
+        return super().check_weights(weights, count)
 
     def fade(self, factor: float) -> None:
         """Let all that has been learned count less (Solver.fade): f, its average, and what examples brought into it."""

@@ -31,6 +31,7 @@ from hinged.solvers.core.solver import (
     State,
     StateReader,
     columns_of,
+    read_heaviest,
     seen_without,
 )
 from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
@@ -311,6 +312,7 @@ class Expansion(Solver):
             "seen": self.seen.copy(),
             "weights": self.weights.copy(),
             "random": self.random.copy(),
+            **({"heaviest": np.array([self.heaviest])} if self.heaviest else {}),
         }
 
     def _read_shared(self, checked: StateReader) -> _Loaded:
@@ -331,6 +333,7 @@ class Expansion(Solver):
             seen=seen,
             weights=weights,
             random=checked.take("random", np.uint64, (1,)),
+            heaviest=read_heaviest(checked),
             class_of=class_of,
             key=key,
             columns=columns_of(seen.size),
@@ -364,6 +367,7 @@ class Expansion(Solver):
     def _take_over(self, loaded: _Loaded, machine: Arrays) -> None:
         self.points, self.machine = loaded.points, machine
         self.seen, self.weights, self.random = loaded.seen, loaded.weights, loaded.random
+        self.heaviest = loaded.heaviest
         self._moved(None)
 
 
@@ -374,6 +378,7 @@ class _Loaded:
     seen: Array
     weights: Array
     random: Array
+    heaviest: float
     class_of: Array
     key: Array
     columns: int

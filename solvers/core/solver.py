@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.weights import checked_weights, runs_of
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Array]
@@ -93,7 +96,8 @@ class Solver(ABC):
 
     forgets: whether `drop` takes out what an example has taught. Where most examples become no point of their own, but
     move what others stand for, it takes out no more than points. fades: whether `fade` is there.
-    fading: whether a state may be one that has faded.
+    fading: whether a state may be one that has faded. weight: of the examples that are being learned. heaviest: the
+    largest weight that an example has had, 0 where all have weighed 1.
     seen (classes,): examples learned of each class, without those dropped; 0 where a drop left no point of the class.
     """
 
@@ -133,6 +137,7 @@ class Solver(ABC):
         self.random = np.array([seed], np.uint64)
         self.seen = np.zeros(0, np.int64)
         self.weights = np.zeros(0)
+        self.weight, self.heaviest = 1.0, 0.0
 
     # -- classes --------------------------------------------------------------------------------------------------
 
@@ -147,9 +152,19 @@ class Solver(ABC):
         return columns_of(self.classes)
 
     @property
-    def bounds(self) -> Array:
+    def factors(self) -> Array:
+        """Factor of C of an example that is being learned, by its class: that of the class times its own."""
+        return self.weights * self.weight
+
+    @property
+    def class_bounds(self) -> Array:
         """C times the weight of each class."""
         return self.C * self.weights
+
+    @property
+    def bounds(self) -> Array:
+        """The same, of the examples that are being learned: times their weight."""
+        return self.class_bounds * self.weight
 
     @property
     def C_max(self) -> float:
@@ -227,6 +242,45 @@ class Solver(ABC):
         a further epoch, and examples that are held already are known by their keys and not entered twice.
         Raises ValueError (PointsFull) before anything changes.
         """
+
+    def learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool = False) -> Array:
+        """Learn a batch (`learn`) with a weight (m,) > 0 for each row: a factor of its C.
+
+        A solver without C multiplies the steps by it, as by the weight of a class.
+        """
+        weights = self.check_weights(weights, len(rows))
+        classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
+        self.check_batch(rows, classes, keys)
+        return self._learn_weighted(rows, classes, keys, weights, again=again)
+
+    def check_weights(self, weights: Array, count: int) -> Array:
+        """The weights of so many examples. Refuses, before anything changes, what cannot be one."""
+        bounds = self.C * self.weights.min(initial=1.0), self.C_max * self.weights.max(initial=0.0)
+        return checked_weights(weights, count, bounds, BOUND_MAX)
+
+    def _learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool) -> Array:
+        """Rows of one weight together: those that learn one by one come to the same however rows are batched."""
+        scores = np.empty((len(rows), self.columns))
+        for run in runs_of(weights):
+            with self._weighing(float(weights[run.start])):
+                part = rows.part(run.start, run.stop)
+                scores[run] = self.learn(part, classes[run], keys[run], again=again)
+        return scores
+
+    @contextmanager
+    def _weighing(self, weight: float) -> Iterator[None]:
+        """What is learned meanwhile has this weight."""
+        self.weigh(weight)
+        try:
+            yield
+        finally:
+            self.weigh(1.0)
+
+    def weigh(self, weight: float) -> None:
+        """What is learned from now on has this weight."""
+        self.weight = weight
+        if weight != 1.0:
+            self.heaviest = max(self.heaviest, weight)
 
     def finish(self) -> Finish:
         """Optimise over the points held until nothing violates by more than the tolerance, where the solver can."""
@@ -329,6 +383,13 @@ class Solver(ABC):
         if not ((self.C * weights > 0) & (self.C_max * weights < BOUND_MAX)).all():
             raise ValueError(f"C times weights must be > 0 and < {BOUND_MAX:g}, got {self.C_max} * {weights}")
         return seen, weights
+
+
+def read_heaviest(checked: StateReader) -> float:
+    """`heaviest` of a state, which has it where an example had a weight."""
+    if "heaviest" not in checked.state:
+        return 0.0
+    return float(checked.take("heaviest", np.float64, (1,), np.finfo(np.float64).tiny, BOUND_MAX)[0])
 
 
 def check_fade(factor: float, *, fades: bool) -> None:

@@ -16,6 +16,7 @@ from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import append_point, has_room
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import Finish
+from hinged.solvers.core.weights import runs_of
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.machine import HINGE, enter
 
@@ -55,15 +56,19 @@ class SMO(DualExpansion):
         """Take in a batch and optimise; returns the decision values (m, K) from before the batch (Solver.learn)."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
+        return self._learn_weighted(rows, classes, keys, np.ones(len(rows)), again=again)
+
+    def _learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool) -> Array:
         scores = np.empty((len(rows), self.columns))
         # Where points make way, a batch that would push out itself goes in parts.
         most = len(rows) if self.when_full == "refuse" else max(1, self.points_max // 2)
         for begin in range(0, len(rows), max(1, most)):
             part = slice(begin, min(begin + most, len(rows)))
-            scores[part] = self._learn(rows.part(part.start, part.stop), classes[part], keys[part], again)
+            own = rows.part(part.start, part.stop)
+            scores[part] = self._learn(own, classes[part], keys[part], weights[part], again)
         return scores
 
-    def _learn(self, rows: Rows, classes: Array, keys: Array, again: bool) -> Array:
+    def _learn(self, rows: Rows, classes: Array, keys: Array, weights: Array, again: bool) -> Array:
         if again:
             new = ~np.isin(keys, self.machine.key[: self.slots])
         else:
@@ -74,16 +79,20 @@ class SMO(DualExpansion):
             self.make_way(surplus)
         scores = self.decision(rows)
         entering, f = rows.take(np.flatnonzero(new)), scores[new] - self.machine.b
-        done = 0
-        while done < len(entering):
-            done = enter_rows(
-                self.points, self.machine, self.bounds,
-                entering.labelled(classes[new], keys[new]), f, done,
-            )  # fmt: skip
-            if done < len(entering):
-                self.make_room(int(entering.indptr[done + 1] - entering.indptr[done]))
+        own, numbers, each = classes[new], keys[new], weights[new]
+        for run in runs_of(each):
+            with self._weighing(float(each[run.start])):
+                self._enter(entering.part(run.start, run.stop), own[run], numbers[run], f[run])
         self.finish()
         return scores
+
+    def _enter(self, rows: Rows, classes: Array, keys: Array, f: Array) -> None:
+        """Store rows with alpha = 0; f (m, K) without the bias."""
+        batch, done = rows.labelled(classes, keys), 0
+        while done < len(rows):
+            done = enter_rows(self.points, self.machine, self.bounds, batch, f, done)
+            if done < len(rows):
+                self.make_room(int(rows.indptr[done + 1] - rows.indptr[done]))
 
     def _take_out(self, slots: Array) -> None:
         super()._take_out(slots)

@@ -313,8 +313,18 @@ class DualExpansion(Expansion):
     def shrunk_to(self, part: float) -> Array:
         """Numbers of the examples whose box has shrunk to this part of their class's bound, or to less."""
         slots = self._live_slots()
-        narrow = m.widths(self.machine, self.slots)[slots] <= self.bounds[self.machine.class_of[slots]] * part
+        narrow = m.widths(self.machine, self.slots)[slots] <= self.class_bounds[self.machine.class_of[slots]] * part
         return self.keys()[narrow]
+
+    def held_weights(self) -> Array:
+        """What the examples held weigh, beside their class, where nothing has faded; in the order of `keys`."""
+        return self._weights_at(self._live_slots())
+
+    def _weights_at(self, slots: Array) -> Array:
+        if not self.heaviest:
+            return np.ones(slots.size)
+        found: Array = m.widths(self.machine, self.slots)[slots] / self.class_bounds[self.machine.class_of[slots]]
+        return found
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -387,7 +397,7 @@ class DualExpansion(Expansion):
             positive = class_of == (1 if columns == 1 else c)
             machine.sign[c, :n] = np.where(alive, np.where(positive, 1, -1), 0)
         m.set_masks(machine, n)
-        self._check_boxes(machine, self.C * loaded.weights, n)
+        self._check_boxes(machine, self.C * loaded.weights, n, loaded.heaviest)
         machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
         idle = checked.take("idle", np.int64, (None,), 0, n - 1)
         if not np.array_equal(np.sort(idle), np.flatnonzero(alive & (machine.held[:n] == 0))):
@@ -403,13 +413,13 @@ class DualExpansion(Expansion):
         self._take_over(loaded, machine)
         self.degradation = degradation
 
-    def _check_boxes(self, machine: Machine, bounds: Array, n: int) -> None:
+    def _check_boxes(self, machine: Machine, bounds: Array, n: int, heaviest: float) -> None:
         """Refuse boxes other than those of y and the class, coefficients outside, and extremes that cannot move."""
         width = np.where(machine.class_of[:n] == NONE, 0.0, np.append(bounds, 0.0)[machine.class_of[:n]])
         lower, upper = machine.lower[:, :n], machine.upper[:, :n]
-        if self.fading:  # by how much it has is nowhere said
+        if self.fading or heaviest:  # by how much, and what each example weighs, is nowhere said
             faded = m.widths(machine, n)
-            if (faded > width).any():
+            if (faded > width * max(1.0, heaviest) * (1.0 + ROUNDING)).any():
                 raise ValueError("lower and upper must lie within the bounds of the points' classes")
             width = faded
         own = (lower == np.where(machine.sign[:, :n] < 0, -width, 0.0)) & (

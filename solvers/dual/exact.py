@@ -161,6 +161,7 @@ class ExactSVM(OptimalExpansion):
         machine, former = self.machine, int(self.machine.class_of[slots[0]])
         if example_class == former:
             return
+        weight = float(self._weights_at(slots)[0])
         self._close(slots)
         machine.class_of[slots] = example_class
         for c in range(self.columns):
@@ -169,7 +170,8 @@ class ExactSVM(OptimalExpansion):
             machine.sign[c, slots] = sign
         self.seen[former] = max(self.seen[former] - 1, 0)
         self.seen[example_class] += 1
-        self._open(slots)
+        with self._weighing(weight):
+            self._open(slots)
 
     def _take_out(self, slots: Array) -> None:
         self._close(slots)
@@ -201,11 +203,12 @@ class ExactSVM(OptimalExpansion):
             raise ValueError(f"weights must be one for each of {self.classes} classes, got {checked.shape}")
         if not (0 < C < 1e15 and (checked > 0).all() and (C * checked < 1e15).all()):
             raise ValueError(f"C times the weight of a class must be > 0 and < 1e15, got {C} * {checked}")
-        self.C, self.weights = float(C), checked
         n, machine = self.slots, self.machine
         live = machine.class_of[:n] != NONE
+        own = self._weights_at(np.arange(n))
+        self.C, self.weights = float(C), checked
         for c in range(self.columns):
-            bound = np.where(live, machine.sign[c, :n] * self.bounds[machine.class_of[:n]], 0.0)
+            bound = np.where(live, machine.sign[c, :n] * self.bounds[machine.class_of[:n]] * own, 0.0)
             self._go(c, np.minimum(bound, 0.0), np.maximum(bound, 0.0))
         self._finish_change()
 

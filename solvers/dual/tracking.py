@@ -52,6 +52,7 @@ from hinged.solvers.core.solver import (
     certificate_of,
     check_range,
 )
+from hinged.solvers.core.weights import runs_of
 from hinged.solvers.dual import machine as m
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.machine import Machine
@@ -149,6 +150,22 @@ class TrackingSVM(DualExpansion):
         """A time step for each row of a batch (Solver.learn); with `again`, points that are held are not entered."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
+        scores = self._take_steps(rows, classes, keys, again=again)
+        if self.algorithm == "batch":
+            self._update_all()
+        return scores
+
+    def _learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool) -> Array:
+        scores = np.empty((len(rows), self.columns))
+        for run in runs_of(weights):
+            with self._weighing(float(weights[run.start])):
+                part = rows.part(run.start, run.stop)
+                scores[run] = self._take_steps(part, classes[run], keys[run], again=again)
+        if self.algorithm == "batch":
+            self._update_all()
+        return scores
+
+    def _take_steps(self, rows: Rows, classes: Array, keys: Array, *, again: bool) -> Array:
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
         drawn = np.array([NONE])
@@ -161,8 +178,6 @@ class TrackingSVM(DualExpansion):
             )  # fmt: skip
             turns.rest()
             self._provide(reason, batch, done)
-        if self.algorithm == "batch":
-            self._update_all()
         return scores
 
     def _update_all(self) -> None:

@@ -48,26 +48,45 @@ class Learner:
         """A CSR batch as this solver takes it."""
         return rows_from_csr(indptr, indices, values, self.solver.kernel, self.solver.dim, self.solver.dtype)
 
-    def learn(self, rows: Rows, classes: Array) -> None:
-        """Learn new examples, in order."""
+    def learn(self, rows: Rows, classes: Array, weights: Array | None = None) -> None:
+        """Learn new examples, in order. weights (m,): as in `learn_epoch`."""
         with told(self.name):
-            scores = self.solver.learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)))
-        self._hear(scores, classes)
+            self._learn(rows, classes, np.arange(self.numbered, self.numbered + len(rows)), weights)
         self.numbered += len(rows)
 
     def learn_epoch(
-        self, rows: Rows, classes: Array, order: Array, batch: int, *, first: int = 0, again: bool = False
+        self,
+        rows: Rows,
+        classes: Array,
+        order: Array,
+        batch: int,
+        *,
+        weights: Array | None = None,
+        first: int = 0,
+        again: bool = False,
     ) -> None:
         """Learn a whole data set in this order, `batch` rows at a time. Its rows have the numbers from `first` on.
 
-        again: it was learned before, in another epoch.
+        weights (m,): factors of C, None for 1; what weighs 0 has a number and is left out. again: it was learned
+        before, in another epoch.
         """
+        if weights is not None:
+            self.solver.check_weights(weights[weights > 0], int(np.count_nonzero(weights)))
         for begin in range(0, order.size, batch):
             part = order[begin : begin + batch]
-            scores = self.solver.learn(rows.take(part), classes[part], first + part, again=again)
-            if not again:
-                self._hear(scores, classes[part])
+            own = None if weights is None else weights[part]
+            self._learn(rows.take(part), classes[part], first + part, own, again=again)
         self.numbered = max(self.numbered, first + order.size)
+
+    def _learn(self, rows: Rows, classes: Array, keys: Array, weights: Array | None, *, again: bool = False) -> None:
+        if weights is None:
+            scores = self.solver.learn(rows, classes, keys, again=again)
+        else:
+            counts = np.flatnonzero(weights > 0)
+            classes = classes[counts]
+            scores = self.solver.learn_weighted(rows.take(counts), classes, keys[counts], weights[counts], again=again)
+        if not again:
+            self._hear(scores, classes)
 
     @property
     def heard(self) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.compiling import told
 from hinged.solvers.estimators.files import pack
-from hinged.solvers.estimators.parameters import RULES, Rule, check
+from hinged.solvers.estimators.parameters import RULES, Rule, check, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.scaling import CSR, DENSE, SPARSE, Scale, found
 
@@ -67,7 +67,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     brings the columns to one measure (scaling.py), as a server does; in partial_fit by the first batch. Then both names
     of gamma say 1 / total variance. class_weight: factors of C by class, or "balanced" (not in partial_fit).
     random_state: of the shuffling, and of the solver's own draws. warm_start: `fit` goes on from the fit before, with
-    further epochs where X and y are the same, else with more examples; classes and parameters of the machine stay.
+    further epochs where X, y and weights are the same, else with more examples; classes and parameters of the machine
+    stay.
 
     Fitted: classes_, n_features_in_, feature_names_in_ (where X has string names), and those of Fitted.
     """
@@ -99,22 +100,26 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
 
     # -- learning -------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn X (n, features), dense or sparse, with labels y (n,), from the beginning unless `warm_start`."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn X (n, features), dense or sparse, with labels y (n,), from the beginning unless `warm_start`.
+
+        sample_weight (n,): factors of C, or of the steps where there is no C; what has 0 is left out.
+        """
         self._check_parameters()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=not goes_on)
         check_classification_targets(y)
-        random, digest = check_random_state(self.random_state), hash_of((X, y))
+        weights = example_weights(sample_weight, len(y), some=not goes_on)
+        random, digest = check_random_state(self.random_state), hash_of((X, y) if weights is None else (X, y, weights))
         if goes_on:
-            converged = self._go_on(X, y, random, digest)
+            converged = self._go_on(X, y, weights, random, digest)
         else:
             classes, numbers = np.unique(y, return_inverse=True)
-            scale = self._found_scale(X)
-            Z = scaled(scale, X)
+            known = _counting(X, weights)
+            scale = self._found_scale(known)
             with told(self._solver_name()):
-                learner = self._new_learner(Z, y, classes, random, scale is not None, X.shape[0])
-                converged = self._fit(learner, _rows(learner, Z), numbers, random)
+                learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None, known.shape[0])
+                converged = self._fit(learner, _rows(learner, scaled(scale, X)), numbers, random, weights=weights)
             self._made(learner, classes, scale, sparse.issparse(X), digest)
         if not converged:
             warnings.warn(
@@ -124,7 +129,7 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             )
         return self
 
-    def _go_on(self, X: Any, y: Array, random: np.random.RandomState, digest: str) -> bool:
+    def _go_on(self, X: Any, y: Array, weights: Array | None, random: np.random.RandomState, digest: str) -> bool:
         """Go on from the fit before; returns whether it ended at the optimum."""
         for name, former in self._made_with.items():
             if name not in OF_A_FIT and repr(former) != repr(getattr(self, name)):
@@ -134,7 +139,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         numbers, learner = self._numbers_of(y), self._learner
         again = digest == self._fitted[0]
         first = self._fitted[1] if again else learner.numbered
-        converged = self._fit(learner, _rows(learner, self._scaled(X)), numbers, random, first, again=again)
+        rows = _rows(learner, self._scaled(X))
+        converged = self._fit(learner, rows, numbers, random, first, weights=weights, again=again)
         self._fitted = digest, first
         return converged
 
@@ -161,8 +167,11 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         numbers: Array = order[np.searchsorted(self.classes_, y, sorter=order)]
         return numbers
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn one batch more, in order. classes: all labels that may ever come; needed in the first call."""
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn one batch more, in order. classes: all labels that may ever come; needed in the first call.
+
+        sample_weight: as in `fit`.
+        """
         self._check_parameters()
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
@@ -178,16 +187,18 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
             )
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
         check_classification_targets(y)
+        weights = example_weights(sample_weight, len(y), some=first)
         if not first:
-            self._learner.learn(_rows(self._learner, self._scaled(X)), self._numbers_of(y))
+            self._learner.learn(_rows(self._learner, self._scaled(X)), self._numbers_of(y), weights)
             return self
         unknown = np.setdiff1d(y, classes)
         if unknown.size:
             raise ValueError(f"y must hold labels of classes, {classes}, got {unknown}")
-        scale = self._found_scale(X)
-        Z = scaled(scale, X)
-        learner = self._new_learner(Z, y, classes, check_random_state(self.random_state), scale is not None)
-        learner.learn(_rows(learner, Z), np.searchsorted(classes, y))
+        known = _counting(X, weights)
+        scale = self._found_scale(known)
+        random = check_random_state(self.random_state)
+        learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None)
+        learner.learn(_rows(learner, scaled(scale, X)), np.searchsorted(classes, y), weights)
         self._made(learner, classes, scale, sparse.issparse(X))
         return self
 
@@ -199,15 +210,16 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         random: np.random.RandomState,  # noqa: ARG002  for those that shuffle
         first: int = 0,
         *,
+        weights: Array | None = None,
         again: bool = False,
     ) -> bool:
         """Learn a whole data set, all at once; returns whether it ended at the optimum, where there is one.
 
-        first: the number of its first row. again: it was learned before.
+        first: the number of its first row. weights: None, or (n,) >= 0. again: it was learned before.
         """
         if not again:
             assert first == learner.numbered  # noqa: S101
-            learner.learn(rows, numbers)
+            learner.learn(rows, numbers, weights)
         return learner.solver.finish().converged
 
     def _new_learner(
@@ -319,6 +331,11 @@ def scaled(scale: Scale | None, X: Any) -> Any:
         return scale.matrix(X.toarray() if sparse.issparse(X) else X)
     indptr, indices, values = scale.rows(_csr(X))
     return sparse.csr_array((values, indices, indptr), shape=X.shape)
+
+
+def _counting(X: Any, weights: Array | None) -> Any:
+    """The rows that do not weigh 0."""
+    return X if weights is None or weights.all() else X[weights > 0]
 
 
 def _rows(learner: Learner, X: Any) -> Rows:

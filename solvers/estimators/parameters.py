@@ -42,6 +42,23 @@ def check(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
             raise ValueError(f"{name} must be {rule.allowed}, got {value!r}")
 
 
+def example_weights(sample_weight: Any, count: int, *, some: bool) -> np.ndarray[Any, Any] | None:
+    """`sample_weight` as numbers (count,) >= 0; None where there is none. some: whether one must be more than 0."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(count, weights)
+    if weights.shape != (count,):
+        raise ValueError(f"sample_weight must be one number for each of {count} examples, got {weights.shape}")
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(f"sample_weight must be finite and >= 0, got {weights[wrong][0]:g}")
+    if some and not weights.any():
+        raise ValueError(f"sample_weight must be > 0 for one example at least, got zero for all {count}")
+    return weights
+
+
 def number(*, above: float = -math.inf, least: float = -math.inf, below: float = math.inf) -> Rule:
     """A finite number within bounds, of which `above` and `below` are none themselves."""
     bounds = [

@@ -88,12 +88,13 @@ class EpochClassifier(SolverClassifier):
         random: np.random.RandomState,
         first: int = 0,
         *,
+        weights: Array | None = None,
         again: bool = False,
     ) -> bool:
         for epoch in range(self.epochs):
             order = random.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
             batch, known = self._batch(len(rows)), again or epoch > 0
-            learner.learn_epoch(rows, numbers, order, batch, first=first, again=known)
+            learner.learn_epoch(rows, numbers, order, batch, weights=weights, first=first, again=known)
         return self._finish(learner)
 
     def _batch(self, examples: int) -> int:

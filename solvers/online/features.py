@@ -213,7 +213,7 @@ class FOGD(Solver):
         scores = np.empty((len(rows), self.columns))
         for begin, end in parts_of(rows, self.w):
             learn_features(
-                self.omega, self.w, self.counts, self.eta, self.weights, self.seen,
+                self.omega, self.w, self.counts, self.eta, self.factors, self.seen,
                 rows.indptr[begin : end + 1], rows.indices, rows.values, classes[begin:end], again, scores[begin:end],
             )  # fmt: skip
             turns.rest()

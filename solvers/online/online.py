@@ -111,8 +111,10 @@ class RuledExpansion(OnlineExpansion):
         self.tally = np.zeros((0, 2))
 
     def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
+        # Where all points are held within their bounds again and again, these are of classes alone.
+        bounds = self.class_bounds if self.rule.removal == RESCALING else self.bounds
         done, reason = learn_rows(
-            self.kernel, self.points, self.machine, self.tally, self.rule, self.weights, self.bounds, self.seen,
+            self.kernel, self.points, self.machine, self.tally, self.rule, self.factors, bounds, self.seen,
             self.random, self.full_at, batch, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         return done, reason

@@ -221,7 +221,7 @@ class SpanExpansion(OnlineExpansion):
 
     def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
         done, reason = learn_in_span(
-            self.kernel, self.points, self.machine, self.inverse, self.projection, self.weights, self.seen,
+            self.kernel, self.points, self.machine, self.inverse, self.projection, self.factors, self.seen,
             batch, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         return done, reason
@@ -335,7 +335,7 @@ class NOGD(SpanExpansion):
         end = min(batch.classes.size, begin + self.full_at - self.live)
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, np.zeros((self.columns, 2)),
-            Rule(margin=1.0, eta=self.projection.eta), self.weights, self.bounds, self.seen, self.random, self.full_at,
+            Rule(margin=1.0, eta=self.projection.eta), self.factors, self.bounds, self.seen, self.random, self.full_at,
             batch._replace(classes=batch.classes[:end]), begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
         )  # fmt: skip
         if self.live == self.full_at:

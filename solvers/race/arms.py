@@ -114,7 +114,11 @@ class Arm:
     def learn_from(self, other: Arm) -> None:
         """Learn the points that another arm holds, in the order in which it holds them."""
         held = other.machine
-        self.machine.learn(held.held_rows(), held.held_classes(), held.keys())
+        known = held.held_rows(), held.held_classes(), held.keys()
+        if held.heaviest and not other.fades:
+            self.machine.learn_weighted(*known, held.held_weights())
+        else:
+            self.machine.learn(*known)
 
     def _fade(self, step: int) -> None:
         self.machine.fade(self._factor)

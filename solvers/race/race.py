@@ -110,6 +110,12 @@ class Race(Solver):
     def _add_columns(self, classes: int) -> None:
         pass  # the arms have them
 
+    def weigh(self, weight: float) -> None:
+        """What is learned from now on has this weight, in every arm."""
+        super().weigh(weight)
+        for machine in self.machines:
+            machine.weigh(weight)
+
     # -- learning -------------------------------------------------------------------------------------------------
 
     @property
@@ -180,6 +186,7 @@ class Race(Solver):
         for setting in coming:
             arm = self._new_arm(setting)
             arm.learn_from(self.leader)
+            arm.machine.weigh(self.weight)
             self.arms.append(arm)
         self.standings = joined_by(self.standings, len(coming))
         self.opened, self.openings = self.learned, self.openings + 1

@@ -99,7 +99,8 @@ class Client:
     async def offer(self, model):
         examples = [{"id": self.given(), "x": self.x()} for _ in range(self.rng.choice([1, 4]))]
         self.note("waits", model=model, examples=examples)
-        await self.ask("POST", f"/models/{model}/pool", {"examples": examples})
+        for show in self.rng.choice([[None], ["one"], [None, "one", {"text": "another"}]]):
+            await self.ask("POST", f"/models/{model}/pool", {"examples": [e | {"show": show} for e in examples]})
         self.offered += [e["id"] for e in examples]
 
     async def question(self, model):

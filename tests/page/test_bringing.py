@@ -141,6 +141,56 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
     assert [row["prediction"] for row in rows] == ["+1" if k % 2 else "-1" for k in range(60)]
 
 
+WHAT_FLEW = [("the kite and the crow flew high up", "bird"), ("a jet with two engines took off", "plane")]
+
+
+def test_a_column_of_sentences_becomes_a_model_of_texts(client, server, tab, tmp_path):
+    path = tmp_path / "flights.csv"
+    rows = [(f"t{k}", f"{WHAT_FLEW[k % 2][0]} on day {k}", WHAT_FLEW[k % 2][1]) for k in range(60)]
+    path.write_text("id,said,what\n" + "".join(",".join(row) + "\n" for row in rows))
+    page = tab(server.url).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    assert page.get_by_label("What said is").input_value() == "text"
+    assert page.get_by_label("What what is").input_value() == "label"
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("60 learned").wait_for()
+    configuration = client.model("flights")["configuration"]
+    assert (configuration["features"]["type"], configuration["kernel"]["type"]) == ("text", "linear")
+    assert client.example("flights", "t7")["x"] == rows[7][1]
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    page.get_by_label("To which model").select_option("flights")
+    page.get_by_label("What id is").select_option("feature")
+    page.get_by_role("button", name="Predict them instead").click()
+    page.get_by_text("flights takes one text, 2 columns are chosen").wait_for()
+    page.get_by_label("What id is").select_option("id")
+    page.get_by_role("button", name="Predict them instead").click()
+    page.get_by_text("60 predictions").wait_for()
+
+
+def test_texts_beside_other_columns_are_named_features(client, server, tab, tmp_path):
+    path = tmp_path / "notes.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"age": k, "note": f"{WHAT_FLEW[k % 2][0]} on day {k}", "more": f"and then came number {k}"})
+            + "\n"
+            for k in range(40)
+        )
+    )
+    page = tab(server.url).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    assert page.get_by_label("What age is").locator("option").all_inner_texts() == [
+        "feature", "label", "id", "leave out",
+    ]  # fmt: skip
+    page.get_by_label("What more is").select_option("feature")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("40 to the pool").wait_for()
+    features = client.model("notes")["configuration"]["features"]
+    assert (features["type"], features["columns"]) == ("named", {"note": {"type": "text"}})
+
+
 def test_an_upload_is_stopped_and_goes_on_where_it_was(client, server, tab, tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("a,b,label\n" + "".join(f"{k},{k % 7},{'x' if k % 2 else 'y'}\n" for k in range(1000)))

@@ -22,13 +22,14 @@ def two_moons(n, noise=0.25, seed=0):
 class Stream:
     """A solver and its examples, of +-1 labels or class numbers, learned in batches."""
 
-    def __init__(self, X, classes, kernel=None, batch=64, name="lasvm", announced=None, **parameters):
+    def __init__(self, X, classes, kernel=None, batch=64, name="lasvm", announced=None, weights=None, **parameters):
         self.name, self.dtype = name, parameters.get("dtype", np.float32)
         self.kernel = kernel or make_kernel("rbf", 1.0)
         self.X, self.classes, self.batch = np.asarray(X, float), np.asarray(classes), batch
         self.solver = make_solver(name, self.kernel, self.X.shape[1], **parameters)
         for _ in range(max(2, int(self.classes.max()) + 1) if announced is None else announced):
             self.solver.add_class()
+        self.weights = weights
         self.scores = []
 
     def rows(self, X):
@@ -38,9 +39,11 @@ class Stream:
         end = len(self.X) if end is None else end
         for b in range(begin, end, self.batch):
             e = min(b + self.batch, end)
-            self.scores.append(
-                self.solver.learn(self.rows(self.X[b:e]), self.classes[b:e], np.arange(b, e), again=again)
-            )
+            part = self.rows(self.X[b:e]), self.classes[b:e], np.arange(b, e)
+            if self.weights is None:
+                self.scores.append(self.solver.learn(*part, again=again))
+            else:
+                self.scores.append(self.solver.learn_weighted(*part, self.weights[b:e], again=again))
         return self
 
     def decision(self, X):

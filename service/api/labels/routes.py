@@ -121,7 +121,7 @@ async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -
     ids = [given for given in batch.ids if given is not None]
     if len(ids) < len(batch.ids):
         raise Invalid("each candidate needs an id")
-    return await _offer(worker, Offer(ids, *_with_digests(batch.rows), batch.labels, read=read))
+    return await _offer(worker, Offer(ids, *_with_digests(batch.rows), batch.labels, batch.shows, read=read))
 
 
 def _with_digests(inputs: Inputs) -> tuple[Inputs, list[bytes]]:

@@ -80,8 +80,8 @@ export async function insist(method, to, body, waiting = () => {}, stopped = () 
 }
 
 const KINDS = [
-  "created", "class_added", "learned", "finished", "predicted", "offered", "leased", "renewed", "released", "voted",
-  "skipped", "unskipped", "forgotten", "corrected", "reconfigured", "promoted", "retired", "intended", "swapped", "settled",
+  "created", "class_added", "learned", "finished", "predicted", "offered", "shown", "leased", "renewed", "released",
+  "voted", "skipped", "unskipped", "forgotten", "corrected", "reconfigured", "promoted", "retired", "intended", "swapped", "settled",
   "imported", "rolled_back", "erased", "set_aside", "drift", "snapshot",
 ];
 const TOLD_EVERY_MS = 400;

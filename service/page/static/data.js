@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
 import { announce, Bar, count, plural, Problem } from "./parts.js";
 import { guess, linesOf, open } from "./read.js";
-import { asCsv, configurationFor, create, nameOf, Upload } from "./upload.js";
+import { asCsv, configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 200; // rows
 const uploads = []; // all of this page, newest first
@@ -64,7 +64,7 @@ function Plan({ chosen, model, close }) {
     }, setError);
   }, []);
   const use = (i, what) => setColumns((was) => was.map((c, k) => (
-    k === i ? { ...c, use: what } : what !== "feature" && what !== "leave" && c.use === what ? { ...c, use: "feature" } : c)));
+    k === i ? { ...c, use: what } : (what === "label" || what === "id") && c.use === what ? { ...c, use: "feature" } : c)));
   const label = source.kind === "libsvm" ? labelled : columns.some((c) => c.use === "label");
   const begin = async (predict) => {
     setBusy(true);
@@ -82,8 +82,9 @@ function Plan({ chosen, model, close }) {
         const { configuration } = await ask("GET", `models/${path(to)}`);
         form = configuration.features.type;
         dim = configuration.features.dim ?? 0;
-        const features = columns.filter((c) => c.use === "feature");
-        if (source.kind !== "libsvm" && form !== "named" && features.length !== dim) throw new Error(`${to} takes ${dim} features, ${features.length} are chosen`);
+        const features = featuresOf(columns);
+        if (form === "text" && features.length !== 1) throw new Error(`${to} takes one text, ${features.length} columns are chosen`);
+        if (source.kind !== "libsvm" && form !== "named" && form !== "text" && features.length !== dim) throw new Error(`${to} takes ${dim} features, ${features.length} are chosen`);
         if (source.kind === "libsvm" && form !== "named") base = rows.every((r) => r.indices.every((i) => i > 0)) && rows.some((r) => r.indices.some((i) => i === dim)) ? 1 : 0;
       }
       const plan = { file, source, columns, model: to, form, dim, base, name, labelled, predict };
@@ -102,7 +103,7 @@ function Plan({ chosen, model, close }) {
     ${columns.length > 0 ? html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table>
       <thead><tr>${columns.map((c) => html`<th scope="col"><bdi>${c.name.slice(0, 60)}</bdi> <small>${c.type}</small></th>`)}</tr>
         <tr>${columns.map((c, i) => html`<td><select aria-label=${`What ${c.name.slice(0, 60)} is`} value=${c.use} onChange=${(e) => use(i, e.target.value)}>
-          <option value="feature">feature</option><option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
+          <option value="feature">feature</option>${c.type === "text" && html`<option value="text">text: its words</option>`}<option value="label">label</option><option value="id">id</option><option value="leave">leave out</option></select></td>`)}</tr></thead>
       <tbody>${shown.map((row) => html`<tr>${columns.map((c) => html`<td><bdi>${row[c.name] === null || row[c.name] === undefined ? "" : String(typeof row[c.name] === "object" ? JSON.stringify(row[c.name]) : row[c.name]).slice(0, 80)}</bdi></td>`)}</tr>`)}</tbody></table></div>`
     : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
         <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>

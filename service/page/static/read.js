@@ -110,13 +110,16 @@ async function* vectors(file) {
   }
 }
 
-// What each column of some rows holds, and what it is likely to be: id, label, feature.
+const WORDS = 4; // of a cell in the mean, where a column holds texts
+
+// What each column of some rows holds, and what it is likely to be: id, label, feature, or text, whose words are features.
 export function guess(names, rows) {
   const columns = names.map((name) => {
     const cells = rows.map((row) => row[name]).filter((v) => v !== "" && v !== null && v !== undefined);
     const numeric = cells.length > 0 && cells.every((v) => typeof v === "number" || (typeof v === "string" && typeof value(v) === "number"));
     const truth = cells.length > 0 && cells.every((v) => typeof v === "boolean");
-    return { name, type: numeric ? "number" : truth ? "yes or no" : "text", distinct: new Set(cells.map(String)).size, filled: cells.length, use: "feature" };
+    const words = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
+    return { name, type: numeric ? "number" : truth ? "yes or no" : "text", distinct: new Set(cells.map(String)).size, filled: cells.length, words, use: "feature" };
   });
   const n = rows.length;
   const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);
@@ -125,5 +128,6 @@ export function guess(names, rows) {
   const label = free.find((c) => /^(y|label|class|target|category)$/i.test(c.name))
     ?? [free.at(-1), free[0]].find((c) => c && c.type !== "number" && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
   if (label) label.use = "label";
+  for (const c of columns) if (c.use === "feature" && c.type === "text" && c.words >= WORDS && c.distinct > c.filled / 2) c.use = "text";
   return columns;
 }

@@ -7,7 +7,7 @@ const ROWS = 100; // of one request
 const REFUSED_KEPT = 1000;
 
 export class Upload {
-  // plan: {file, source, columns, model, form: "named" | "dense" | "sparse", dim, base, predict}
+  // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, predict}
   constructor(plan, changed) {
     Object.assign(this, plan, { plan, changed });
     Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, predictions: [] });
@@ -60,9 +60,9 @@ export class Upload {
     }
     const of = (use) => columns.find((c) => c.use === use)?.name;
     const given = row[of("id")], label = row[of("label")];
-    const features = columns.filter((c) => c.use === "feature");
+    const features = featuresOf(columns);
     const cell = (c) => (typeof row[c.name] === "string" && c.type === "number" ? value(row[c.name]) : row[c.name] ?? null);
-    const x = form === "named"
+    const x = form === "text" ? String(row[features[0].name] ?? "") : form === "named"
       ? Object.fromEntries(features.map((c) => [c.name, cell(c)]).filter(([, v]) => v !== null && v !== ""))
       : features.slice(0, dim).map((c) => cell(c) ?? 0);
     const y = label === undefined || label === null || label === "" ? undefined : labelOf(label);
@@ -117,12 +117,21 @@ export async function nameOf(file) {
   return `${stem}-${hash.toString(16).padStart(8, "0")}`;
 }
 
-// What a new model for a file is made of: the server finds scales and gamma in a warm-up.
+// Columns that are learned from.
+export const featuresOf = (columns) => columns.filter((c) => c.use === "feature" || c.use === "text");
+
+// What a new model for a file is made of: the server finds scales and gamma, or the weights of words, in a warm-up.
 export async function configurationFor(source, columns, rows) {
   const warmup = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
-  const form = source.kind === "libsvm" ? "sparse" : "named";
-  const features = form === "named" ? { type: form, warmup } : { type: form, dim: await widthOf(source), warmup };
-  return { configuration: { kernel: { type: "rbf" }, C: 1, features }, form };
+  if (source.kind === "libsvm") {
+    const features = { type: "sparse", dim: await widthOf(source), warmup };
+    return { configuration: { kernel: { type: "rbf" }, C: 1, features }, form: "sparse" };
+  }
+  const texts = columns.filter((c) => c.use === "text");
+  if (texts.length === 1 && featuresOf(columns).length === 1)
+    return { configuration: { kernel: { type: "linear" }, C: 1, features: { type: "text", warmup } }, form: "text" };
+  const declared = texts.length ? { columns: Object.fromEntries(texts.map((c) => [c.name, { type: "text" }])) } : {};
+  return { configuration: { kernel: { type: "rbf" }, C: 1, features: { type: "named", warmup, ...declared } }, form: "named" };
 }
 
 async function widthOf(source) {

@@ -59,6 +59,28 @@ def test_rows_are_offered_to_the_pool_and_answered_from_it(ask, client):
     assert client.offer_rows(model.name, X, list("abcd"))["added"] == 0
 
 
+def test_rows_of_the_pool_say_what_they_are_shown_as(ask, client):
+    model = ask.new_model()
+    assert client.offer_rows(model.name, X, list("abcd"), ["a text", None, {"n": 1}, None])["added"] == 4
+    assert client.offer_rows(model.name, X[1:2], ["b"], ["later"])["added"] == 0
+    found = client.candidates(model.name)["candidates"]
+    assert {c["id"]: c.get("show") for c in found} == {"a": "a text", "b": "later", "c": {"n": 1}, "d": None}
+
+
+def test_what_is_shown_of_rows_is_checked_and_is_of_the_pool_alone(ask):
+    model = ask.new_model()
+    for route, body, message in (
+        ("pool", pack(X, None, list("abcd"), [4096 * "x", 1, 2, 3]), "examples[0].show: has at most 4096 bytes"),
+        ("pool", framed({"ids": list("abcd"), "shows": [1]}, x=X), "shows must be as many as the examples, 4, got 1"),
+        ("predict", pack(X, shows=[1, 2, 3, 4]), "shows belong to candidates of the pool"),
+        ("learn", pack(X, LABELS, shows=[1, 2, 3, 4]), "shows belong to candidates of the pool"),
+    ):
+        assert message in refusal(post(ask, model, route, body), 422, "invalid")["message"]
+    assert model.figures()["pool"]["size"] == 0
+    with pytest.raises(ValueError, match="shows must have a length of 4"):
+        pack(X, None, list("abcd"), [1])
+
+
 def test_a_batch_without_ids_gets_the_servers(ask):
     model = ask.new_model()
     answer = post(ask, model, "learn", pack(X, LABELS))

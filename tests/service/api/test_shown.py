@@ -56,19 +56,48 @@ def test_it_is_no_feature(ask):
     assert plain.predict(*asked_of) == dressed.predict(*asked_of)
 
 
-def test_the_same_offer_again_changes_nothing_and_one_that_shows_something_else_is_refused(model):
+def test_the_same_offer_again_changes_nothing(model):
     first = [{**LINE[0], "show": {"a": 1, "b": 2}}, LINE[1]]
     assert offered(model, first)["added"] == 2
     assert offered(model, [{**LINE[0], "show": {"b": 2, "a": 1}}, LINE[1]])["added"] == 0
+    position = model.figures()["position"]
     assert offered(model, LINE[:2])["added"] == 0  # says nothing of it
-    for again in (
-        [LINE[2], {**LINE[0], "show": {"a": True, "b": 2}}],
-        [{**LINE[2], "show": 1}, {**LINE[2], "show": 2}],
-    ):
-        error = refusal(model.ask("POST", f"{model.path}/pool", json={"examples": again}), 409, "conflict")
-        assert error["details"]["index"] == 1
     assert shown(model) == {LINE[0]["id"]: {"a": 1, "b": 2}}
-    assert model.figures()["pool"]["size"] == 2
+    assert model.figures()["position"] == position
+
+
+def test_offered_again_it_is_shown_as_what_was_said_last(model):
+    offered(model, [{**LINE[0], "show": {"a": 1}}, LINE[1], LINE[2]])
+    again = [LINE[3], {**LINE[0], "show": {"a": True}}, {**LINE[1], "show": "a text"}, LINE[1]]
+    answer = offered(model, again)
+    assert (answer["added"], answer["size"]) == (1, 4)
+    assert shown(model) == {LINE[0]["id"]: {"a": True}, LINE[1]["id"]: "a text"}
+    questions = {question["id"]: question for question in asked(model, n=4, request_id="r")}
+    assert questions[LINE[1]["id"]]["show"] == "a text"
+    offered(model, [{**LINE[1], "show": 7}])
+    repeated = {question["id"]: question for question in asked(model, n=4, request_id="r")}
+    assert repeated[LINE[1]["id"]]["show"] == 7
+
+
+def test_a_request_that_shows_one_candidate_as_two_things_is_refused_whole(model):
+    offered(model, [LINE[0]])
+    for given in (LINE[0], LINE[2]):
+        body = {"examples": [{**given, "show": 1}, LINE[1], {**given, "show": 2}]}
+        error = refusal(model.ask("POST", f"{model.path}/pool", json=body), 409, "conflict")
+        assert error["details"]["index"] == 2
+        assert f"{given['id']!r} is shown as something else before" in error["message"]
+    assert shown(model) == {}
+    assert model.figures()["pool"]["size"] == 1
+
+
+def test_who_is_shown_otherwise_as_others_come_stays_shown_so(ask):
+    model = line_model(ask)
+    assert ask("PATCH", model.path, json={"labels": {"pool_max": 2}}).status_code == 200
+    offered(model, [{**LINE[0], "show": "old"}, LINE[1]])
+    assert offered(model, [{**LINE[0], "show": "new"}, LINE[2]])["size"] == 2
+    assert shown(model) == {}  # it made room
+    offered(model, [{**LINE[0], "show": "newest"}])
+    assert shown(model) == {LINE[0]["id"]: "newest"}
 
 
 def test_what_is_too_large_or_no_json_is_refused(model):
@@ -90,6 +119,7 @@ def test_it_survives_a_crash_and_an_export_and_nothing_stays_of_it_once_it_is_fo
         model = line_model(ask)
         shows = {candidate["id"]: {"told": f"{k}"} for k, candidate in enumerate(LINE)}
         shows[LINE[3]["id"]] = shows[LINE[4]["id"]] = {"told": NEEDLE}
+        offered(model, LINE)
         offered(model, [{**candidate, "show": shows[candidate["id"]]} for candidate in LINE])
         server.kill()
         server.start()

@@ -95,7 +95,15 @@ def one_pass(Estimator, **parameters):
     return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
 
 
-@parametrize_with_checks([Estimator() for Estimator in ESTIMATORS])
+def not_to_the_last_digit(_):
+    """A weight is a repetition up to the tolerance of the solver, and to probabilities order matters: as with SVC."""
+    reason = "machines of repeated examples are the same within a tolerance (test_sample_weight.py)"
+    return dict.fromkeys(
+        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"), reason
+    )
+
+
+@parametrize_with_checks([Estimator() for Estimator in ESTIMATORS], expected_failed_checks=not_to_the_last_digit)
 def test_scikit_learn_finds_nothing_amiss(estimator, check):
     check(estimator)
 
