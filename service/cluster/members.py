@@ -235,10 +235,10 @@ class Members:
             raise Conflict(f"there is no server at {to[:200]!r}; there are {living}")
         there = self._moving[name] = asyncio.Event()
         try:
-            await self.registry.leave(name, within_s=self._drain_s)
             try:
+                await self.registry.leave(name, within_s=self._drain_s)
                 await self._call(self.store.release, name, to)
-            except StoreUnavailable:  # it may be released or not: the next round finds out
+            except BaseException:  # it may be released or not: the next round finds out, and claims it if not
                 self.store.let_go(name)
                 self._owners.pop(name, None)
                 raise

@@ -88,6 +88,7 @@ class Node(Collector):
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
         """Let the server at `to` have a model; where it stands then."""
+        to = to.rstrip("/")
         key = [(name, value) for name, value in request.scope["headers"] if name == b"authorization"]
 
         async def hand() -> dict[str, Any]:
@@ -97,7 +98,7 @@ class Node(Collector):
             found: dict[str, Any] = json.loads(body)
             return found
 
-        return await self.members.move(model, to.rstrip("/"), hand)
+        return await self.members.move(model, to, hand)
 
     async def claim(self, model: str) -> dict[str, Any]:
         """Take a model that was released for this server."""

@@ -18,6 +18,7 @@ again_s        seconds until a model whose owner was taken away answered again: 
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -32,7 +33,6 @@ from nodes import CONFIGURATION, TTL_S, Nodes
 from running import PATIENCE_S
 from states import digest_of
 
-from hinged.service.data.configuration import new_configuration  # noqa: F401  loads what events need
 from hinged.service.engine.history import load_model
 from hinged.service.model.events import Learned, decode_event
 from hinged.service.store.redis import RedisStore
@@ -124,9 +124,7 @@ def disturb(nodes, models, rng, kind, again):
     owners = owners_of(nodes, others)
     if kind == "move":
         name = rng.choice(models)
-        answer = httpx.post(
-            f"{others[0].url}/cluster/models/{name}/move", json={"to": victim.url}, timeout=PATIENCE_S
-        )
+        answer = httpx.post(f"{others[0].url}/cluster/models/{name}/move", json={"to": victim.url}, timeout=PATIENCE_S)
         assert answer.status_code in {200, 503}, answer.text
         return
     since = time.monotonic()
@@ -136,11 +134,11 @@ def disturb(nodes, models, rng, kind, again):
         until_again(others[0], taken, since, again)
         victim.start()
     else:
-        victim.process.send_signal(19)
+        victim.process.send_signal(signal.SIGSTOP)
         try:
             until_again(others[0], taken, since, again)
         finally:
-            victim.process.send_signal(18)
+            victim.process.send_signal(signal.SIGCONT)
 
 
 def learned_in(store, name):

@@ -208,6 +208,20 @@ def test_who_stops_in_order_leaves_his_models_to_the_others_at_once(here, third)
     assert until_answered(here, "left")["examples"] == 1
 
 
+def test_while_the_store_is_away_for_long_nobody_answers_from_memory(nodes, here):
+    make(here, "unsure")
+    learn(here, "unsure", "a", "b")
+    one = {"examples": [{"x": [0.0, 1.0]}]}
+    nodes.redis.pause()
+    try:
+        eventually(lambda: ask(here, "POST", "/models/unsure/predict", json=one).status_code == 503)
+        refused = ask(here, "POST", "/models/unsure/predict", json=one)
+        assert "this server has not reached the store for 1 s" in refused.text
+    finally:
+        nodes.redis.go_on()
+    eventually(lambda: ask(here, "POST", "/models/unsure/predict", json=one).status_code == 200)
+
+
 def test_a_server_of_its_own_is_no_node(tmp_path):
     code, said = RunningServer(tmp_path / "data", node="http://127.0.0.1:8000").run()
     assert code == 1
