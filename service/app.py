@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 from uvicorn.config import STARTUP_FAILURE
 
@@ -31,6 +31,7 @@ from hinged.service.api import (
 from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document, operation_id
 from hinged.service.api.server.exposition import Exposition
+from hinged.service.cluster.node import as_node, join
 from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
 from hinged.service.edge.allocator import settle
@@ -64,11 +65,12 @@ class Application(FastAPI):
     """FastAPI behind the edge, which answers what is asked most without any of its layers."""
 
     edge: Edge
+    gate: ASGIApp | None = None  # before the edge, where several servers share the store
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket, or start and stop."""
         scope["app"] = self
-        await self.edge(scope, receive, send)
+        await (self.gate or self.edge)(scope, receive, send)
 
     async def passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What the edge let through."""
@@ -84,21 +86,29 @@ def create_app(
 
     `open_store` makes its store at start-up; by default the one that the settings name. readers: processes beside it.
     """
-    chosen = settings or Settings()
+    chosen = as_node(settings or Settings())
     default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)  # refused now, not then
     access = Access(chosen)
     make_store = open_store or (lambda: open_chosen_store(chosen, _stop_fenced))
 
     @asynccontextmanager
     async def lifespan(app: Application) -> AsyncIterator[None]:
-        registry = app.state.registry = Registry(make_store(), chosen)
+        store = make_store()
+        registry = app.state.registry = Registry(store, chosen)
         exposition.watch(registry)
+        node = app.state.node = join(store, registry, chosen, app.edge, access)
         starting = asyncio.create_task(registry.start())
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())
         if readers is not None:
             await readers.start(registry, exposition)
+        if node is not None:
+            app.gate = node.gate
+            exposition.add(node)
+            node.start()
         yield
+        if node is not None:
+            node.drain()
         if not starting.done():
             starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
@@ -106,6 +116,8 @@ def create_app(
             await readers.stop()
         stops_at, now = app.state.streams.stops_at, time.monotonic()
         await registry.stop(chosen.shutdown_s if stops_at is None else max(STOP_LEAST_S, stops_at - now))
+        if node is not None:
+            await node.stop()
         app.edge.close()
 
     app = Application(
@@ -138,7 +150,7 @@ def serve(settings: Settings | None = None) -> None:
     StoreUnavailable if the store cannot open, Invalid if others could reach a server without keys or nobody can listen
     there.
     """
-    chosen = settings or Settings()
+    chosen = as_node(settings or Settings())
     refuse_open_door(chosen)
     refuse_taken_address(chosen)
     begin_process(chosen)

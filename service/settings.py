@@ -91,6 +91,17 @@ class Settings(BaseSettings):
     reader_lag_s: float = Field(
         1.0, ge=0, description="time for which a reader may be behind a model before the server answers, seconds"
     )
+    node: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@ ]+$",
+        description="address under which servers on the same Redis reach this one; with it they share the store",
+    )
+    node_ttl_s: float = Field(
+        3.0,
+        ge=0.5,
+        le=300,
+        description="time without a sign of life after which others claim a server's models, seconds",
+    )
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")
 
     @property

@@ -170,7 +170,7 @@ class AsyncClient(Routes):
 def _request(step: Send) -> dict[str, Any]:
     """A step as httpx wants it."""
     own = {} if step.timeout_s is None else {"timeout": step.timeout_s}
-    headers = {} if step.content is None else {"content-type": step.media_type}
+    headers = dict(step.headers) if step.content is None else {"content-type": step.media_type, **step.headers}
     return {
         "method": step.method,
         "url": step.url,

@@ -15,8 +15,9 @@ import itertools
 import random
 import time
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
@@ -27,6 +28,9 @@ BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
 READY_POLL_S = 0.2
 BINARY = "application/octet-stream"
+PREFER = {"prefer": "redirect"}
+"""Say where a model is, rather than pass a request on to there."""
+HOPS_MAX = 2
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NO_SERVER = frozenset({502, 503, 504})
 """A server that is not ready, or a proxy that finds none."""
@@ -83,6 +87,7 @@ class Send:
     media_type: str = "application/json"
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,11 @@ Answer = TypeVar("Answer")
 Exchange = Generator[Send | Pause, Outcome, Answer]
 
 
-def exchange(url: str, call: Call, tries_max: int) -> Exchange[Any]:
-    """Send a call until it is answered; HingedError for a refusal, or if no try got an answer."""
+def exchange(url: str, call: Call, tries_max: int, owners: dict[str, str] | None = None) -> Exchange[Any]:
+    """Send a call until it is answered; HingedError for a refusal, or if no try got an answer.
+
+    owners: where several servers share a store, the one that has a model, by its name; what comes out is noted there.
+    """
     send = Send(
         call.method,
         url + call.path,
@@ -107,8 +115,13 @@ def exchange(url: str, call: Call, tries_max: int) -> Exchange[Any]:
         {name: value for name, value in call.query.items() if value is not None},
         call.timeout_s,
     )
+    way = Way(url, call.path, owners)
     for attempt in itertools.count(1):
-        outcome = yield send
+        outcome = yield way.led(send)
+        for _ in range(HOPS_MAX):
+            if not way.leads_on(outcome):
+                break
+            outcome = yield way.led(send)
         pause_s = 0.0
         if isinstance(outcome, httpx.Response):
             if call.gone is not None and attempt > 1 and outcome.status_code == httpx.codes.NOT_FOUND:
@@ -120,6 +133,40 @@ def exchange(url: str, call: Call, tries_max: int) -> Exchange[Any]:
             raise unreachable(url, outcome)
         yield Pause(max(pause_s, backoff_s(attempt)))
     return None
+
+
+class Way:
+    """Where one call goes: to the server that was named, or to the one that has the model."""
+
+    def __init__(self, url: str, path: str, owners: dict[str, str] | None) -> None:
+        parts = path.split("/")
+        self._url = url
+        self._owners: dict[str, str] = {} if owners is None else owners
+        self._model = unquote(parts[2]) if owners is not None and parts[1] == "models" and len(parts) > 2 else None
+
+    def led(self, send: Send) -> Send:
+        """What is to be sent, there."""
+        if self._model is None:
+            return send
+        owner = self._owners.get(self._model, self._url)
+        return replace(send, url=owner + send.url.removeprefix(self._url), headers=PREFER)
+
+    def leads_on(self, outcome: Outcome) -> bool:
+        """Whether the same is to be sent elsewhere: to the owner that was named, or back, where there is none there."""
+        if self._model is None:
+            return False
+        if isinstance(outcome, httpx.Response):
+            parts = urlsplit(outcome.headers.get("location", ""))
+            if outcome.status_code == httpx.codes.TEMPORARY_REDIRECT and parts.netloc:
+                self._owners[self._model] = f"{parts.scheme}://{parts.netloc}"
+                return True
+            if outcome.status_code not in NO_SERVER:
+                return False
+        if self._owners.pop(self._model, None) is None:
+            return False
+        if not isinstance(outcome, httpx.Response):
+            self._model = None  # who cannot reach the owner has it passed on
+        return True
 
 
 def ready(url: str) -> Exchange[bool]:

@@ -28,6 +28,7 @@ from hinged.client.shapes import (
     Certified,
     Challengers,
     Changed,
+    Cluster,
     Created,
     Deleted,
     Described,
@@ -53,6 +54,7 @@ from hinged.client.shapes import (
     SetAside,
     ShownExample,
     Skipped,
+    Standing,
     Summary,
     Suspects,
     Ticket,
@@ -79,13 +81,15 @@ class Routes:
         if not tries_max >= 1:
             raise ValueError(f"tries_max must be >= 1, got {tries_max}")
         self.tries_max = tries_max
+        self.owners: dict[str, str] = {}
+        """Where several servers share a store, the one that answered for a model last, by its name."""
 
     def _run(self, steps: Exchange[Any]) -> Any:
         """What an exchange returns, or an awaitable of it."""
         raise NotImplementedError
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Exchange[Any]:
-        return exchange(self.url, Call(method, path, body, **more), self.tries_max)
+        return exchange(self.url, Call(method, path, body, **more), self.tries_max, self.owners)
 
     # -- models
 
@@ -93,6 +97,16 @@ class Routes:
     def create_model(self, /, model: str, **configuration: Any) -> Exchange[Created]:
         """Create a model; the same configuration again changes nothing, another one is a conflict (409)."""
         return self._ask("PUT", path_of(model), configuration)
+
+    @route
+    def cluster(self) -> Exchange[Cluster]:
+        """The servers that share a store, and the owner, epoch and position of each model."""
+        return self._ask("GET", "/cluster")
+
+    @route
+    def move(self, model: str, *, to: str) -> Exchange[Standing]:
+        """Let the server at an address have a model; where it stands then."""
+        return self._ask("POST", f"/cluster{path_of(model)}/move", {"to": to}, timeout_s=FINISH_TIMEOUT_S)
 
     @route
     def models(self) -> Exchange[list[Summary]]:

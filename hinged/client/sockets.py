@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
+import httpx
+
 from hinged.client.exchange import HingedError
 from hinged.client.routes import with_ids
 from hinged.client.values import Examples, several
@@ -49,7 +51,13 @@ class Stream:
 
         self._open = ExitStack()
         try:
-            connection = connect(_address(url, model), **_options(url, headers, timeout_s))
+            try:
+                connection = connect(_address(url, model), **_options(url, headers, timeout_s))
+            except WebSocketException as error:  # of several servers another one may have the model
+                owner = _owner(error)
+                if owner is None:
+                    raise
+                connection = connect(_address(owner, model), **_options(owner, headers, timeout_s))
             self._socket: websockets.sync.client.ClientConnection = self._open.enter_context(connection)
         except (OSError, WebSocketException) as error:
             raise _refused(url, error) from error
@@ -272,6 +280,15 @@ class AsyncStream:
 
 def _address(url: str, model: str) -> str:
     return f"ws{url.removeprefix('http')}/models/{quote(model, safe='')}/stream"
+
+
+def _owner(error: Exception) -> str | None:
+    """The server that a handshake was sent on to; None where it was refused otherwise."""
+    response: Any = getattr(error, "response", None)
+    if getattr(response, "status_code", None) != httpx.codes.TEMPORARY_REDIRECT:
+        return None
+    parts = urlsplit(response.headers.get("location", ""))
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else None
 
 
 def _options(url: str, headers: Mapping[str, str], timeout_s: float) -> dict[str, Any]:

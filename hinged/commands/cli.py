@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from hinged.client.client import HingedError
 from hinged.commands.backup import backup, restore
+from hinged.commands.cluster import cluster
 from hinged.commands.examples import correct, forget, learn, offer, suspects
 from hinged.commands.keys import keys
 from hinged.commands.label import label
@@ -68,6 +69,7 @@ def cli() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.  [HINGED_PORT, 8000]")
 @click.option("--data-dir", type=DIRECTORY, help="Folder of the embedded store.  [HINGED_DATA_DIR, data]")
 @click.option("--readers", type=click.IntRange(0, 256), help="Processes that answer predictions.  [HINGED_READERS, 0]")
+@click.option("--node", metavar="URL", help="Share a Redis; other servers reach this one here.  [HINGED_NODE]")
 def serve(**options: Any) -> None:
     """Run the server until SIGINT or SIGTERM.
 
@@ -210,6 +212,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
 COMMANDS = (
     models, create, show_model, delete, learn, predict, finish, offer, query, label, labels, suspects, correct, forget,
     events, snapshot, rollback, skip, export_model, import_model, backup, restore, keys,
+    cluster,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 
 from hinged.service.api.answers.routes import router as answers_routes
 from hinged.service.api.changes.routes import router as changes_routes
+from hinged.service.api.cluster.routes import router as cluster_routes
 from hinged.service.api.examples.routes import router as examples_routes
 from hinged.service.api.inference.routes import router as inference_routes
 from hinged.service.api.labels.routes import router as labels_routes
@@ -36,6 +37,7 @@ PARTS = (
     streams_routes,
     inference_routes,
     labelstudio_routes,
+    cluster_routes,
     page_routes,
 )
 

@@ -106,6 +106,9 @@ RULES: Mapping[str, Rule] = {
     "import_model": Rule("admin"),
     "roll_back": Rule("admin"),
     "set_aside": Rule("admin"),
+    "show_cluster": Rule("admin", EVERY),
+    "move_model": Rule("admin"),
+    "claim_model": Rule("admin"),
 }
 """By the name of the route's function."""
 MISSING = Rule("admin", EVERY)

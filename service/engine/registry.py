@@ -84,6 +84,7 @@ class Registry:
         self._workers: dict[str, Worker] = {}
         self._loads = Loads(self.turns.places)
         self._broken: dict[str, str] = {}  # models that could not be loaded, and why
+        self._elsewhere: set[str] = set()  # models that were here and that another server has now
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._beginning = 0  # models that are just being created
         self._compiling: Counter[str] = Counter()  # those whose solver is compiled, or loaded, before that
@@ -217,6 +218,8 @@ class Registry:
             raise Unavailable(f"model {name} is being loaded; try again soon", retry_after_s=1, state=LOADING)
         if name in self._broken:
             raise Unavailable(f"model {name} could not be loaded: {self._broken[name]}", state=STOPPED)
+        if name in self._elsewhere:
+            raise Unavailable(f"model {name} is at another server by now; ask again", retry_after_s=1)
         raise NotFound(f"there is no model {name!r}")
 
     async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
@@ -294,6 +297,40 @@ class Registry:
                 await self._run(self.store.delete, name)
             self._broken.pop(name, None)
 
+    def take(self, name: str) -> asyncio.Task[None] | None:
+        """Load a model that another server has written until now; None where it is loaded or being loaded."""
+        self._elsewhere.discard(name)
+        if not self._is_new(name):
+            return None
+        self._loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
+        task = self._loads.run(name, self._load_beside(name))
+        self._loads.begin()
+        return task
+
+    async def leave(self, name: str, *, within_s: float | None) -> None:
+        """Have a model no more, which stays in the store: another server is its writer, or is to be.
+
+        within_s: that it gets to do what has queued up and to keep a snapshot; None where it can write no more.
+        """
+        async with self._alone(name):
+            why = f"model {name} goes to another server"
+            self._elsewhere.add(name)
+            if name in self._loads:
+                await self._loads.cut_off(name, why)
+            self._broken.pop(name, None)
+            worker = self._workers.pop(name, None)
+            if worker is None:
+                return
+            self.positions.end(name)
+            lanes = self._lanes.pop(name)
+            ending = asyncio.create_task(worker.stop(keep_snapshot=within_s is not None, why=why))
+            await asyncio.wait([ending], timeout=within_s or 0)
+            if not ending.done():
+                for lane in lanes:
+                    lane.give_up(why)
+            with suppress(GivenUp, StoreUnavailable):
+                await ending
+
     async def export(self, name: str, as_of: int | None) -> tuple[int, bytes]:
         """A model as a file, and the position whose state it holds: the newest, or `as_of`.
 
@@ -366,6 +403,7 @@ class Registry:
         worker = Worker(model, self.store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers)
         worker.moved = self.positions.begin(model.name, model.position)
         self._lanes[model.name], self._workers[model.name] = (lane, jobs), worker
+        self._elsewhere.discard(model.name)
         return worker
 
     # -- what all of this needs -----------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ class Worker:
         self._unlogged = Unlogged(self._labels.pending_max, settings.pending_flush_s)
         self._wake = asyncio.Event()
         self._stopping = False
+        self._leaving: str | None = None
         self._keep_snapshot = True
         self._failed: str | None = None  # why it takes no work
         if obstacle is not None:
@@ -303,19 +304,22 @@ class Worker:
         read = partial(self._journal.store.read, self.name)
         return Follower(self.feed, read, lambda: self.published.position, newest if after is None else after)
 
-    async def stop(self, *, keep_snapshot: bool = True) -> None:
-        """Refuse new work, do what has queued up, keep a snapshot."""
+    async def stop(self, *, keep_snapshot: bool = True, why: str | None = None) -> None:
+        """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
         await self._jobs.stop()
         self._stopping = True
+        self._leaving = why
         self._journal.history.leave.set()
         self._keep_snapshot = keep_snapshot
         self._wake.set()
         await self._task
-        self.feed.end("the server stops" if keep_snapshot else f"model {self.name} was deleted")
+        self.feed.end(why or ("the server stops" if keep_snapshot else f"model {self.name} was deleted"))
 
     def _check_running(self) -> None:
         if self._failed:
             raise Unavailable(f"model {self.name} has stopped: {self._failed}{self._way_back()}")
+        if self._leaving is not None:
+            raise Unavailable(f"{self._leaving}; ask again", retry_after_s=1)
         if self._stopping:
             raise Unavailable("the server is stopping")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hinged.extras import needed
 from hinged.service.store.sqlite import SQLiteStore
@@ -24,12 +24,14 @@ def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = Non
         return SQLiteStore(settings.data_dir, reading=reading)
     with needed("redis", "a store on Redis"):
         from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client
+        from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415
 
-    return RedisStore(
-        settings.store,
-        namespace=settings.redis_namespace,
-        durable=settings.durability == "fsync",
-        timeout_s=settings.redis_timeout_s,
-        on_fenced=on_fenced,
-        reading=reading,
-    )
+    options: dict[str, Any] = {
+        "namespace": settings.redis_namespace,
+        "durable": settings.durability == "fsync",
+        "timeout_s": settings.redis_timeout_s,
+        "on_fenced": on_fenced,
+    }
+    if settings.node is None:
+        return RedisStore(settings.store, reading=reading, **options)
+    return SharedRedisStore(settings.store, address=settings.node, ttl_s=settings.node_ttl_s, **options)

@@ -104,6 +104,10 @@ class Exposition:
         self._registry.register(Models(registry))
         self._registry.register(Disk(registry.store))
 
+    def add(self, collector: Collector) -> None:
+        """Tell of something else that is there only sometimes."""
+        self._registry.register(collector)
+
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request to a route, which is its template: there are only so many of them."""
         method = method if method in METHODS else "other"

@@ -9,7 +9,8 @@ KEYS  fence, meta, log, ids, snapshots
 ARGV  epoch of the server that asks; what the model's `born` must be, or '' for any
 
     fence      string  highest epoch that has written here. Outlives the model by a day: who was fenced off stays so
-    meta       hash    born (unlike that of any other model of the name), end, trimmed, void (appends of this epoch with
+    meta       hash    born (unlike that of any other model of the name), owner (address of the server that claimed it;
+                       none where one server has the whole store), end, trimmed, void (appends of this epoch with
                        a number up to here are given up: should they arrive, they are refused), clean (how far log was
                        trimmed when the one that it is now was begun), rebuilding ("name position": how far log:NAME
                        has come), from (where it begins)
@@ -44,7 +45,7 @@ class Script:
         object.__setattr__(self, "sha", sha1(self.text.encode(), usedforsecurity=False).hexdigest())
 
 
-_NAMES = """#!lua
+KEYS_OF_A_MODEL = """#!lua
 local fence, meta, log, ids, snapshots = unpack(KEYS)
 local epoch, born = ARGV[1], ARGV[2]
 local function drop(field, record)
@@ -64,13 +65,19 @@ local function drop_rebuilt()
     end
 end
 local held = redis.call('GET', fence)
-if held and tonumber(held) > tonumber(epoch) then return {'fenced', held} end
 local lives = redis.call('HGET', meta, 'born')
 """
 
-_FREEING = _NAMES.replace("#!lua", "#!lua flags=allow-oom", 1)
+_NAMES = (
+    KEYS_OF_A_MODEL
+    + """
+if held and tonumber(held) > tonumber(epoch) then return {'fenced', held} end
+"""
+)
 
-_ALIVE = """
+FREEING = _NAMES.replace("#!lua", "#!lua flags=allow-oom", 1)
+
+ALIVE = """
 if not lives or (born ~= '' and lives ~= born) then return {'gone'} end
 if held ~= epoch then
     redis.call('SET', fence, epoch)
@@ -106,25 +113,27 @@ redis.call('HSET', meta, 'end', at)
 return {'ok', at}
 """
 
-APPEND = Script(_NAMES + _ALIVE + _APPEND)
+APPEND = Script(_NAMES + ALIVE + _APPEND)
 
+# ARGV: as above, then the owner, '' for none.
 CREATE = Script(
     _NAMES
     + """
 if lives then return {'exists'} end
 redis.call('SET', fence, epoch)
 redis.call('HSET', meta, 'born', born, 'end', 0, 'trimmed', 0, 'void', tonumber(ARGV[3]) - 1)
+if ARGV[#ARGV] ~= '' then redis.call('HSET', meta, 'owner', ARGV[#ARGV]) end
 """
     + _APPEND
 )
 
 # ARGV: appends with a number up to this one are given up. Always writes, so whoever waits for it to last waits for all
 # that came before.
-GIVE_UP = Script(_FREEING + _ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
+GIVE_UP = Script(FREEING + ALIVE + "redis.call('HSET', meta, 'void', ARGV[3]) return {'ok'}")
 
 DELETE = Script(
-    _FREEING
-    + _ALIVE
+    FREEING
+    + ALIVE
     + """
 each_snapshot(drop)
 drop_rebuilt()
@@ -134,28 +143,34 @@ return {'ok'}
 """
 )
 
-# What a server does with every model when it starts.
+# A new writer begins: what the last one did not end is taken away.
+BEGIN = """
+redis.call('HSET', meta, 'void', 0)
+drop_rebuilt()
+each_snapshot(function(field, record)
+    if string.sub(field, 1, 8) == 'pending:' then drop(field, record) end
+end)
+"""
+
+# What a server that has the whole store to itself does with every model when it starts.
 TAKE_OVER = Script(
-    _FREEING
+    FREEING
     + """
 if not lives then
     redis.call('SET', fence, epoch, 'EX', 86400)
     return {'gone'}
 end
 redis.call('SET', fence, epoch)
-redis.call('HSET', meta, 'void', 0)
-drop_rebuilt()
-each_snapshot(function(field, record)
-    if string.sub(field, 1, 8) == 'pending:' then drop(field, record) end
-end)
-return {'ok'}
+redis.call('HDEL', meta, 'owner')
 """
+    + BEGIN
+    + "return {'ok'}"
 )
 
 # ARGV: name of the new snapshot, its position, names of those that are being written.
 BEGIN_SNAPSHOT = Script(
     _NAMES
-    + _ALIVE
+    + ALIVE
     + """
 local spared = {}
 for i = 5, #ARGV do spared['pending:' .. ARGV[i]] = true end
@@ -170,7 +185,7 @@ return {'ok'}
 # ARGV: name, part, chunk.
 ADD_CHUNK = Script(
     _NAMES
-    + _ALIVE
+    + ALIVE
     + """
 if redis.call('HEXISTS', snapshots, 'pending:' .. ARGV[3]) == 0 then return {'dropped'} end
 redis.call('HSET', snapshots .. ':' .. ARGV[3], ARGV[4], ARGV[5])
@@ -181,7 +196,7 @@ return {'ok'}
 # ARGV: name, record, how many to keep.
 COMPLETE_SNAPSHOT = Script(
     _NAMES
-    + _ALIVE
+    + ALIVE
     + """
 local position = redis.call('HGET', snapshots, 'pending:' .. ARGV[3])
 if not position then return {'dropped'} end
@@ -209,8 +224,8 @@ end
 
 # ARGV: position through which to forget, events at most. Answers whether there is more, and the position meant.
 TRIM = Script(
-    _FREEING
-    + _ALIVE
+    FREEING
+    + ALIVE
     + _DROP_BEFORE
     + """
 local last, trimmed = unpack(redis.call('HMGET', meta, 'end', 'trimmed'))
@@ -228,8 +243,8 @@ return {'ok', to < through and 1 or 0, through}
 
 # ARGV: position through which to forget, where to go on. Answers where to go on next, 0 at the end.
 TRIM_IDS = Script(
-    _FREEING
-    + _ALIVE
+    FREEING
+    + ALIVE
     + """
 local on, found = unpack(redis.call('HSCAN', ids, ARGV[4], 'COUNT', 1000))
 for i = 1, #found, 2 do
@@ -242,8 +257,8 @@ return {'ok', on}
 # ARGV: position through which to redact, name of the new stream. Answers from where on to copy, and the end.
 # It drops snapshots first: that may leave the memory that the copy takes.
 BEGIN_REBUILDING = Script(
-    _FREEING
-    + _ALIVE
+    FREEING
+    + ALIVE
     + _DROP_BEFORE
     + """
 local last, trimmed = unpack(redis.call('HMGET', meta, 'end', 'trimmed'))
@@ -265,7 +280,7 @@ local function forget(first, final)
 end
 """
 
-FORGET_IDS = Script(_FREEING + _ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
+FORGET_IDS = Script(FREEING + ALIVE + _FORGET + "forget(4, #ARGV) return {'ok'}")
 
 # Copies events to the new stream. ARGV behind the first: name of the stream, how far it has come, position up to which
 # to copy or '' for the end, most bytes, most events, count of other events; of each position, kind, payload, checksum.
@@ -293,13 +308,13 @@ redis.call('HSET', meta, 'rebuilding', name .. ' ' .. string.format('%d', at))
 """
 
 # ARGV: any, then as above. Answers how far the new stream has come.
-COPY = Script(_NAMES + _ALIVE + _COPY + "return {'ok', at, 0}")
+COPY = Script(_NAMES + ALIVE + _COPY + "return {'ok', at, 0}")
 
 # ARGV: position through which to redact, then as above, then ids. Copies the rest and, if that was all, forgets the ids
 # and puts the new stream in the place of the log. Answers how far it has come, and whether it is done.
 FINISH_REBUILDING = Script(
     _NAMES
-    + _ALIVE
+    + ALIVE
     + _FORGET
     + _COPY
     + """
@@ -317,8 +332,8 @@ return {'ok', at, 1}
 
 # ARGV: name of the new stream. Gives up a rebuilding, if it is that one.
 END_REBUILDING = Script(
-    _FREEING
-    + _ALIVE
+    FREEING
+    + ALIVE
     + """
 if string.match(redis.call('HGET', meta, 'rebuilding') or '', '^%S+') == ARGV[3] then drop_rebuilt() end
 return {'ok'}

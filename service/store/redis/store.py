@@ -5,7 +5,7 @@ that this server may write, the check where the log ends, the events and their i
 keys and the steps, nodes.py what Redis promises.
 
 Opening the store takes it over. Each opening gets an epoch higher than all before and writes it beside every model;
-a server with a lower one is refused from then on.
+a server with a lower one is refused from then on. Servers that share a store claim each model by itself (shared.py).
 
 An append whose answer is lost may still be on its way and arrive at any time. Before the end of that log is read
 again, the append is given up: its number is written down, durably, and should it come later it is refused.
@@ -86,6 +86,7 @@ class RedisStore(Store):
         self.commits = None
         self._namespace = namespace
         self._on_fenced = on_fenced
+        self._owner = ""  # of what it creates, where several servers share the store
         # No name of a model: those begin with a letter or a digit.
         self._list = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "models", "rewriting")]
         self._numbers = count(1)
@@ -116,7 +117,9 @@ class RedisStore(Store):
         packed = _pack(0, [first])
         with self._naming:
             self._change_list(scripts.LIST, "SADD", 2, model)
-            word, _ = self._write(model, scripts.CREATE, uuid4().hex, next(self._numbers), *packed, lasting=True)
+            word, _ = self._write(
+                model, scripts.CREATE, uuid4().hex, next(self._numbers), *packed, self._owner, lasting=True
+            )
         if word == "exists":
             raise KeyError(model)
 
@@ -344,7 +347,7 @@ class RedisStore(Store):
         return self._judge(model, self._nodes.call(script, self._keys(model), arguments, lasting=lasting))
 
     def _write(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> Any:
-        return self._call(model, script, self._epoch, born, *arguments, lasting=lasting)
+        return self._call(model, script, self._epoch_of(model), born, *arguments, lasting=lasting)
 
     def _write_snapshot(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> None:
         if self._write(model, script, born, *arguments, lasting=lasting)[0] == "dropped":
@@ -358,12 +361,20 @@ class RedisStore(Store):
         if word == b"gone":
             raise KeyError(model)
         if word == b"fenced":
-            message = "another server has taken over the store: this one can write no more"
-            tell, self._on_fenced = self._on_fenced, None
-            if tell is not None:
-                tell(message)
-            raise Fenced(message)
+            raise self._fenced(model)
         return word.decode(), rest
+
+    def _epoch_of(self, _: str) -> int:
+        """What a model must not have been written with a higher one of."""
+        return self._epoch
+
+    def _fenced(self, _: str | None) -> Fenced:
+        """What is raised where another server has taken over a model, or with None the store; tell of it once."""
+        message = "another server has taken over the store: this one can write no more"
+        tell, self._on_fenced = self._on_fenced, None
+        if tell is not None:
+            tell(message)
+        return Fenced(message)
 
     def _give_up(self, model: str) -> None:
         """Make sure that no append of unknown outcome can still arrive, and that one that did arrive lasts."""

@@ -80,6 +80,7 @@ CALLS = {
     "forget": ({"example": "a/1"}, "DELETE", "/models/m/examples/a%2F1", None),
     "correct": ({"example": "a", "y": True}, "PUT", "/models/m/examples/a", {"y": True}),
     "change_model": ({"C": 2}, "PATCH", "/models/m", {"C": 2}),
+    "move": ({"to": "http://b"}, "POST", "/cluster/models/m/move", {"to": "http://b"}),
     "history": ({"after": 7}, "GET", "/models/m/history?from=7", None),
     "candidates": ({"n": 5}, "GET", "/models/m/pool?n=5", None),
     "answers": ({"annotator": "ann"}, "GET", "/models/m/answers?annotator=ann&n=50", None),
@@ -95,7 +96,7 @@ CALLS = {
     "retire": ({"shadow": "s"}, "DELETE", "/models/m/shadows/s", None),
     "promote": ({"shadow": "s"}, "POST", "/models/m/shadows/s/promote", None),
 }  # fmt: skip
-ON_THE_SERVER = {"job", "models", "overview", "key", "ticket", "metrics", "ready", "wait_until_ready"}
+ON_THE_SERVER = {"cluster", "job", "models", "overview", "key", "ticket", "metrics", "ready", "wait_until_ready"}
 OF_ROWS = {"learn_rows", "predict_rows", "offer_rows"}
 OF_FILES = {"export_model", "import_model", "upload"}
 WAITING = {"wait"}

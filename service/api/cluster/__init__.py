@@ -1,0 +1,1 @@
+"""Routes of several servers that share a store."""

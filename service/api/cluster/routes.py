@@ -1,0 +1,58 @@
+"""Routes of several servers that share a store: who owns what, and moves."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hinged.service.api.cluster.shapes import CLUSTER, MOVE, MOVE_BODY, STANDING
+from hinged.service.api.openapi import operation
+from hinged.service.api.wire import parsed, read_json, registry_of
+from hinged.service.edge.middleware import JSON
+from hinged.service.errors import Conflict, StoreUnavailable
+
+router = APIRouter(tags=["cluster"], default_response_class=JSON)
+
+
+class Node(Protocol):
+    """This server as one of several (service/cluster/node.py)."""
+
+    async def overview(self) -> dict[str, Any]:
+        """The servers and the models."""
+
+    async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
+        """Let the server at `to` have a model."""
+
+    async def claim(self, model: str) -> dict[str, Any]:
+        """Take a model that was released for this server."""
+
+
+@router.get("/cluster", openapi_extra=operation(CLUSTER, Conflict, StoreUnavailable))
+async def show_cluster(request: Request) -> Response:
+    """The servers that share the store; each model's owner, epoch and position."""
+    return JSON(await _node(request).overview())
+
+
+@router.post(
+    "/cluster/models/{model}/move", openapi_extra=operation(STANDING, Conflict, StoreUnavailable, takes=MOVE_BODY)
+)
+async def move_model(model: str, request: Request) -> Response:
+    """Let another server have a model. Who asks for it meanwhile waits; nothing acknowledged is lost."""
+    node = _node(request)
+    body = parsed(MOVE, await read_json(request, registry_of(request).settings.body_bytes_max))
+    return JSON(await node.move(model, body["to"], request))
+
+
+@router.post("/cluster/models/{model}/claim", openapi_extra=operation(STANDING, Conflict, StoreUnavailable))
+async def claim_model(model: str, request: Request) -> Response:
+    """Take a model that nobody owns, or that was released for this server: the other half of a move."""
+    return JSON(await _node(request).claim(model))
+
+
+def _node(request: Request) -> Node:
+    node: Node | None = request.app.state.node
+    if node is None:
+        raise Conflict("this server has its store to itself; servers that share one are started with HINGED_NODE")
+    return node

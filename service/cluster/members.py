@@ -1,0 +1,292 @@
+"""Who lives, who owns which model, and which models this server takes, loses and moves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hinged.service.engine.registry import Registry
+from hinged.service.errors import Conflict, NotFound, StoreUnavailable, Unavailable
+from hinged.service.settings import Settings
+from hinged.service.store.base import Fenced
+from hinged.service.store.shares import Beat
+
+if TYPE_CHECKING:
+    from hinged.service.store.redis.shared import SharedRedisStore
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BEATS = 4  # in the time after which a server is taken for dead
+CLAIMS_MAX = 64  # that one round makes: others may have joined by the next
+RETRY_S = 1
+HERE = ""
+"""In the place of an address: this server answers."""
+
+
+class Members:
+    """The servers that share the store, as this one knows them. Methods run on one event loop."""
+
+    def __init__(self, store: SharedRedisStore, registry: Registry, settings: Settings) -> None:
+        assert settings.node is not None  # noqa: S101  who is no node has no members
+        self.address = settings.node
+        self.store = store
+        self.registry = registry
+        self.claimed = 0
+        self.lost = 0
+        self.moved = 0
+        self._ttl_s = settings.node_ttl_s
+        self._drain_s = settings.shutdown_s
+        self._known = Beat()
+        self._owners: dict[str, str] = {}  # by model, where to ask
+        self._beaten_at = -1e9  # when the last beat that was answered was sent
+        self._beating = asyncio.Lock()
+        self._claiming = asyncio.Lock()
+        self._loading: dict[str, asyncio.Task[None]] = {}  # models that were claimed
+        self._wake = asyncio.Event()
+        self._moving: dict[str, asyncio.Event] = {}  # models that are on their way, until they are there
+        self._leaving: dict[str, asyncio.Task[None]] = {}  # models that were lost, until nothing of them runs here
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to beat and to claim."""
+        self._task = asyncio.create_task(self._run(), name="beats")
+
+    def claim_no_more(self) -> None:
+        """Only beat from now on: the server stops, and drains."""
+        self._stopping = True
+
+    async def stop(self) -> None:
+        """Beat no more. What this server has, others claim as soon as its store is closed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, *self._leaving.values(), return_exceptions=True)
+
+    def lose(self, name: str) -> None:
+        """Another server has claimed a model. From any thread of the event loop's process."""
+        self.lost += 1
+        log.warning("model %s: another server has claimed it; this one answers for it no more", name)
+        self.store.let_go(name)
+        self._owners.pop(name, None)
+        self._wake.set()
+        if name not in self._leaving:
+            task = self._leaving[name] = asyncio.create_task(self.registry.leave(name, within_s=None))
+            task.add_done_callback(lambda _: self._leaving.pop(name))
+
+    async def _run(self) -> None:
+        # Servers that start together are all there before the first of them claims.
+        await self._round(claim=False)
+        while True:
+            self._wake.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._ttl_s / BEATS)
+            await self._round(claim=self.registry.open and not self._stopping)
+
+    async def _round(self, *, claim: bool) -> None:
+        try:
+            await self._beat()
+            if claim:
+                for name in self._unowned()[:CLAIMS_MAX]:
+                    await self.claim(name)
+        except Fenced as error:
+            log.error("the server stops: %s", error.message)  # noqa: TRY400  the store was taken over: no traceback
+            signal.raise_signal(signal.SIGTERM)
+        except StoreUnavailable as error:
+            log.warning("no sign of life could be given: %s", error.message)
+        except Exception:
+            log.exception("a round of claims went wrong")
+
+    async def _beat(self) -> None:
+        async with self._beating:
+            sent = time.monotonic()
+            known = await self._call(self.store.beat, json.dumps(self._figures()))
+            self._known, self._beaten_at = known, sent
+        for name, (epoch, owner) in known.owners.items():
+            mine = self.store.epoch(name)
+            if mine is None:
+                if owner != self.address:
+                    self._owners[name] = owner
+            elif epoch > mine and owner != self.address:
+                self.lose(name)
+                self._owners[name] = owner
+        for name in self._owners.keys() - known.models:
+            del self._owners[name]
+
+    def _figures(self) -> dict[str, Any]:
+        workers = self.registry.workers()
+        return {
+            "models": len(workers),
+            "memory_bytes": sum(worker.model.solver.memory_bytes() for _, worker in workers),
+        }
+
+    # -- claims ---------------------------------------------------------------------------------------------------
+
+    def _unowned(self) -> list[str]:
+        """Models that are this server's to claim: nobody owns them, and of those that live it comes first for them."""
+        living = self._living()
+        return sorted(
+            name
+            for name in self._known.models
+            if self.store.epoch(name) is None
+            and name not in self._moving
+            and (owner := self._known.owners.get(name, (0, ""))[1]) not in living - {self.address}
+            and (owner == self.address or first_of(living, name) == self.address)
+        )
+
+    def _living(self) -> set[str]:
+        return {address for address, (lives, _) in self._known.nodes.items() if lives} | {self.address}
+
+    async def claim(self, name: str) -> bool:
+        """Become the writer of a model that nobody alive owns, and load it; whether it is this server's now."""
+        async with self._claiming:
+            if self.store.epoch(name) is not None:
+                return True
+            if name in self._leaving:
+                await asyncio.wait([self._leaving[name]])
+            found = await self._call(self.store.owner, name)
+            if not found.exists:
+                return False
+            if found.address not in {"", self.address} and found.address in self._living():
+                self._owners[name] = found.address
+                return False
+            if not await self._call(self.store.claim, name, found.epoch):
+                return False
+            self._owners.pop(name, None)
+            self.claimed += 1
+            log.info("model %s is this server's now%s", name, f", after {found.address}" if found.address else "")
+            task = self.registry.take(name)
+            if task is not None:
+                self._loading[name] = task
+                task.add_done_callback(lambda _: self._loading.pop(name, None))
+        return True
+
+    # -- where to ask ---------------------------------------------------------------------------------------------
+
+    async def where(self, name: str) -> str:
+        """The server to ask for a model: HERE, or its address. Unavailable where there is none at the moment.
+
+        A name without a model is HERE, to be refused or created.
+        """
+        if time.monotonic() - self._beaten_at > self._ttl_s:
+            await self._live_again()
+        while name in self._moving:
+            await self._moving[name].wait()
+        if self.store.epoch(name) is not None:
+            return HERE
+        owner = self._owners.get(name)
+        if owner is None:
+            found = await self._call(self.store.owner, name)
+            if not found.exists:
+                return HERE
+            owner = found.address
+            if owner not in {"", self.address}:
+                self._owners[name] = owner
+        if owner == self.address or not self.lives(owner):
+            self._wake.set()
+            whom = f"was at {owner}, which is gone" if owner not in {"", self.address} else "is at no server"
+            raise Unavailable(f"model {name} {whom}; one takes it in a moment", retry_after_s=RETRY_S)
+        return owner
+
+    def lives(self, address: str) -> bool:
+        """Whether a server has given a sign of life in time, as far as is known."""
+        return self._known.nodes.get(address, (False, ""))[0]
+
+    def is_at(self, name: str, address: str) -> bool:
+        """Whether a model is, as far as is known, at this server, and that lives."""
+        return self._owners.get(name) == address and self.lives(address)
+
+    async def _live_again(self) -> None:
+        """Others may have taken this server's models meanwhile: find out first."""
+        try:
+            await self._beat()
+        except StoreUnavailable as error:
+            raise Unavailable(
+                f"this server has not reached the store for {self._ttl_s:g} s, and another may have its models",
+                retry_after_s=RETRY_S,
+            ) from error
+
+    # -- moves ----------------------------------------------------------------------------------------------------
+
+    async def move(self, name: str, to: str, hand: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+        """Let another server have a model: drain, keep a snapshot, release, let it claim and load; its answer.
+
+        hand: asks the other server to claim it. Who asks for the model meanwhile waits. NotFound, Conflict for a server
+        that is not there.
+        """
+        if self.store.epoch(name) is None:
+            raise NotFound(f"there is no model {name!r}")
+        if name in self._moving:
+            raise Conflict(f"model {name} is being moved")
+        if to == self.address:
+            return await self.standing(name)
+        if not self.lives(to):
+            living = ", ".join(sorted(self._living()))
+            raise Conflict(f"there is no server at {to[:200]!r}; there are {living}")
+        there = self._moving[name] = asyncio.Event()
+        try:
+            try:
+                await self.registry.leave(name, within_s=self._drain_s)
+                await self._call(self.store.release, name, to)
+            except BaseException:  # it may be released or not: the next round finds out, and claims it if not
+                self.store.let_go(name)
+                self._owners.pop(name, None)
+                raise
+            self._owners[name] = to
+            self.moved += 1
+            return await hand()
+        finally:
+            del self._moving[name]
+            there.set()
+            self._wake.set()
+
+    async def take_over(self, name: str) -> dict[str, Any]:
+        """Claim a model that was released for this server, and load it."""
+        if not await self.claim(name):
+            raise Conflict(f"model {name} is at another server")
+        if name in self._loading:
+            await asyncio.wait([self._loading[name]])
+        return await self.standing(name)
+
+    async def standing(self, name: str) -> dict[str, Any]:
+        """Where a model is, since which epoch, and the end of its log."""
+        found = await self._call(self.store.owner, name)
+        return {"model": name, "owner": found.address or None, "epoch": int(found.epoch or 0), "position": found.end}
+
+    # -- figures --------------------------------------------------------------------------------------------------
+
+    async def overview(self) -> dict[str, Any]:
+        """The servers and the models, as they are now."""
+        await self._beat()
+        nodes = [
+            {"node": address, "alive": lives, **json.loads(figures)}
+            for address, (lives, figures) in sorted(self._known.nodes.items())
+        ]
+        models = [await self.standing(name) for name in sorted(self._known.models)]
+        return {"node": self.address, "nodes": nodes, "models": models}
+
+    def counts(self) -> dict[str, float]:
+        """Figures for Prometheus, by name without the prefix."""
+        return {
+            "nodes": len(self._living()),
+            "models": sum(self.store.epoch(name) is not None for name in self._known.models),
+            "beat_age_seconds": max(0.0, time.monotonic() - self._beaten_at),
+        }
+
+    async def _call(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.to_thread(function, *args)
+
+
+def first_of(addresses: set[str], name: str) -> str:
+    """The server that comes first for a model: another one for each, and the same whoever else comes or goes."""
+    return max(addresses, key=lambda address: blake2b(f"{address} {name}".encode(), digest_size=8).digest())

@@ -1,0 +1,123 @@
+"""This server as one of several: what the application starts and stops, and what the routes of /cluster ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from hinged.service.cluster.gate import Gate
+from hinged.service.cluster.members import Members
+from hinged.service.cluster.passing import Passing
+from hinged.service.edge.access import Access
+from hinged.service.engine.registry import Registry
+from hinged.service.errors import Invalid, Unavailable
+from hinged.service.settings import Settings
+from hinged.service.store.base import Store
+
+if TYPE_CHECKING:
+    from hinged.service.store.redis.shared import SharedRedisStore
+
+
+def as_node(settings: Settings) -> Settings:
+    """Settings with which the other servers may ask this one. Invalid for what does not go together with `node`."""
+    if settings.node is None:
+        return settings
+    if settings.store == "sqlite":
+        raise Invalid("HINGED_NODE: servers share a store on Redis, got HINGED_STORE=sqlite")
+    if settings.readers:
+        raise Invalid(
+            f"HINGED_NODE: a server that shares its store has no readers, got HINGED_READERS={settings.readers}"
+        )
+    name = urlsplit(settings.node).hostname or ""
+    return settings.model_copy(update={"allowed_hosts": (*settings.allowed_hosts, name)})
+
+
+def join(store: Store, registry: Registry, settings: Settings, app: ASGIApp, access: Access) -> Node | None:
+    """This server as one of those that share a store; None where it has one for itself."""
+    if settings.node is None:
+        return None
+    from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415  only who uses Redis needs its client
+
+    assert isinstance(store, SharedRedisStore)  # noqa: S101  store/choice.py
+    node = Node(store, registry, settings, app, access)
+    store.on_lost = node.lose
+    return node
+
+
+class Node(Collector):
+    """Its members, its gate, and its figures."""
+
+    def __init__(
+        self, store: SharedRedisStore, registry: Registry, settings: Settings, app: ASGIApp, access: Access
+    ) -> None:
+        self.members = Members(store, registry, settings)
+        self._passing = Passing(self.members.address)
+        self.gate = Gate(app, self.members, self._passing, access)
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Begin to beat and to claim."""
+        self.members.start()
+
+    def lose(self, name: str) -> None:
+        """Another server has claimed a model. From any thread."""
+        self._loop.call_soon_threadsafe(self.members.lose, name)
+
+    def drain(self) -> None:
+        """Claim no more: the server stops."""
+        self.members.claim_no_more()
+
+    async def stop(self) -> None:
+        """Let go of the others."""
+        await self.members.stop()
+        await self._passing.close()
+
+    # -- what the routes ask --------------------------------------------------------------------------------------
+
+    async def overview(self) -> dict[str, Any]:
+        """The servers and the models."""
+        return await self.members.overview()
+
+    async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
+        """Let the server at `to` have a model; where it stands then."""
+        to = to.rstrip("/")
+        key = [(name, value) for name, value in request.scope["headers"] if name == b"authorization"]
+
+        async def hand() -> dict[str, Any]:
+            status, body = await self._passing.ask(to, f"/cluster/models/{model}/claim", key)
+            if status != 200:
+                raise Unavailable(f"model {model} was released to {to}, which has not taken it yet", retry_after_s=1)
+            found: dict[str, Any] = json.loads(body)
+            return found
+
+        return await self.members.move(model, to, hand)
+
+    async def claim(self, model: str) -> dict[str, Any]:
+        """Take a model that was released for this server."""
+        return await self.members.take_over(model)
+
+    # -- Prometheus -----------------------------------------------------------------------------------------------
+
+    def collect(self) -> Iterator[Metric]:
+        """Figures of now."""
+        counts, members = self.members.counts(), self.members
+        yield GaugeMetricFamily("hinged_cluster_nodes", "Servers that live, as this one knows.", counts["nodes"])
+        yield GaugeMetricFamily("hinged_cluster_models", "Models that this server has claimed.", counts["models"])
+        yield GaugeMetricFamily(
+            "hinged_cluster_beat_age_seconds", "Time since this server's last sign of life.", counts["beat_age_seconds"]
+        )
+        yield CounterMetricFamily("hinged_cluster_claimed", "Models claimed since the start.", members.claimed)
+        yield CounterMetricFamily("hinged_cluster_lost", "Models that another server claimed.", members.lost)
+        yield CounterMetricFamily("hinged_cluster_moved", "Models moved to another server.", members.moved)
+        yield CounterMetricFamily(
+            "hinged_cluster_passed_on", "Requests passed on to a model's owner.", self.gate.passed_on
+        )
+        yield CounterMetricFamily("hinged_cluster_redirected", "Requests told where to ask.", self.gate.redirected)

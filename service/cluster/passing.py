@@ -1,0 +1,167 @@
+"""A request carried to another server and its answer carried back, piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import httpcore
+from starlette.types import Message, Receive, Scope, Send
+
+from hinged.service.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS_MAX = 1_000
+CONNECT_S = 2.0
+LOOK_S = 0.25  # how often, while an answer is due, it is looked whether the other server still owns the model
+PASSED_ON = b"hinged-passed-on"
+"""The header with which a request comes from another server, which is named in it."""
+ONE_HOP = frozenset(
+    (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+     b"transfer-encoding", b"upgrade", b"expect", PASSED_ON)
+)  # fmt: skip
+"""Headers that concern one connection alone."""
+
+
+class Passing:
+    """Connections to the other servers."""
+
+    def __init__(self, address: str) -> None:
+        """address: of this server."""
+        self._address = address.encode()
+        self._pool = httpcore.AsyncConnectionPool(max_connections=CONNECTIONS_MAX, keepalive_expiry=30.0)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
+
+    async def ask(self, address: str, path: str, headers: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:
+        """POST without a body; status and body. Unavailable without an answer."""
+        try:
+            response = await self._pool.request(
+                "POST", address + path, headers=[*headers, (PASSED_ON, self._address)], extensions=_patience(60.0)
+            )
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            raise Unavailable(f"the server at {address} does not answer: {error}", retry_after_s=1) from error
+        return response.status, response.content
+
+    async def pass_on(
+        self, scope: Scope, receive: Receive, send: Send, address: str, still_there: Callable[[], bool]
+    ) -> None:
+        """Let the server at an address answer. Unavailable where it did not begin to.
+
+        still_there: whether it is worth to wait for the answer.
+        """
+        request = _Sent(scope, receive, self._address)
+        target = httpcore.URL(
+            scheme=scope_scheme(address), host=host_of(address), port=port_of(address), target=target_of(scope)
+        )
+        asked = httpcore.Request(
+            scope["method"].encode(), target, headers=request.headers, content=request.body(),
+            extensions=_patience(None),
+        )  # fmt: skip
+        sending = asyncio.ensure_future(self._pool.handle_async_request(asked))
+        try:
+            while not sending.done():
+                await asyncio.wait([sending], timeout=LOOK_S)
+                if not sending.done() and not still_there():
+                    raise Unavailable(
+                        f"the server at {address} has not answered and is gone: it may be done or not; a retry with "
+                        "the same ids is safe",
+                        retry_after_s=1,
+                    )
+            response = sending.result()
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            raise Unavailable(
+                f"the server at {address} did not answer: {str(error) or type(error).__name__}; it may be done or "
+                "not, a retry with the same ids is safe",
+                retry_after_s=1,
+            ) from error
+        finally:
+            if not sending.done():
+                sending.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await sending
+        await self._answer(response, request, send)
+
+    async def _answer(self, response: httpcore.Response, request: _Sent, send: Send) -> None:
+        headers = [(name, value) for name, value in response.headers if name.lower() not in ONE_HOP]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        carrying = asyncio.ensure_future(_carry(response, send))
+        leaving = asyncio.ensure_future(request.left())
+        try:
+            await asyncio.wait([carrying, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if carrying.done():
+                carrying.result()
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            log.warning("the answer of another server broke off: %s", error)  # and so does this one
+        finally:
+            for task in (carrying, leaving):
+                task.cancel()
+            await asyncio.gather(carrying, leaving, return_exceptions=True)
+            await response.aclose()
+
+
+async def _carry(response: httpcore.Response, send: Send) -> None:
+    async for piece in response.aiter_stream():
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+class _Sent:
+    """A request on its way."""
+
+    def __init__(self, scope: Scope, receive: Receive, sender: bytes) -> None:
+        self._receive = receive
+        self._ended = False  # all of the body has come
+        names = {name for name, _ in scope["headers"]}
+        self._has_body = b"content-length" in names or b"transfer-encoding" in names
+        self.headers = [(name, value) for name, value in scope["headers"] if name not in ONE_HOP]
+        self.headers.append((PASSED_ON, sender))
+        if self._has_body and b"content-length" not in names:
+            self.headers.append((b"transfer-encoding", b"chunked"))
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """The pieces as they come."""
+        while self._has_body and not self._ended:
+            message: Message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise httpcore.WriteError("the client is gone")
+            self._ended = not message.get("more_body", False)
+            if message.get("body"):
+                yield message["body"]
+
+    async def left(self) -> None:
+        """Return once the client is gone."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _patience(read_s: float | None) -> dict[str, dict[str, float | None]]:
+    return {"timeout": {"connect": CONNECT_S, "read": read_s, "write": 30.0, "pool": CONNECT_S}}
+
+
+def scope_scheme(address: str) -> bytes:
+    """http or https."""
+    return urlsplit(address).scheme.encode()
+
+
+def host_of(address: str) -> bytes:
+    """The name in an address."""
+    return (urlsplit(address).hostname or "").encode()
+
+
+def port_of(address: str) -> int | None:
+    """The port in an address."""
+    return urlsplit(address).port
+
+
+def target_of(scope: Scope) -> bytes:
+    """The path and the query of a request, as they came."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope["query_string"]
+    return path + b"?" + query if query else path

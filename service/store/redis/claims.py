@@ -1,0 +1,125 @@
+"""What servers that share a Redis do in one step, as scripts.py: claim a model, hand it over, say that they live.
+
+The first three are a model's: KEYS and the first two ARGV are those of scripts.py.
+"""
+
+from __future__ import annotations
+
+from hinged.service.store.redis.scripts import ALIVE, BEGIN, FREEING, KEYS_OF_A_MODEL, Script
+
+# What a server that shares the store does with one model. ARGV: the epoch that was found there, '' for none; '', the
+# address of the claimer. Of two that found the same one gets it. By the clock, as OPEN, and higher than the last in any
+# case. A name without a model is claimed before it is made. Answers the new epoch.
+CLAIM = Script(
+    KEYS_OF_A_MODEL.replace("#!lua", "#!lua flags=allow-oom", 1)
+    + """
+if (held or '') ~= epoch then return {'changed', held or ''} end
+local now = redis.call('TIME')
+local mine = string.format('%.0f', math.max(now[1] * 1000000 + now[2], (tonumber(held) or 0) + 1))
+if not lives then
+    redis.call('SET', fence, mine, 'EX', 86400)
+    return {'ok', mine}
+end
+redis.call('SET', fence, mine)
+redis.call('HSET', meta, 'owner', ARGV[3])
+"""
+    + BEGIN
+    + "return {'ok', mine}"
+)
+
+# ARGV behind the first two: the address of who is to claim it. From here on the caller writes no more.
+RELEASE = Script(
+    FREEING
+    + ALIVE
+    + """
+redis.call('SET', fence, string.format('%.0f', tonumber(epoch) + 1))
+redis.call('HSET', meta, 'owner', ARGV[3])
+return {'ok'}
+"""
+)
+
+# Only reads. Answers the epoch, the owner, whether there is a model, and its end.
+OWNER = Script(
+    """#!lua flags=no-writes
+local born, owner, last = unpack(redis.call('HMGET', KEYS[2], 'born', 'owner', 'end'))
+return {'ok', redis.call('GET', KEYS[1]) or '', owner or '', born and 1 or 0, last or '0'}
+"""
+)
+
+# Of several servers on one store. KEYS: epoch, models, nodes, owners, joined. nodes is a hash: address of a server to
+# "expires run figures", milliseconds by this server's clock. owners is a hash: model to "epoch address", which is what
+# was said last; what holds stands beside the model. joined is the epoch of those that share the store: while it is also
+# the one in epoch, no server has taken the whole store for itself.
+
+_BEAT = """
+redis.call('HSET', KEYS[3], ARGV[2], string.format('%.0f', now + tonumber(ARGV[4])) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5])
+"""
+
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+
+# ARGV: least epoch, address, run, milliseconds for which this holds, figures.
+JOIN = Script(
+    "#!lua flags=allow-oom"
+    + _NOW
+    + """
+local held = redis.call('GET', KEYS[1])
+if not held or redis.call('GET', KEYS[5]) ~= held or tonumber(held) < tonumber(ARGV[1]) then
+    held = string.format('%.0f', math.max(now * 1000, (tonumber(held) or 0) + 1, tonumber(ARGV[1])))
+    redis.call('MSET', KEYS[1], held, KEYS[5], held)
+    redis.call('DEL', KEYS[4])
+end
+"""
+    + _BEAT
+    + "return {'ok', held}"
+)
+
+_JOINED = """
+local held = redis.call('GET', KEYS[1])
+if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
+"""
+
+# ARGV: epoch, then as above. Answers the time, the nodes, the owners and the models. Nodes that are gone for an hour
+# are forgotten.
+BEAT = Script(
+    "#!lua flags=allow-oom"
+    + _NOW
+    + _JOINED
+    + """
+local known = redis.call('HGET', KEYS[3], ARGV[2])
+if known and string.match(known, '^%d+ (%S+)') ~= ARGV[3] then return {'replaced'} end
+"""
+    + _BEAT
+    + """
+local nodes = redis.call('HGETALL', KEYS[3])
+for i = 1, #nodes, 2 do
+    if tonumber(string.match(nodes[i + 1], '^%d+')) + 3600000 < now then redis.call('HDEL', KEYS[3], nodes[i]) end
+end
+return {'ok', string.format('%.0f', now), nodes, redis.call('HGETALL', KEYS[4]), redis.call('SMEMBERS', KEYS[2])}
+"""
+)
+
+# ARGV: epoch, address, run.
+LEAVE = Script(
+    "#!lua flags=allow-oom"
+    """
+local known = redis.call('HGET', KEYS[3], ARGV[2])
+if known and string.match(known, '^%d+ (%S+)') == ARGV[3] then redis.call('HDEL', KEYS[3], ARGV[2]) end
+return {'ok'}
+"""
+)
+
+# ARGV: epoch, model, its epoch, its owner; '' for a model that is gone.
+SAY = Script(
+    "#!lua flags=allow-oom"
+    + _JOINED
+    + """
+local said = redis.call('HGET', KEYS[4], ARGV[2])
+if said and tonumber(string.match(said, '^%d+')) > tonumber(ARGV[3]) then return {'ok'} end
+if ARGV[4] == '' then redis.call('HDEL', KEYS[4], ARGV[2])
+else redis.call('HSET', KEYS[4], ARGV[2], ARGV[3] .. ' ' .. ARGV[4]) end
+return {'ok'}
+"""
+)

@@ -1,0 +1,172 @@
+"""A store on Redis that several servers share, each the writer of the models that it has claimed.
+
+The epoch that fences writers is one for each model. Who claims a model names the epoch that he found there and gets
+a higher one; of several at once one succeeds. Everything written to the model carries its epoch, and with a lower one
+it is refused, so a server that slept while another claimed its models writes to none of them. A server that opens the
+whole store for itself (store.py) ends all of them, and is ended by the first that joins.
+
+Who lives and who owns what is said once in a while (`beat`). It tells where to ask; it decides nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from hinged.service.errors import StoreUnavailable
+from hinged.service.store.base import Event, Fenced
+from hinged.service.store.redis import claims
+from hinged.service.store.redis.store import RedisStore
+from hinged.service.store.shares import Beat, Elsewhere, Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class SharedRedisStore(RedisStore):
+    """The store of one of several servers.
+
+    address: under which the others reach this one. ttl_s: it is taken for dead so long after its last beat. on_lost:
+    called, from any thread, with the name of each model that another server has claimed.
+    """
+
+    def __init__(
+        self, url: str, *, address: str, ttl_s: float, on_lost: Callable[[str], None] | None = None, **options: Any
+    ) -> None:
+        self._address = address
+        self._ttl_ms = int(1000 * ttl_s)
+        self.on_lost = on_lost or (lambda _: None)
+        self._run = uuid4().hex
+        self._epochs: dict[str, int] = {}  # of the models that this server has
+        self._claiming = Lock()  # of the dictionary above
+        namespace = options.get("namespace", "hinged")
+        parts = ("epoch", "models", "nodes", "owners", "joined")
+        self._shared = [f"{namespace}:{{-}}:{part}" for part in parts]
+        super().__init__(url, **options)
+        self._owner = address
+
+    # -- what is this server's ------------------------------------------------------------------------------------
+
+    def models(self) -> list[str]:
+        """Those that this server has."""
+        with self._claiming:
+            held = sorted(self._epochs)
+        return [name for name in held if self._nodes.ask("HGET", self._keys(name)[1], "born")]
+
+    def epoch(self, model: str) -> int | None:
+        """The epoch with which this server writes a model; None where it does not."""
+        return self._epochs.get(model)
+
+    def create(self, model: str, first: Event) -> None:
+        """Claim the name, then begin the log. Elsewhere if another server was first."""
+        if model not in self._epochs:
+            found = self.owner(model)
+            if found.exists or not self._claim(model, found.epoch):
+                raise Elsewhere(f"another server has model {model} or is creating it; try again")
+        super().create(model, first)
+        self._say(model, self._epochs.get(model, 0), self._address)
+
+    def delete(self, model: str) -> None:
+        """Remove all that belongs to the model, then the claim."""
+        super().delete(model)
+        with self._claiming:
+            epoch = self._epochs.pop(model, 0)
+        self._say(model, epoch, "")
+
+    # -- claims ---------------------------------------------------------------------------------------------------
+
+    def owner(self, model: str) -> Owner:
+        """Who has a model."""
+        epoch, address, exists, end = self._call(model, claims.OWNER)[1]
+        return Owner(address.decode(), epoch.decode(), bool(exists), int(end))
+
+    def claim(self, model: str, epoch: str) -> bool:
+        """Become the writer of a model in which this epoch was found; false if another one stands there by now."""
+        if not self._claim(model, epoch):
+            return False
+        self._say(model, self._epochs[model], self._address)
+        return True
+
+    def release(self, model: str, to: str) -> None:
+        """Write a model no more; `to` is to claim it."""
+        self._write(model, claims.RELEASE, self._born(model), to, lasting=True)
+        with self._claiming:
+            epoch = self._epochs.pop(model)
+        self._say(model, epoch + 1, to)
+
+    def let_go(self, model: str) -> None:
+        """Take a model for one that somebody else may have."""
+        with self._claiming:
+            self._epochs.pop(model, None)
+
+    # -- life signs -----------------------------------------------------------------------------------------------
+
+    def beat(self, figures: str) -> Beat:
+        """Say that this server lives; who else does, and who owns what. Fenced if the store was taken over."""
+        arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures]
+        word, *found = self._nodes.call(claims.BEAT, self._shared, arguments)
+        if word == b"replaced":
+            raise self._ended(f"another server runs under the address {self._address}")
+        now, nodes, owners, models = self._judge(None, [word, *found])[1]
+        return Beat(_living(int(now), nodes), _owners(owners), frozenset(name.decode() for name in models))
+
+    def close(self) -> None:
+        """Say that this server is gone, and let go of the connections."""
+        with suppress(StoreUnavailable):  # it will be noticed
+            self._nodes.call(claims.LEAVE, self._shared, [self._epoch, self._address, self._run])
+        super().close()
+
+    # -- how the one writer's store does it otherwise -----------------------------------------------------------------
+
+    def _take_over(self) -> int:
+        arguments = [0, self._address, self._run, self._ttl_ms, "{}"]
+        return int(self._nodes.call(claims.JOIN, self._shared, arguments, lasting=True)[1])
+
+    def _epoch_of(self, model: str) -> int:
+        return self._epochs.get(model, 0)
+
+    def _fenced(self, model: str | None) -> Fenced:
+        if model is None:
+            return super()._fenced(None)
+        with self._claiming:
+            self._epochs.pop(model, None)
+        self.on_lost(model)
+        return Fenced(f"another server has claimed model {model}; ask again")
+
+    def _ended(self, message: str) -> Fenced:
+        tell, self._on_fenced = self._on_fenced, None
+        if tell is not None:
+            tell(message)
+        return Fenced(message)
+
+    def _claim(self, model: str, epoch: str) -> bool:
+        arguments = [epoch, "", self._address]
+        word, *found = self._nodes.call(claims.CLAIM, self._keys(model), arguments, lasting=True)
+        if word != b"ok":
+            return False
+        with self._claiming:
+            self._epochs[model] = int(found[0])
+        with self._guard:
+            self._unknown.pop(model, None)  # an append with an earlier epoch comes to nothing
+        return True
+
+    def _say(self, model: str, epoch: int, owner: str) -> None:
+        self._judge(None, self._nodes.call(claims.SAY, self._shared, [self._epoch, model, epoch, owner]))
+
+
+def _living(now_ms: int, nodes: list[bytes]) -> dict[str, tuple[bool, str]]:
+    found = {}
+    for address, said in zip(nodes[::2], nodes[1::2], strict=True):
+        expires_ms, _, figures = said.decode().split(" ", 2)
+        found[address.decode()] = (int(expires_ms) > now_ms, figures)
+    return found
+
+
+def _owners(owners: list[bytes]) -> dict[str, tuple[int, str]]:
+    found = {}
+    for model, said in zip(owners[::2], owners[1::2], strict=True):
+        epoch, _, address = said.decode().partition(" ")
+        found[model.decode()] = (int(epoch), address)
+    return found

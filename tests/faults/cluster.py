@@ -1,0 +1,235 @@
+"""Servers that share a Redis, while they are killed, stopped and told to move models, at random moments.
+
+    PYTHONPATH=.:tests python tests/faults/cluster.py --faults 50 --models 30
+
+Clients learn and predict on all models, each through a server that it picks anew for each request; what is not
+acknowledged is sent again with its ids. Meanwhile servers are killed (and started again), stopped with SIGSTOP until
+others have their models, and models are moved. At the end each log is read by itself:
+
+acknowledged   examples that a client was told are learned
+lost           of those, not in the log
+invented       in the log, and never sent
+twice          in the log more than once
+fenced         snapshots or ends of logs that the servers that live do not agree with: written by who was no owner
+state          the state that the owner serves, against a fold of the log: not equal to the bit
+again_s        seconds until a model whose owner was taken away answered again: median and worst
+"""
+
+import argparse
+import json
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+import httpx
+from nodes import CONFIGURATION, TTL_S, Nodes
+from running import PATIENCE_S
+from states import digest_of
+
+from hinged.service.engine.history import load_model
+from hinged.service.model.events import Learned, decode_event
+from hinged.service.store.redis import RedisStore
+
+NONE = ("lost", "invented", "twice", "fenced", "state")
+"""What must be 0."""
+TRY_S = 5.0
+BATCH = 3
+SIZES = {"cache_bytes": 2**20, "answers_kept": 100_000}
+
+
+class Writer(threading.Thread):
+    """A client that learns and predicts on models at random, through servers at random, until it is told to stop."""
+
+    def __init__(self, number, nodes, models, seed, stop):
+        super().__init__()
+        self.rng = random.Random(seed * 1000 + number)
+        self.number, self.nodes, self.models, self.stop = number, nodes, models, stop
+        self.acknowledged = {name: set() for name in models}
+        self.sent = {name: set() for name in models}
+        self.retries = 0
+        self.wrong = []
+
+    def run(self):
+        with httpx.Client(timeout=TRY_S) as http:
+            serial = 0
+            while not self.stop.is_set():
+                name, serial = self.rng.choice(self.models), serial + 1
+                ids = [f"{self.number}-{serial}-{k}" for k in range(BATCH)]
+                xs = [[round(self.rng.gauss(0, 1), 3), round(self.rng.gauss(0, 1), 3)] for _ in ids]
+                examples = [{"id": i, "x": x, "y": x[0] > 0} for i, x in zip(ids, xs, strict=True)]
+                self.sent[name].update(ids)
+                if self.until_answered(http, f"/models/{name}/learn", {"examples": examples}):
+                    self.acknowledged[name].update(ids)
+                self.until_answered(http, f"/models/{name}/predict", {"examples": [{"x": xs[0]}]})
+
+    def until_answered(self, http, path, body):
+        """Send until it is answered; false where it was not before the end."""
+        while True:
+            server = self.rng.choice(self.nodes.servers)
+            try:
+                answer = http.post(server.url + path, json=body)
+            except httpx.TransportError:
+                answer = None
+            if answer is not None and answer.status_code == 200:
+                return True
+            if answer is not None and answer.status_code != 503:
+                self.wrong.append(answer.text)
+                return False
+            if self.stop.is_set():
+                return False
+            self.retries += 1
+            time.sleep(0.05)
+
+
+def owners_of(nodes, among):
+    """By model, the address of its owner, asked of a server that lives."""
+    for server in among:
+        try:
+            answer = httpx.get(f"{server.url}/cluster", timeout=TRY_S)
+        except httpx.TransportError:
+            continue
+        if answer.status_code == 200:
+            return {model["model"]: model["owner"] for model in answer.json()["models"]}
+    raise RuntimeError(f"no server answers: {nodes.servers[0].log.read_text()[-2000:]}")
+
+
+def until_again(server, names, since, found):
+    """Note for each model the seconds until it answers again, asked of a server that lives."""
+    left = set(names)
+    with httpx.Client(timeout=TRY_S) as http:
+        while left:
+            assert time.monotonic() - since < PATIENCE_S, left
+            for name in sorted(left):
+                try:
+                    answer = http.post(f"{server.url}/models/{name}/predict", json={"examples": [{"x": [0.0, 1.0]}]})
+                except httpx.TransportError:
+                    continue
+                if answer.status_code == 200:
+                    found.append(time.monotonic() - since)
+                    left.discard(name)
+            time.sleep(0.02)
+
+
+def disturb(nodes, models, rng, kind, again):
+    """Let one fault happen, and wait until what it took away answers again."""
+    victim = rng.choice(nodes.servers)
+    others = [server for server in nodes.servers if server is not victim]
+    owners = owners_of(nodes, others)
+    if kind == "move":
+        name = rng.choice(models)
+        answer = httpx.post(f"{others[0].url}/cluster/models/{name}/move", json={"to": victim.url}, timeout=PATIENCE_S)
+        assert answer.status_code in {200, 503}, answer.text
+        return
+    since = time.monotonic()
+    taken = [name for name, owner in owners.items() if owner == victim.url]
+    if kind == "kill":
+        victim.kill()
+        until_again(others[0], taken, since, again)
+        victim.start()
+    else:
+        victim.process.send_signal(signal.SIGSTOP)
+        try:
+            until_again(others[0], taken, since, again)
+        finally:
+            victim.process.send_signal(signal.SIGCONT)
+
+
+def learned_in(store, name):
+    """How often each id was learned."""
+    found = Counter()
+    for _, event in store.read(name, 0):
+        if event.kind == Learned.KIND:
+            found.update(decode_event(event.kind, event.payload).ids)
+    return found
+
+
+def run(folder, faults, seed, models=10, clients=3, servers=3):
+    """Figures of all that happened."""
+    rng, stop, again = random.Random(seed), threading.Event(), []
+    names = [f"m{k}" for k in range(models)]
+    with Nodes(folder, servers) as nodes:
+        for k, name in enumerate(names):
+            made = httpx.put(f"{nodes.servers[k % servers].url}/models/{name}", json=CONFIGURATION, timeout=PATIENCE_S)
+            assert made.status_code == 201, made.text
+        writers = [Writer(number, nodes, names, seed, stop) for number in range(clients)]
+        for writer in writers:
+            writer.start()
+        try:
+            for kind in faults:
+                disturb(nodes, names, rng, kind, again)
+        finally:
+            stop.set()
+            for writer in writers:
+                writer.join()
+        served = {}
+        until_again(nodes.servers[0], names, time.monotonic(), [])
+        for name in names:
+            served[name] = httpx.get(f"{nodes.servers[0].url}/models/{name}", timeout=PATIENCE_S).json()
+        for server in nodes.servers:
+            server.terminate()
+        figures = judge(nodes, names, writers, served)
+    return figures | {
+        "retries": sum(writer.retries for writer in writers),
+        "again_s": {"median": round(median(again), 2), "worst": round(max(again), 2)} if again else None,
+        "ttl_s": TTL_S,
+    }
+
+
+def judge(nodes, names, writers, served):
+    """What the logs say, beside what the clients were told."""
+    figures = dict.fromkeys(("acknowledged", *NONE), 0) | {"wrong": [w for writer in writers for w in writer.wrong]}
+    with closing(RedisStore(nodes.redis.url)) as store:
+        for name in names:
+            learned = learned_in(store, name)
+            told = set().union(*(writer.acknowledged[name] for writer in writers))
+            sent = set().union(*(writer.sent[name] for writer in writers))
+            figures["acknowledged"] += len(told)
+            figures["lost"] += len(told - learned.keys())
+            figures["invented"] += len(learned.keys() - sent)
+            figures["twice"] += sum(count > 1 for count in learned.values())
+            figures["fenced"] += store.end(name) != served[name]["position"]
+            figures["fenced"] += any(at > store.end(name) for at in store.snapshots(name))
+            recovered = load_model(store, name, **SIZES)
+            figures["fenced"] += recovered.learned != len(learned)
+            figures["state"] += digest_of(recovered) != digest_of(load_model(WithoutSnapshots(store), name, **SIZES))
+    return figures
+
+
+class WithoutSnapshots:
+    """A store whose logs are folded from their beginning."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def snapshots(self, _):
+        return []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", type=int, default=20)
+    parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    faults = [rng.choice(["kill", "stop", "move", "move"]) for _ in range(options.faults)]
+    print(f"seed {options.seed}: {dict(Counter(faults))}")
+    with tempfile.TemporaryDirectory() as folder:
+        figures = run(Path(folder), faults, options.seed, options.models, options.clients)
+    print(json.dumps(figures, indent=2))
+    sys.exit(bool(any(figures[name] for name in NONE) or figures["wrong"]))
+
+
+if __name__ == "__main__":
+    main()

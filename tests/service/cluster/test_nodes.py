@@ -1,0 +1,228 @@
+"""Servers that share a Redis, each the writer of some models: asking, moving, dying."""
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from asking import BASE, example
+from nodes import Nodes
+from running import PATIENCE_S, RunningServer, eventually
+
+from hinged.client import Client
+
+KEYS = ("model", "owner", "epoch", "position")
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    with Nodes(tmp_path_factory.mktemp("nodes"), 2) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def here(nodes):
+    return nodes.servers[0]
+
+
+@pytest.fixture(scope="module")
+def there(nodes):
+    return nodes.servers[1]
+
+
+def ask(server, method, path, **request):
+    return httpx.request(method, server.url + path, timeout=PATIENCE_S, **request)
+
+
+def make(server, name):
+    answer = ask(server, "PUT", f"/models/{name}", json=BASE)
+    assert answer.status_code == 201, answer.text
+    return name
+
+
+def learn(server, name, *ids):
+    examples = [example([k, 1.0], "ab"[k % 2], given) for k, given in enumerate(ids)]
+    return ask(server, "POST", f"/models/{name}/learn", json={"examples": examples})
+
+
+def owner_of(server, name):
+    found = ask(server, "GET", "/cluster").json()["models"]
+    return next(model["owner"] for model in found if model["model"] == name)
+
+
+def until_answered(server, name):
+    answers = []
+
+    def answered():
+        answers.append(ask(server, "GET", f"/models/{name}"))
+        assert answers[-1].status_code in {200, 503}, answers[-1].text
+        return answers[-1].status_code == 200
+
+    eventually(answered)
+    return answers[-1].json()
+
+
+def test_who_is_asked_to_create_a_model_owns_it_and_any_server_answers_for_it(here, there):
+    make(here, "created")
+    assert learn(there, "created", "a", "b").json()["position"] == learn(here, "created", "a").json()["position"]
+    assert owner_of(there, "created") == here.url
+    assert ask(there, "GET", "/models/created").json()["examples"] == 2
+
+
+def test_what_is_passed_on_keeps_its_query_its_method_and_its_errors(here, there):
+    make(here, "passed")
+    learn(here, "passed", "a", "b")
+    asked = ask(there, "GET", "/models/passed/examples?n=1")
+    assert len(asked.json()["examples"]) == 1
+    refused = ask(there, "POST", "/models/passed/predict?other=1", json={})
+    assert (refused.status_code, refused.json()) == (
+        422,
+        ask(here, "POST", "/models/passed/predict?other=1", json={}).json(),
+    )
+    export = ask(there, "POST", "/models/passed/export")
+    assert export.content == ask(here, "POST", "/models/passed/export").content
+    assert ask(there, "DELETE", "/models/passed").status_code == 200
+    assert ask(here, "GET", "/models/passed").status_code == 404
+
+
+def test_a_body_in_pieces_is_passed_on_as_it_comes(here, there):
+    make(here, "pieces")
+    pieces = iter([b'{"examples": [{"x": [1.0, 2.0], ', b'"y": "a"}]}'])
+    answer = ask(there, "POST", "/models/pieces/learn", content=pieces, headers={"content-type": "application/json"})
+    assert answer.status_code == 200, answer.text
+
+
+def test_who_prefers_it_is_told_where_to_ask(here, there):
+    make(here, "told")
+    answer = ask(there, "GET", "/models/told?x=1", headers={"prefer": "respond-async, redirect"})
+    assert (answer.status_code, answer.headers["location"]) == (307, f"{here.url}/models/told?x=1")
+    handshake = {
+        "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "sec-websocket-key": "x3JJHMbDL1EzLkh9GBhXDw==",
+    }  # fmt: skip
+    answer = ask(there, "GET", "/models/told/stream", headers=handshake)
+    assert (answer.status_code, answer.headers["location"]) == (307, f"{here.url}/models/told/stream")
+
+
+def test_a_request_goes_one_hop_at_most(here, there):
+    make(here, "hop")
+    answer = ask(there, "GET", "/models/hop", headers={"hinged-passed-on": "http://elsewhere"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+def test_an_event_stream_is_passed_on(here, there):
+    make(here, "followed")
+    with (
+        httpx.Client(timeout=PATIENCE_S) as http,
+        http.stream("GET", f"{there.url}/models/followed/events?from=0") as stream,
+    ):
+        lines = stream.iter_lines()
+        assert any("class_added" in line or "learned" in line or "created" in line for line in lines)
+
+
+def test_a_moved_model_is_the_same_and_nothing_is_lost_while_it_moves(here, there):
+    make(here, "moved")
+    with Client(here.url) as client, ThreadPoolExecutor(4) as pool:
+        writes = [
+            pool.submit(client.learn, "moved", [{"id": f"e{k}", "x": [k % 7, 1.0], "y": "ab"[k % 2]}])
+            for k in range(60)
+        ]
+        answer = ask(there, "POST", "/cluster/models/moved/move", json={"to": there.url})
+        assert answer.status_code == 200, answer.text
+        assert tuple(answer.json()) == KEYS
+        assert answer.json()["owner"] == there.url
+        for write in writes:
+            write.result()
+    assert owner_of(here, "moved") == there.url
+    assert ask(here, "GET", "/models/moved").json()["examples"] == 60
+
+
+def test_a_move_to_nobody_is_refused_and_changes_nothing(here, there):
+    make(here, "stays")
+    answer = ask(there, "POST", "/cluster/models/stays/move", json={"to": "http://127.0.0.1:9"})
+    assert answer.status_code == 409
+    assert "there is no server at 'http://127.0.0.1:9'" in answer.text
+    assert ask(here, "POST", "/cluster/models/stays/move", json={"to": here.url}).json()["owner"] == here.url
+    assert ask(here, "POST", "/cluster/models/none/move", json={"to": there.url}).status_code == 404
+
+
+def test_the_client_learns_where_a_model_is_and_asks_there(here, there):
+    make(here, "asked")
+    with Client(there.url) as client:
+        client.learn("asked", [{"x": [1.0, 2.0], "y": "a"}])
+        assert client.owners == {"asked": here.url}
+        ask(here, "POST", "/cluster/models/asked/move", json={"to": there.url})
+        client.learn("asked", [{"x": [2.0, 2.0], "y": "b"}])
+        assert client.owners["asked"] == there.url
+        with client.stream("asked") as stream:
+            assert stream.learn([{"x": [2.0, 1.0], "y": "b"}]).result()["position"]
+
+
+def test_what_a_server_tells_of_the_others(here, there):
+    make(here, "shown")
+    shown = ask(there, "GET", "/cluster").json()
+    assert shown["node"] == there.url
+    assert {node["node"] for node in shown["nodes"] if node["alive"]} == {here.url, there.url}
+    assert next(model for model in shown["models"] if model["model"] == "shown")["position"] == 1
+    text = ask(there, "GET", "/metrics").text
+    assert "hinged_cluster_nodes 2.0" in text
+    assert "hinged_cluster_passed_on_total" in text
+
+
+@pytest.fixture
+def third(nodes):
+    """A server that a test may kill."""
+    server = nodes.add()
+    with server:
+        eventually(
+            lambda: any(n["node"] == server.url for n in ask(nodes.servers[0], "GET", "/cluster").json()["nodes"])
+        )
+        yield server
+
+
+def test_the_models_of_a_server_that_was_killed_are_answered_by_others(here, third):
+    make(third, "orphan")
+    learn(third, "orphan", "a", "b", "c")
+    third.kill()
+    assert until_answered(here, "orphan")["examples"] == 3
+    assert owner_of(here, "orphan") != third.url
+
+
+def test_who_slept_while_his_models_were_claimed_writes_nothing_and_asks_their_owner(here, third):
+    make(third, "slept")
+    learn(third, "slept", "a")
+    third.process.send_signal(signal.SIGSTOP)
+    until_answered(here, "slept")
+    learn(here, "slept", "b")
+    third.process.send_signal(signal.SIGCONT)
+    answer = learn(third, "slept", "c")
+    assert answer.status_code == 200, answer.text
+    assert ask(third, "GET", "/models/slept").json()["examples"] == 3
+    assert owner_of(third, "slept") != third.url
+
+
+def test_who_stops_in_order_leaves_his_models_to_the_others_at_once(here, third):
+    make(third, "left")
+    learn(third, "left", "a")
+    third.terminate()
+    assert until_answered(here, "left")["examples"] == 1
+
+
+def test_while_the_store_is_away_for_long_nobody_answers_from_memory(nodes, here):
+    make(here, "unsure")
+    learn(here, "unsure", "a", "b")
+    one = {"examples": [{"x": [0.0, 1.0]}]}
+    nodes.redis.pause()
+    try:
+        eventually(lambda: ask(here, "POST", "/models/unsure/predict", json=one).status_code == 503)
+        refused = ask(here, "POST", "/models/unsure/predict", json=one)
+        assert "this server has not reached the store for 1 s" in refused.text
+    finally:
+        nodes.redis.go_on()
+    eventually(lambda: ask(here, "POST", "/models/unsure/predict", json=one).status_code == 200)
+
+
+def test_a_server_of_its_own_is_no_node(tmp_path):
+    code, said = RunningServer(tmp_path / "data", node="http://127.0.0.1:8000").run()
+    assert code == 1
+    assert "HINGED_NODE: servers share a store on Redis, got HINGED_STORE=sqlite" in said

@@ -1,0 +1,49 @@
+"""Which model a path is about, and which server comes first for one."""
+
+from collections import Counter
+
+import pytest
+
+from hinged.service.cluster.gate import model_of
+from hinged.service.cluster.members import first_of
+
+NODES = {f"http://10.0.0.{n}:8000" for n in range(1, 6)}
+NAMES = [f"m{k}" for k in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/models/m", "m"),
+        ("/models/m/", "m"),
+        ("/models/m.1/examples/a/b", "m.1"),
+        ("/models/m/stream", "m"),
+        ("/v2/models/m/infer", "m"),
+        ("/labelstudio/models/m/predict", "m"),
+        ("/jobs/m.1.27", "m.1"),
+        ("/cluster/models/m/move", "m"),
+        ("/cluster/models/m/claim", None),
+        ("/learn", "default"),
+        ("/predict", "default"),
+        ("/models", None),
+        ("/models/", None),
+        ("/models/-/learn", None),
+        ("/v2/health/live", None),
+        ("/", None),
+    ],
+)
+def test_the_model_of_a_path(path, name):
+    assert model_of(path) == name
+
+
+def test_models_are_spread_over_the_servers_that_live():
+    shares = Counter(first_of(NODES, name) for name in NAMES)
+    assert shares.keys() == NODES
+    assert max(shares.values()) < 1.3 * len(NAMES) / len(NODES)
+
+
+def test_when_a_server_goes_only_its_models_come_to_another():
+    gone = min(NODES)
+    for name in NAMES:
+        before, after = first_of(NODES, name), first_of(NODES - {gone}, name)
+        assert before in {after, gone}

@@ -1,0 +1,161 @@
+"""One Redis, several servers: who writes which model."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, closing
+
+import pytest
+from storing import CREATED, ONE
+
+from hinged.service.store.base import Fenced, PositionTaken
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.redis.shared import SharedRedisStore
+from hinged.service.store.shares import Elsewhere
+
+TTL_S = 60.0
+
+
+@pytest.fixture
+def join(redis_server):
+    """Another server on the same store, by its address; what it lost and what ended it stand in `lost` and `ended`."""
+    with ExitStack() as stack:
+
+        def joined(address, ttl_s=TTL_S):
+            lost, ended = [], []
+            store = SharedRedisStore(
+                redis_server.url, address=address, ttl_s=ttl_s, on_lost=lost.append, on_fenced=ended.append
+            )
+            store.lost, store.ended = lost, ended
+            return stack.enter_context(closing(store))
+
+        yield joined
+
+
+def claim(store, model):
+    return store.claim(model, store.owner(model).epoch)
+
+
+def test_two_servers_write_a_model_each(join):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    b.create("n", CREATED)
+    assert (a.append("m", 1, [ONE]), b.append("n", 1, [ONE])) == (2, 2)
+    assert (a.models(), b.models()) == (["m"], ["n"])
+    assert a.owner("n").address == "http://b"
+
+
+def test_who_loses_a_model_writes_it_no_more_and_goes_on_with_the_others(join):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    a.create("n", CREATED)
+    a.put_snapshot("m", 1, b"state")
+    assert claim(b, "m")
+    for write in (
+        lambda: a.append("m", 1, [ONE]),
+        lambda: a.put_snapshot("m", 1, b"other"),
+        lambda: a.trim("m", 1),
+        lambda: a.redact("m", 1, {1: ONE}, []),
+        lambda: a.delete("m"),
+        lambda: a.release("m", "http://c"),
+    ):
+        with pytest.raises(Fenced, match="another server has claimed model m"):
+            write()
+    assert set(a.lost) == {"m"}
+    assert a.ended == []
+    assert a.models() == ["n"]
+    assert a.append("n", 1, [ONE]) == 2
+    assert b.append("m", 1, [ONE]) == 2
+    assert b.get_snapshot("m", 1) == b"state"
+
+
+def test_of_many_that_claim_one_model_at_once_one_gets_it(join):
+    join("http://first").create("m", CREATED)
+    stores = [join(f"http://{n}") for n in range(6)]
+    epoch, got = stores[0].owner("m").epoch, []
+    claims = [threading.Thread(target=lambda s=s: got.append(s.claim("m", epoch))) for s in stores]
+    for one in claims:
+        one.start()
+    for one in claims:
+        one.join()
+    assert sorted(got) == [False] * 5 + [True]
+
+
+def test_of_two_that_create_one_model_one_does(join):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    with pytest.raises(Elsewhere, match="model m"):
+        b.create("m", CREATED)
+    assert a.append("m", 1, [ONE]) == 2
+    assert b.models() == []
+
+
+def test_what_is_released_is_written_by_nobody_until_it_is_claimed(join):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    a.release("m", "http://b")
+    with pytest.raises(Fenced):
+        a.append("m", 1, [ONE])
+    assert b.owner("m").address == "http://b"
+    assert claim(b, "m")
+    assert b.append("m", 1, [ONE]) == 2
+
+
+def test_a_deleted_model_may_be_created_anywhere(join):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    a.delete("m")
+    b.create("m", CREATED)
+    assert b.append("m", 1, [ONE]) == 2
+    with pytest.raises(Elsewhere):
+        a.create("m", CREATED)
+
+
+def test_a_beat_tells_who_lives_and_who_owns_what(join):
+    a, b = join("http://a"), join("http://b", ttl_s=0.001)
+    a.create("m", CREATED)
+    told = a.beat('{"models": 1}')
+    assert told.nodes["http://a"] == (True, '{"models": 1}')
+    assert not told.nodes["http://b"][0]
+    assert told.owners["m"][1] == "http://a"
+    assert told.models == {"m"}
+    b.close()
+    assert "http://b" not in a.beat("{}").nodes
+
+
+def test_of_two_under_one_address_the_later_goes_on(join):
+    a = join("http://a")
+    a.create("m", CREATED)
+    again = join("http://a")
+    with pytest.raises(Fenced, match="another server runs under the address http://a"):
+        a.beat("{}")
+    assert a.ended == ["another server runs under the address http://a"]
+    assert claim(again, "m")
+    again.beat("{}")
+
+
+def test_a_server_that_has_the_store_for_itself_ends_those_that_share_it(redis_server, join):
+    a = join("http://a")
+    a.create("m", CREATED)
+    with closing(RedisStore(redis_server.url)) as single:
+        with pytest.raises(Fenced):
+            a.beat("{}")
+        with pytest.raises(Fenced):
+            a.append("m", 1, [ONE])
+        assert len(a.ended) == 1
+        assert single.append("m", 1, [ONE]) == 2
+        assert single.models() == ["m"]
+
+
+def test_a_store_that_one_server_had_is_claimed_model_by_model(redis_server, join):
+    with closing(RedisStore(redis_server.url)) as single:
+        single.create("m", CREATED)
+        a = join("http://a")
+        found = a.owner("m")
+        assert (found.address, found.exists, found.end) == ("", True, 1)
+        assert claim(a, "m")
+        assert a.append("m", 1, [ONE]) == 2
+        with pytest.raises(Fenced, match="taken over the store"):
+            single.append("m", 2, [ONE])
+    with pytest.raises(PositionTaken):
+        a.append("m", 1, [ONE])
