@@ -11,7 +11,7 @@ Needs River: pip install hinged[river].
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from river import base
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import KERNELS, make_kernel
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.solver import BOUND_MAX
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.parameters import COUNT, NONE, RULES, check, integer, one_of
+from hinged.solvers.estimators.parameters import COUNT, NONE, RULES, check, integer, number, one_of
 from hinged.solvers.estimators.scaling import DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
 
 Array = np.ndarray[Any, Any]
@@ -35,6 +36,8 @@ RIVER_S = {
     "seed": integer(0, 2**63 - 1),
 }
 """What parameters may be here."""
+
+WEIGHT = {"w": number(least=0.0)}
 
 
 class SVMClassifier(base.Classifier):
@@ -86,9 +89,9 @@ class SVMClassifier(base.Classifier):
         self._places: dict[Hashable, int] = {}
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._scale: Scale = plain(features_max)
-        # Of the warm-up while it lasts: columns, values and class of each example.
+        # Of the warm-up while it lasts: columns, values, class and weight of each example.
         self._warming = scale is not None or isinstance(gamma, str)
-        self._observed: list[tuple[Array, Array, int]] = []
+        self._observed: list[tuple[Array, Array, int, float]] = []
         self._warmup = min(warmup, parameters.get("points_max") or warmup)
         self._learner = self._new_learner(1.0)
 
@@ -96,8 +99,14 @@ class SVMClassifier(base.Classifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:
-        """Learn one example. ValueError, before anything changes, where it does not fit."""
+    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0) -> None:
+        """Learn one example. ValueError, before anything changes, where it does not fit.
+
+        w: a factor of its C, or of its step where there is no C; 0 leaves it out.
+        """
+        self._check_weight(y, w)
+        if w == 0:
+            return
         indices, values, places = self._row(x)
         rows = self._rows(np.array([0, indices.size]), indices, values)
         if y not in self._numbers:
@@ -105,12 +114,20 @@ class SVMClassifier(base.Classifier):
             self._numbers[y] = len(self._numbers)
         due = self._warming and until_found(len(self._observed), self._warmup) == 1
         if self._warming:
-            self._observed.append((indices, values, self._numbers[y]))
+            self._observed.append((indices, values, self._numbers[y], float(w)))
         if due:
             self._begin_anew()
         else:
-            self._learner.learn(rows, np.array([self._numbers[y]]))
+            self._learner.learn(rows, np.array([self._numbers[y]]), _weights([w]))
         self._places = places
+
+    def _check_weight(self, y: base.typing.ClfTarget, w: float) -> None:
+        check({"w": w}, WEIGHT)
+        solver, factor = self._learner.solver, self._weight(y) * w
+        if w and not (solver.C * factor > 0 and solver.C_max * factor < BOUND_MAX):
+            raise ValueError(f"C times the weight of an example must be > 0 and < {BOUND_MAX:g}, got w = {w!r}")
+        if w not in (0, 1):
+            solver.check_weights(np.ones(1), 1)
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any], **_: Any) -> base.typing.ClfTarget | None:
         """The label of the largest decision value; None before the first example."""
@@ -152,7 +169,7 @@ class SVMClassifier(base.Classifier):
 
     def _begin_anew(self) -> None:
         """Find scales and gamma by what the warm-up has shown so far, and learn it again."""
-        indptr = np.cumsum([0, *(indices.size for indices, _, _ in self._observed)])
+        indptr = np.cumsum([0, *(indices.size for indices, *_ in self._observed)])
         indices, values = (np.concatenate([part[k] for part in self._observed]) for k in (0, 1))
         order = np.lexsort((indices, np.repeat(np.arange(len(self._observed)), np.diff(indptr))))
         csr = indptr, indices[order], values[order]
@@ -161,7 +178,8 @@ class SVMClassifier(base.Classifier):
         self._learner = self._new_learner(1.0 / spread if spread > 0 else 1.0)
         for label in self._numbers:
             self._learner.solver.add_class(self._weight(label))
-        self._learner.learn(self._rows(*csr), np.array([number for _, _, number in self._observed]))
+        _, _, numbers, weights = zip(*self._observed, strict=True)
+        self._learner.learn(self._rows(*csr), np.array(numbers), _weights(weights))
         if len(self._observed) == self._warmup:
             self._warming, self._observed = False, []
 
@@ -187,6 +205,11 @@ class SVMClassifier(base.Classifier):
             raise ValueError(f"features must be at most {LARGEST:g} from 0: one is too large")
         indices = np.array([places[name] for name in x], np.int64)
         return indices, values.astype(np.float64), places
+
+
+def _weights(weights: Sequence[float]) -> Array | None:
+    """None where all weigh 1."""
+    return None if all(w == 1.0 for w in weights) else np.array(weights, np.float64)
 
 
 def _is_number(value: Any) -> bool:

@@ -48,6 +48,36 @@ def test_it_is_the_solver_to_the_bit():
         solver.learn(row, np.array([int(y[k] > 0)]), np.array([k]))
 
 
+@pytest.mark.parametrize("name", ["lasvm", "ogd", "smo"])
+def test_a_weight_is_a_factor_of_C_and_none_leaves_an_example_out(name):
+    X, y = two_moons(120, noise=0.4)
+    shared = {"gamma": 0.5, "scale": None, "features_max": 2, "solver": name}
+    weighted, by_class = SVMClassifier(**shared), SVMClassifier(class_weight={1: 3.0}, **shared)
+    for k in range(120):
+        x, label = dict(zip("ab", X[k], strict=True)), int(y[k])
+        weighted.learn_one(x, label, w=3.0 if label == 1 else 1)
+        weighted.learn_one(x, -label, w=0)
+        by_class.learn_one(x, label)
+        assert weighted.decision_one(x) == by_class.decision_one(x)
+
+
+def test_weights_hold_for_the_warm_up_and_in_a_pipeline():
+    stream = list(datasets.Phishing().take(60))
+    plain, doubled = (preprocessing.StandardScaler() | SVMClassifier(C=C, warmup=30) for C in (2.0, 1.0))
+    for x, y in stream:
+        plain.learn_one(x, y)
+        doubled.learn_one(x, y, w=2.0)
+        assert plain.predict_proba_one(x) == doubled.predict_proba_one(x)
+
+
+@pytest.mark.parametrize("w", [-1.0, float("nan"), float("inf"), "1", None, 1e16])
+def test_what_is_no_weight_is_refused_before_anything_changes(w):
+    model = SVMClassifier(C=1.0)
+    with pytest.raises(ValueError, match=r"w must be a number >= 0|the weight of an example must be > 0 and < 1e\+15"):
+        model.learn_one({"a": 1.0}, True, w=w)
+    assert model.decision_one({"a": 1.0}) == {}
+
+
 def test_a_copy_goes_on_learning_to_the_bit():
     stream = list(datasets.ImageSegments().take(120))
     model = SVMClassifier(gamma=1e-3)
