@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from functools import cache
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -39,17 +38,13 @@ class Functions:
 
     def there(self) -> int:
         """How many are compiled, in whatever process."""
-        return sum(bool(function.overloads) or _file(function).exists() for function in self._functions)
+        return sum(bool(function.overloads) or function._cache.is_there() for function in self._functions)  # noqa: SLF001
 
 
 @cache
 def of_a_server(name: str) -> Functions:
     """The functions that a server runs for a model of this solver."""
     return Functions(name, Sigmoid, Tally)
-
-
-def _file(function: Any) -> Path:
-    return Path(function._cache._cache_file._index_path)  # noqa: SLF001  numba has no other word for it
 
 
 def _reached(*roots: Any) -> list[Any]:

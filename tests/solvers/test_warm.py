@@ -15,7 +15,7 @@ import pytest
 from running import ended
 
 from hinged.solvers import warm
-from hinged.solvers.core import compiled
+from hinged.solvers.core import cache
 
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
@@ -154,7 +154,7 @@ def test_where_the_folder_cannot_be_written_another_is_taken(elsewhere, tmp_path
         taken.write_text("a file where the folder would be")
     else:
         (taken / "hinged").mkdir(parents=True)
-        state = compiled.STATE
+        state = cache.STATE
         (taken / "hinged" / state).write_text("a file where the folder would be")
     environment = {"XDG_CACHE_HOME": str(taken), "TMPDIR": str(place)}
     process = python(["-c", NOTHING_IN_PLACE], taken if chosen else "", elsewhere, **environment)
