@@ -20,12 +20,14 @@ from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
-from hinged.solvers.core.turns import resting
+from hinged.solvers.core.turns import Abandoned, resting
 from hinged.solvers.crew import compile_beside, serve
 from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
 log = logging.getLogger(__name__)
+
+LOADED_S = 3.0  # in which another thread has loaded a solver, if it need not compile it
 
 KERNEL = make_kernel("rbf", 0.5)
 X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
@@ -43,7 +45,7 @@ before_waiting: list[Callable[[], None]] = []
 """Called on a thread that is to wait for another that loads or compiles, or for processes that do."""
 
 
-class Ended(Exception):
+class Ended(Abandoned):
     """`end_compiling` was called while processes compiled."""
 
 
@@ -56,23 +58,52 @@ def warm_up(name: str, dtype: type = np.float32) -> None:
 
     Ended if `end_compiling` was called meanwhile.
     """
-    if (name, dtype) in _warm:
-        return
     began = _ended
-    for tell in before_waiting:
-        tell()
-    # Whoever rests with a lock may wait for those who wait for the lock.
-    with resting(lambda: None), _locks[SOLVERS[name].make, dtype]:
-        if (name, dtype) in _warm:
-            return
-        try:
-            with _no_compiler():
-                exercise(name, dtype)
-        except _Lacking:
+    with _alone(name, dtype) as alone:
+        if alone and not _loaded(name, dtype):
             with _compiling:
                 _compile_beside(name, dtype, began)
             exercise(name, dtype)
-        _warm.add((name, dtype))
+            _warm.add((name, dtype))
+
+
+def load(name: str, dtype: type = np.float32) -> bool:
+    """Load all that the solver of this name runs, if it is compiled: whether it is. It takes a second at most.
+
+    False as well where others load or compile it and are not soon done.
+    """
+    with _alone(name, dtype, LOADED_S) as alone:
+        return (name, dtype) in _warm or (alone and _loaded(name, dtype))
+
+
+@contextmanager
+def _alone(name: str, dtype: type, seconds: float = -1) -> Iterator[bool]:
+    """Whether this thread alone loads or compiles the solver meanwhile, where somebody still has to."""
+    if (name, dtype) in _warm:
+        yield False
+        return
+    for tell in before_waiting:
+        tell()
+    lock = _locks[SOLVERS[name].make, dtype]
+    # Whoever rests with a lock may wait for those who wait for the lock.
+    with resting(lambda: None):
+        found = lock.acquire(timeout=seconds)
+        try:
+            yield found and (name, dtype) not in _warm
+        finally:
+            if found:
+                lock.release()
+
+
+def _loaded(name: str, dtype: type) -> bool:
+    """Load what the solver runs: False if something is not compiled."""
+    try:
+        with _no_compiler():
+            exercise(name, dtype)
+    except _Lacking:
+        return False
+    _warm.add((name, dtype))
+    return True
 
 
 def end_compiling() -> None:
