@@ -26,7 +26,7 @@ from hinged.solvers.core.calls import Call, Calls, watching
 COMPILER, PLAIN = "compiler", "plain"  # what a process does
 COMPILERS = min(2, os.cpu_count() or 1)
 POLL_S = 0.05
-BESIDE_NICE = 10  # of processes beside a server that answers requests
+BESIDE_NICE = 5  # of processes beside a server that answers requests
 REST = -1  # the number of a call that stands for a run through all
 
 

@@ -1,6 +1,7 @@
 """Short forms for asking a running server."""
 
 import itertools
+import time
 
 import httpx
 from running import PATIENCE_S
