@@ -73,7 +73,7 @@ check: init
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/compiled.py), so what is
+# Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/cache.py), so what is
 # there was compiled from just these sources.
 test: init redis chromium nginx
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
