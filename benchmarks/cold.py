@@ -14,7 +14,10 @@ import sys
 import tempfile
 import time
 
-FIT = "from hinged.sklearn import LASVMClassifier; LASVMClassifier(C=1.0, gamma=0.5).fit([[0, 1], [1, 0]] * 9, [0, 1] * 9)"
+FIT = """
+from hinged.sklearn import LASVMClassifier
+LASVMClassifier(C=1.0, gamma=0.5).fit([[0, 1], [1, 0]] * 9, [0, 1] * 9)
+"""
 
 
 def measured(title, program):

@@ -2,7 +2,7 @@
 
 A third process, PLAIN, runs the solver without a compiler, which takes a second, and tells which functions are called
 with which types. Each is compiled once those are that it calls; it finds them in numba's cache, whoever compiled them.
-What is left in the end, of branches that were not taken, a last run through the solver compiles.
+What only branches call that were not taken is compiled with the functions that have these branches.
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, cast
 
 import numpy as np
+from numba import config
 from numba.core.errors import NumbaError
 
+from hinged.solvers.core.cache import STATE
 from hinged.solvers.core.calls import Call, Calls, watching
+
+if sys.platform != "win32":
+    import fcntl
 
 COMPILER, PLAIN = "compiler", "plain"  # what a process does
 COMPILERS = min(2, os.cpu_count() or 1)
 POLL_S = 0.05
 BESIDE_NICE = 5  # of processes beside a server that answers requests
-REST = -1  # the number of a call that stands for a run through all
+ALL = -1  # the number of a call that stands for a run through all
 
 
 class Plan:
@@ -106,40 +112,48 @@ def compile_beside(module: str, name: str, dtype: type, check: Callable[[], None
     return f"it ended with {bad[0]}" if bad else ""
 
 
+@contextmanager
+def compiling_alone() -> Iterator[None]:
+    """Wait until no other process that asks so compiles these sources."""
+    with ExitStack() as stack:
+        if sys.platform != "win32":  # has no such lock
+            with suppress(OSError):  # a folder that cannot be written, a file system without locks
+                folder = Path(cast("Any", config).CACHE_DIR, STATE)
+                folder.mkdir(parents=True, exist_ok=True)
+                handle = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def _let_compile(plain: subprocess.Popen[bytes], compilers: list[subprocess.Popen[bytes]]) -> None:
     """Keep the compilers busy until all is compiled; where the plain run failed, one of them just runs all."""
     assert plain.stdout is not None  # noqa: S101  a pipe
     said = plain.stdout.read()
     calls: list[Call] = [] if plain.wait() else pickle.loads(said)  # noqa: S301  from our own process
     plan = Plan(calls)
-    threads = [threading.Thread(target=_feed, args=(each, calls, plan), daemon=True) for each in compilers[1:]]
-    for thread in threads:
+    threads = [threading.Thread(target=_feed, args=(each, calls, plan), daemon=True) for each in compilers]
+    for thread in threads[1:]:
         thread.start()
-
-    def wait_for_the_others() -> None:
-        for thread in threads:
-            thread.join()
-
-    _feed(compilers[0], calls, plan, then=wait_for_the_others)
+    _feed(compilers[0], calls, plan, all_of_it=not calls)
+    for thread in threads[1:]:
+        thread.join()
 
 
-def _feed(
-    process: subprocess.Popen[bytes], calls: list[Call], plan: Plan, then: Callable[[], None] | None = None
-) -> None:
-    """Give a compiler one call after the other; then: what is waited for before it runs all itself."""
+def _feed(process: subprocess.Popen[bytes], calls: list[Call], plan: Plan, *, all_of_it: bool = False) -> None:
+    """Give a compiler one call after the other, or a run through all."""
     to, back = process.stdin, process.stdout
     assert to is not None and back is not None  # noqa: S101, PT018  pipes
     try:
         _tell(to, calls)
+        if all_of_it:
+            _tell(to, ALL)
+            back.read(1)
         while (number := plan.take()) is not None:
             _tell(to, number)
             if not back.read(1):
                 break
             plan.done(number)
-        if then is not None:
-            then()
-            _tell(to, REST)
-            back.read(1)
     except OSError:  # it has ended
         pass
     finally:
@@ -170,7 +184,7 @@ def serve(role: str, run: Callable[[], None], nice: int) -> None:
         os._exit(0)  # the thread that reads would be in the way of any other end
     calls = told.get()
     while (number := told.get()) is not None:
-        if number == REST:
+        if number == ALL:
             run()
         else:
             _compile(calls[number])

@@ -7,13 +7,15 @@ from pathlib import Path
 import httpx
 import numba
 import pytest
-from asking import BASE, example, refusal
+from asking import example, refusal
 from running import PATIENCE_S, RunningServer
 
 from hinged.solvers.core.cache import STATE
 
 pytestmark = pytest.mark.compiles
-MODEL = BASE | {"solver": "fogd", "frequencies": 10}
+FEATURES = {"type": "dense", "dim": 2}
+MODEL = {"solver": "fogd", "frequencies": 10, "kernel": {"type": "rbf", "gamma": 1.0}, "features": FEATURES}
+USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # of the solver that is compiled when a server is ready
 LACKING = "online/features.*"  # what this solver has for itself
 
 
@@ -59,12 +61,12 @@ def test_a_model_is_there_at_once_and_serves_once_its_solver_is_compiled(cold):
     for listed in ("/models", "/overview"):
         assert ask.get(listed).json()["models"] == [{"model": "new", "state": "compiling"}]
     assert ask.get("/readyz").json()["models"]["loading"] == 1
-    other = ask.put("/models/other", json=BASE)
+    other = ask.put("/models/other", json=USUAL)
     assert "state" not in other.json()
     assert ask.post("/models/other/learn", json=example([0, 1], 1)).status_code == 200
     wait_until_it_serves(ask)
     assert ask.put("/models/new", json=MODEL).json() == {k: created.json()[k] for k in ("model", "configuration")}
-    assert ask.post("/models/new/learn", json=example([0, 1], 1)).json()["position"] == 2
+    assert ask.post("/models/new/learn", json=example([0, 1], 1)).status_code == 200
 
 
 def test_a_model_whose_solver_was_being_compiled_survives_the_end_of_the_server(cold):
