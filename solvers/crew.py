@@ -14,7 +14,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -37,12 +37,16 @@ ALL = -1  # the number of a call that stands for a run through all
 
 
 class Plan:
-    """Which call is compiled next: of those that may be, the one that most of the rest waits for."""
+    """Which call is compiled next: of those that may be, the one that most of the rest waits for.
 
-    def __init__(self, calls: list[Call]) -> None:
+    first: so many of them come before all others. reached: called when these are done.
+    """
+
+    def __init__(self, calls: list[Call], first: int = 0, reached: Callable[[], None] = lambda: None) -> None:
         self._needs = [set(call.needs) for call in calls]
-        self._behind = _behind(calls)
+        self._behind = list(zip((number < first for number in range(len(calls))), _behind(calls), strict=True))
         self._left = set(range(len(calls)))
+        self._first, self._reached = set(range(first)), reached
         self._under_way = 0
         self._changed = threading.Condition()
 
@@ -68,6 +72,10 @@ class Plan:
             for needs in self._needs:
                 needs.discard(number)
             self._changed.notify_all()
+            last = self._first == {number}
+            self._first.discard(number)
+        if last:
+            self._reached()
 
     def give_up(self) -> None:
         """Nothing more is taken."""
@@ -85,19 +93,26 @@ def _behind(calls: list[Call]) -> list[int]:
     return behind
 
 
-def compile_beside(module: str, name: str, dtype: type, check: Callable[[], None], *, beside: bool) -> str:
+def compile_beside(
+    command: Sequence[str],
+    *,
+    beside: bool = False,
+    check: Callable[[], None] = lambda: None,
+    reached: Callable[[], None] = lambda: None,
+) -> str:
     """Have other processes compile what a solver runs: what went wrong, "" if nothing did.
 
-    module: whose main is `serve`. check: called all the while, what it raises ends the processes. beside: requests are
-    answered meanwhile, and come first.
+    command: a module and its arguments, whose main hands what it runs to `serve`. beside: requests are answered
+    meanwhile, and come first. check: called all the while, what it raises ends the processes. reached: called once what
+    is run first is compiled.
     """
     with ExitStack() as stack:
         try:
-            compilers = [stack.enter_context(_process(module, COMPILER, name, dtype, beside)) for _ in range(COMPILERS)]
-            plain = stack.enter_context(_process(module, PLAIN, name, dtype, beside))
+            compilers = [stack.enter_context(_process(command, COMPILER, beside)) for _ in range(COMPILERS)]
+            plain = stack.enter_context(_process(command, PLAIN, beside))
         except OSError as error:
             return str(error)
-        crew = threading.Thread(target=_let_compile, args=(plain, compilers), daemon=True)
+        crew = threading.Thread(target=_let_compile, args=(plain, compilers, reached), daemon=True)
         crew.start()
         try:
             while crew.is_alive():
@@ -126,12 +141,15 @@ def compiling_alone() -> Iterator[None]:
         yield
 
 
-def _let_compile(plain: subprocess.Popen[bytes], compilers: list[subprocess.Popen[bytes]]) -> None:
+def _let_compile(
+    plain: subprocess.Popen[bytes], compilers: list[subprocess.Popen[bytes]], reached: Callable[[], None]
+) -> None:
     """Keep the compilers busy until all is compiled; where the plain run failed, one of them just runs all."""
     assert plain.stdout is not None  # noqa: S101  a pipe
     said = plain.stdout.read()
-    calls: list[Call] = [] if plain.wait() else pickle.loads(said)  # noqa: S301  from our own process
-    plan = Plan(calls)
+    calls: list[Call]
+    calls, first = ([], 0) if plain.wait() else pickle.loads(said)  # noqa: S301  from our own process
+    plan = Plan(calls, first, reached)
     threads = [threading.Thread(target=_feed, args=(each, calls, plan), daemon=True) for each in compilers]
     for thread in threads[1:]:
         thread.start()
@@ -170,22 +188,25 @@ def _tell(to: IO[bytes], what: Any) -> None:
 # -- in such a process ------------------------------------------------------------------------------------------------
 
 
-def serve(role: str, run: Callable[[], None], nice: int) -> None:
-    """What such a process does; run: a run through all that a solver does."""
+def serve(role: str, nice: int, first: Callable[[], None], everything: Callable[[], None]) -> None:
+    """What such a process does; first, everything: runs through what a solver does."""
     if nice and hasattr(os, "nice"):
         os.nice(nice)
     told = _told()
     if role == PLAIN:
         watching.append(Calls())
         with np.errstate(over="ignore"):  # random numbers
-            run()
-        pickle.dump(watching[0].found, sys.stdout.buffer)
+            first()
+            count = len(watching[0].found)
+            watching[0].look_again()
+            everything()
+        pickle.dump((watching[0].found, count), sys.stdout.buffer)
         sys.stdout.flush()
         os._exit(0)  # the thread that reads would be in the way of any other end
     calls = told.get()
     while (number := told.get()) is not None:
         if number == ALL:
-            run()
+            everything()
         else:
             _compile(calls[number])
         os.write(1, b".")
@@ -213,12 +234,13 @@ def _told() -> queue.SimpleQueue[Any]:
 
 
 @contextmanager
-def _process(module: str, role: str, name: str, dtype: type, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
+def _process(command: Sequence[str], role: str, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A process with exactly the packages of this one, out of reach of Ctrl-C. It is killed in the end."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    arguments = [role, name, np.dtype(dtype).name, str(BESIDE_NICE if beside else 0)]
+    module, *arguments = command
+    nice = str(BESIDE_NICE if beside else 0)
     process = subprocess.Popen(  # noqa: S603  ourselves
-        [sys.executable, "-P", "-m", module, *arguments],
+        [sys.executable, "-P", "-m", module, role, nice, *arguments],
         env=env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
         process_group=0 if os.name == "posix" else None,
         stdin=subprocess.PIPE,

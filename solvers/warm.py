@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,7 +18,7 @@ from numba.core import event
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
-from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
+from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.turns import Abandoned, resting
 from hinged.solvers.crew import compile_beside, serve
@@ -27,13 +27,24 @@ from hinged.solvers.scores.tally import Tally, losses_of
 
 log = logging.getLogger(__name__)
 
+POINTS_MAX = 64  # more than there are examples
 LOADED_S = 3.0  # in which another thread has loaded a solver, if it need not compile it
 
 KERNEL = make_kernel("rbf", 0.5)
 X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
 Y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
 
+LEARN, SERVE, FINISH, FORGET = "learn", "serve", "finish", "forget"
+"""What a solver is run through: learning and predictions; what every model runs beside that; the finishing step;
+dropping points, those that make way included, and learning again."""
+FIRST, EVERYTHING = (LEARN, SERVE), (LEARN, SERVE, FINISH, FORGET)
+
+_first: set[tuple[str, type]] = set()
+"""Of which what a model runs from its first example on is loaded."""
 _warm: set[tuple[str, type]] = set()
+"""Of which everything is."""
+_rest: dict[tuple[str, type], threading.Thread] = {}
+"""Who compiles the rest."""
 _locks: defaultdict[tuple[type, type], threading.Lock] = defaultdict(threading.Lock)
 """Of each class of solvers: two names of one class run the same code. Others are loaded and compiled meanwhile."""
 _compiling = threading.Lock()
@@ -58,22 +69,66 @@ def warm_up(name: str, dtype: type = np.float32) -> None:
 
     Ended if `end_compiling` was called meanwhile.
     """
+    _warm_up(name, dtype, _ended)
+
+
+def warm_up_first(name: str, dtype: type = np.float32) -> None:
+    """The same of what a new model runs; what it needs later may still be compiled then, see `wait_for_rest`."""
     began = _ended
-    with _alone(name, dtype) as alone:
-        if alone and not _loaded(name, dtype):
-            with _compiling:
-                _compile_beside(name, dtype, began)
-            exercise(name, dtype)
-            _warm.add((name, dtype))
+    if load(name, dtype):
+        return
+    reached = threading.Event()
+
+    def compile_everything() -> None:
+        try:
+            _warm_up(name, dtype, began, reached.set)
+        except Ended:
+            pass
+        finally:
+            _rest.pop((name, dtype), None)
+            reached.set()
+
+    rest = threading.Thread(target=compile_everything, name=f"compiling {name}", daemon=True)
+    _rest[name, dtype] = rest
+    rest.start()
+    reached.wait()
+    if _ended != began:
+        raise Ended
+    exercise(name, dtype, FIRST)
+    _first.add((name, dtype))
+
+
+def wait_for_rest(name: str, dtype: type) -> None:
+    """Wait until all that the solver runs is there, where that is under way."""
+    rest = _rest.get((name, dtype))
+    if rest is not None:
+        _tell_waiting()
+        rest.join()
 
 
 def load(name: str, dtype: type = np.float32) -> bool:
-    """Load all that the solver of this name runs, if it is compiled: whether it is. It takes a second at most.
+    """Load what a new model of this solver runs, if all of it is compiled: whether it is. It takes a second at most.
 
     False as well where others load or compile it and are not soon done.
     """
+    if (name, dtype) in _first:
+        return True
     with _alone(name, dtype, LOADED_S) as alone:
         return (name, dtype) in _warm or (alone and _loaded(name, dtype))
+
+
+def _warm_up(name: str, dtype: type, began: int, reached: Callable[[], None] = lambda: None) -> None:
+    with _alone(name, dtype) as alone:
+        if alone and not _loaded(name, dtype):
+            with _compiling:
+                _compile_beside(name, dtype, began, reached)
+            exercise(name, dtype)
+            _note(name, dtype)
+
+
+def _tell_waiting() -> None:
+    for tell in before_waiting:
+        tell()
 
 
 @contextmanager
@@ -82,8 +137,7 @@ def _alone(name: str, dtype: type, seconds: float = -1) -> Iterator[bool]:
     if (name, dtype) in _warm:
         yield False
         return
-    for tell in before_waiting:
-        tell()
+    _tell_waiting()
     lock = _locks[SOLVERS[name].make, dtype]
     # Whoever rests with a lock may wait for those who wait for the lock.
     with resting(lambda: None):
@@ -102,8 +156,13 @@ def _loaded(name: str, dtype: type) -> bool:
             exercise(name, dtype)
     except _Lacking:
         return False
-    _warm.add((name, dtype))
+    _note(name, dtype)
     return True
+
+
+def _note(name: str, dtype: type) -> None:
+    _warm.add((name, dtype))
+    _first.add((name, dtype))
 
 
 def end_compiling() -> None:
@@ -112,16 +171,25 @@ def end_compiling() -> None:
     _ended += 1
 
 
-def exercise(name: str, dtype: type) -> None:
-    """Run once all that a model runs, here."""
-    solver = _new_solver(name, dtype)
-    _teach(solver)
-    warm_up_metrics()
-    solver.load(solver.state())
-    solver.decision(rows_from_dense(X, KERNEL, 2, solver.dtype))
-    solver.finish()
-    solver.drop(solver.keys()[:2])
-    solver.certificate()
+def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
+    """Run once what a model runs, here; the learning always."""
+    solver = _new_solver(name, dtype, POINTS_MAX)
+    rows = _teach(solver)
+    solver.decision(rows)
+    if SERVE in parts:
+        warm_up_metrics()
+        solver.certificate()  # learning curves have it
+    if FINISH in parts:
+        solver.finish()
+    if FORGET in parts:
+        full = _new_solver(name, dtype, len(X))
+        _teach(full)
+        full.learn(rows, Y, np.arange(len(X)), again=True)
+        full.load(full.state())
+        full.decision(rows)
+        full.finish()
+        full.drop(full.keys()[:2])
+        full.certificate()
 
 
 def warm_up_metrics() -> None:
@@ -136,14 +204,21 @@ def warm_up_metrics() -> None:
     tally.add(np.arange(2), columns, classes, classes, losses)
 
 
-def _new_solver(name: str, dtype: type) -> Solver:
+def _new_solver(name: str, dtype: type, points_max: int) -> Solver:
     entry = SOLVERS[name]
     small = {"budget": 4} if "budget" in entry.trial else {}
-    parameters = {"dtype": dtype, **entry.trial, **entry.fixed, **small, "points_max": 8, "when_full": "remove"}
+    parameters = {
+        "dtype": dtype,
+        **entry.trial,
+        **entry.fixed,
+        **small,
+        "points_max": points_max,
+        "when_full": "remove",
+    }
     return entry.make(KERNEL, 2, **parameters)
 
 
-def _teach(solver: Solver) -> None:
+def _teach(solver: Solver) -> Rows:
     for _ in range(2):
         solver.add_class()
     rows = rows_from_dense(X, KERNEL, 2, solver.dtype)
@@ -151,7 +226,7 @@ def _teach(solver: Solver) -> None:
     solver.add_class()
     more = rows_from_csr(np.array([0, 1, 2]), np.array([1, 0]), np.array([3.0, 3.0]), KERNEL, 2, solver.dtype)
     solver.learn(more, np.array([2, 2]), np.array([8, 9]))
-    solver.learn(rows, Y, np.arange(8), again=True)
+    return rows
 
 
 # -- without a compiler -----------------------------------------------------------------------------------------------
@@ -182,8 +257,8 @@ def _no_compiler() -> Iterator[None]:
         _here.no_compiler = False
 
 
-def _compile_beside(name: str, dtype: type, began: int) -> None:
-    """Have other processes compile; that they could not is logged, no more.
+def _compile_beside(name: str, dtype: type, began: int, reached: Callable[[], None] = lambda: None) -> None:
+    """Have other processes compile; that they could not is logged, no more. reached: called when FIRST is compiled.
 
     Ended if `end_compiling` was called since `_ended` was `began`.
     """
@@ -193,13 +268,17 @@ def _compile_beside(name: str, dtype: type, began: int) -> None:
             raise Ended
 
     check()
-    problem = compile_beside(__spec__.name, name, dtype, check, beside=bool(_warm))
+    command = [__spec__.name, name, np.dtype(dtype).name, ",".join(EVERYTHING)]
+    problem = compile_beside(command, beside=bool(_first), check=check, reached=reached)
     if problem:
         log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
 
 
-def _main(role: str, name: str, precision: str, nice: str) -> None:
-    serve(role, lambda: exercise(name, np.dtype(precision).type), int(nice))
+def _main(role: str, nice: str, name: str, precision: str, parts: str) -> None:
+    """parts: of which those that are in FIRST come first."""
+    dtype, everything = np.dtype(precision).type, parts.split(",")
+    first = [part for part in everything if part in FIRST]
+    serve(role, int(nice), lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))
 
 
 if __name__ == "__main__":

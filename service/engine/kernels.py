@@ -18,12 +18,15 @@ TOLD_EVERY_S = 5.0
 
 
 async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
-    """Load what a model of the usual solver needs, and compile it first if need be; run: calls beside the loop."""
+    """Load what a new model of the usual solver needs, and compile it first if need be; run: calls beside the loop.
+
+    What such a model needs later, to finish or to forget, may still be compiled when this returns.
+    """
     started = time.monotonic()
     functions = of_a_server(SOLVER)
     if len(functions) - functions.there() >= FEWEST:  # some that it refers to, it never calls
         log.info("compiling the kernels, as the first start on a machine does; that takes 15 to 40 s")
-    loading = asyncio.ensure_future(run(warm.warm_up, SOLVER))
+    loading = asyncio.ensure_future(run(warm.warm_up_first, SOLVER))
     try:
         while not (await asyncio.wait([loading], timeout=TOLD_EVERY_S))[0]:
             log.info("compiled %d of %d functions", functions.there(), len(functions))

@@ -266,7 +266,7 @@ class Registry:
             # Before the lock: a model of this name can be deleted while a solver is compiled for it.
             self._compiling[name] += 1
             try:
-                await self._run(warm.warm_up, configuration.solver, configuration.dtype, lane=self._warming)
+                await self._run(warm.warm_up_first, configuration.solver, configuration.dtype, lane=self._warming)
             finally:
                 self._compiling -= Counter((name,))
         async with self._alone(name):
@@ -456,7 +456,7 @@ class Registry:
         return created
 
     def _begin_log(self, name: str, configuration: Configuration) -> tuple[Model, Obstacle | None]:
-        warm.warm_up(configuration.solver, configuration.dtype)
+        warm.warm_up_first(configuration.solver, configuration.dtype)
         created = self._create_log(name, configuration)
         if created is None:  # what is in the log holds
             return self._load(name)

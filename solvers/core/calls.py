@@ -40,6 +40,10 @@ class Calls:
         self._looked: Counter[Any] = Counter()
         self._under_way: list[set[int]] = []
 
+    def look_again(self) -> None:
+        """Look at every function as if it had not been called yet; what was found stays."""
+        self._looked.clear()
+
     def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function, and look at how."""
         self._looked[function] += 1
@@ -56,7 +60,8 @@ class Calls:
         number = self._numbers.setdefault(name, len(self.found))
         if number == len(self.found):
             self.found.append(Call(*name, size=len(function.__code__.co_code)))
-        self.found[number].needs |= needs - {number}
+        # What it calls later, on another branch, was compiled with it before.
+        self.found[number].needs |= {needed for needed in needs if needed < number}
         if self._under_way:
             self._under_way[-1].add(number)
         return answer

@@ -14,6 +14,7 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
@@ -93,7 +94,7 @@ def compile_many(name: str, dtype: type) -> None:
     try:
         with compiling_alone():
             if len(functions) - functions.there() >= MANY:
-                compile_beside("hinged.solvers.warm", name, dtype, lambda: None, beside=False)
+                compile_beside(["hinged.solvers.warm", name, np.dtype(dtype).name, "learn,finish"])
     finally:
         telling.end_one()
 

@@ -22,10 +22,11 @@ ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
 MISSING = "/nonexistent/python"  # to start it fails, which is logged
 
-WARM_UP = f"""
+WARM_UP = """
 import json, logging, sys
 from numba.core import event
-from hinged.solvers.warm import warm_up
+import numpy as np
+from hinged.solvers.warm import load, wait_for_rest, warm_up, warm_up_first
 
 class Compiled(event.Listener):
     names = []
@@ -40,8 +41,14 @@ class Compiled(event.Listener):
 logging.basicConfig(format="%(message)s")
 sys.executable = sys.argv[1]
 event.register("numba:compile", Compiled())
-warm_up("{SOLVER}")
+{do}
 print(json.dumps(Compiled.names))
+"""
+ALL_AT_ONCE = f"warm_up('{SOLVER}')"
+FIRST_THINGS_FIRST = f"""
+warm_up_first("{SOLVER}")
+assert load("{SOLVER}")
+wait_for_rest("{SOLVER}", np.float32)
 """
 
 VARIANTS = """
@@ -72,9 +79,9 @@ def python(arguments, cache, root=ROOT, **environment):
     )
 
 
-def warmed_up(cache, others=sys.executable, root=ROOT):
+def warmed_up(cache, others=sys.executable, root=ROOT, do=ALL_AT_ONCE):
     """What a process compiled itself while it warmed up, and what it logged; `others` is what it starts beside it."""
-    said, logged = python(["-c", WARM_UP, others], cache, root).communicate(timeout=200)
+    said, logged = python(["-c", WARM_UP.format(do=do), others], cache, root).communicate(timeout=200)
     return SimpleNamespace(compiled=json.loads(said), logged=logged)
 
 
@@ -103,6 +110,12 @@ def script(path, line):
 
 def test_what_the_cache_lacks_is_compiled_by_other_processes(first):
     assert (first.compiled, first.logged) == ([], "")
+
+
+def test_what_a_new_model_does_not_run_can_be_waited_for_apart(tmp_path):
+    found = warmed_up(tmp_path / "cache", do=FIRST_THINGS_FIRST)
+    assert (found.compiled, found.logged) == ([], "")
+    assert warmed_up(tmp_path / "cache", MISSING).compiled == []
 
 
 def test_where_nothing_is_lacking_no_process_is_started(first):
@@ -255,6 +268,18 @@ def test_what_most_waits_for_is_compiled_first_and_nothing_before_what_it_calls(
     plan.done(2)
     assert plan.take() == 4
     assert plan.take() is None
+
+
+def test_what_comes_first_is_compiled_before_what_is_needed_later_and_told_when_it_is():
+    told = []
+    plan = crew.Plan([call(1), call(2), call(9)], 2, lambda: told.append("reached"))
+    assert {plan.take(), plan.take()} == {0, 1}
+    plan.done(1)
+    assert plan.take() == 2
+    assert not told
+    plan.done(0)
+    plan.done(2)
+    assert told == ["reached"]
 
 
 def test_functions_that_call_each_other_are_compiled_all_the_same():
