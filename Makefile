@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 RUN_INSTALLED := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := default
-.PHONY: default init redis chromium nginx vendor run fix check test quick bench docs clean
+.PHONY: default init redis chromium nginx vendor run fix check test quick bench docs wheel clean
 
 default: check test
 
@@ -73,7 +73,7 @@ check: init
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/compiled.py), so what is
+# Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/cache.py), so what is
 # there was compiled from just these sources.
 test: init redis chromium nginx
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -91,6 +91,16 @@ bench: init
 # docs/ and the documents beside it as a site in build/site, in which every link leads somewhere.
 docs: init
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# A wheel for every machine, and one that brings the kernels along for machines like this one: any x86-64 with AVX2, or any
+# Arm. SOLVERS names those whose kernels it gets, by default all.
+ARM := $(filter aarch64 arm64,$(shell uname -m))
+KERNELS := build/kernels
+wheel: init
+	NUMBA_CPU_NAME=$(if $(ARM),generic,x86-64-v3) NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=$(KERNELS) \
+		$(BIN)/python docker/compile.py $(SOLVERS)
+	$(BIN)/python -m hatchling build --target wheel
+	HINGED_COMPILED=$(KERNELS) $(BIN)/python -m hatchling build --target wheel
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

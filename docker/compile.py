@@ -1,10 +1,13 @@
-"""Compile the kernels of every solver into numba's cache, here: what they share is compiled once."""
+"""Compile the kernels of every solver, or of those that are named, into numba's cache."""
+
+import sys
 
 import numpy as np
 
 from hinged.solvers.catalogue import SOLVERS
-from hinged.solvers.warm import exercise
+from hinged.solvers.warm import warm_up
 
-for name in SOLVERS:
-    for dtype in (np.float32, np.float64):
-        exercise(name, dtype)
+if __name__ == "__main__":
+    for name in sys.argv[1:] or SOLVERS:
+        for dtype in (np.float32, np.float64):
+            warm_up(name, dtype)

@@ -1,48 +1,54 @@
 """Compiles what a model needs before the first request needs it.
 
-What numba's cache lacks is compiled into it by processes beside this one, which then loads it: a process that compiled
-holds the compiler's 250 MiB to its end. One of them, LEARNER, does everything, the learning first; the other, HELPER,
-does what comes after the learning meanwhile, on the state of a machine that has learned without a compiler.
+What numba's cache lacks is compiled into it by processes beside this one (crew.py), which then loads it: a process that
+compiled holds the compiler's 250 MiB to its end.
 """
 
 from __future__ import annotations
 
-import io
 import logging
-import os
-import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numba.core import event
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
-from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
-from hinged.solvers.core.solver import Solver, State
-from hinged.solvers.core.turns import resting
+from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
+from hinged.solvers.core.solver import Solver
+from hinged.solvers.core.turns import Abandoned, resting
+from hinged.solvers.crew import compile_beside, serve
 from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
 log = logging.getLogger(__name__)
 
-LEARNER, HELPER, PLAIN = "learner", "helper", "plain"  # what a process of this module does
-POLL_S = 0.05
+POINTS_MAX = 64  # more than there are examples
+LOADED_S = 3.0  # in which another thread has loaded a solver, if it need not compile it
 
 KERNEL = make_kernel("rbf", 0.5)
 X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
 Y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
 
+LEARN, SERVE, FINISH, FORGET = "learn", "serve", "finish", "forget"
+"""What a solver is run through: learning and predictions; what every model runs beside that; the finishing step;
+dropping points, those that make way included, and learning again."""
+FIRST, EVERYTHING = (LEARN, SERVE), (LEARN, SERVE, FINISH, FORGET)
+
+_first: set[tuple[str, type]] = set()
+"""Of which what a model runs from its first example on is loaded."""
 _warm: set[tuple[str, type]] = set()
+"""Of which everything is."""
+_rest: dict[tuple[str, type], threading.Thread] = {}
+"""Who compiles the rest."""
 _locks: defaultdict[tuple[type, type], threading.Lock] = defaultdict(threading.Lock)
 """Of each class of solvers: two names of one class run the same code. Others are loaded and compiled meanwhile."""
-_compiling = threading.Semaphore(os.cpu_count() or 1)
+_compiling = threading.Lock()
+"""One solver after the other: what two share is compiled once, by as many processes as are worth it."""
 _here = threading.local()
 _ended = 0
 """How often `end_compiling` was called."""
@@ -50,7 +56,7 @@ before_waiting: list[Callable[[], None]] = []
 """Called on a thread that is to wait for another that loads or compiles, or for processes that do."""
 
 
-class Ended(Exception):
+class Ended(Abandoned):
     """`end_compiling` was called while processes compiled."""
 
 
@@ -63,23 +69,100 @@ def warm_up(name: str, dtype: type = np.float32) -> None:
 
     Ended if `end_compiling` was called meanwhile.
     """
-    if (name, dtype) in _warm:
-        return
+    _warm_up(name, dtype, _ended)
+
+
+def warm_up_first(name: str, dtype: type = np.float32) -> None:
+    """The same of what a new model runs; what it needs later may still be compiled then, see `wait_for_rest`."""
     began = _ended
+    if load(name, dtype):
+        return
+    reached = threading.Event()
+
+    def compile_everything() -> None:
+        try:
+            _warm_up(name, dtype, began, reached.set)
+        except Ended:
+            pass
+        finally:
+            _rest.pop((name, dtype), None)
+            reached.set()
+
+    rest = threading.Thread(target=compile_everything, name=f"compiling {name}", daemon=True)
+    _rest[name, dtype] = rest
+    rest.start()
+    reached.wait()
+    if _ended != began:
+        raise Ended
+    exercise(name, dtype, FIRST)
+    _first.add((name, dtype))
+
+
+def wait_for_rest(name: str, dtype: type) -> None:
+    """Wait until all that the solver runs is there, where that is under way."""
+    rest = _rest.get((name, dtype))
+    if rest is not None:
+        _tell_waiting()
+        rest.join()
+
+
+def load(name: str, dtype: type = np.float32) -> bool:
+    """Load what a new model of this solver runs, if all of it is compiled: whether it is. It takes a second at most.
+
+    False as well where others load or compile it and are not soon done.
+    """
+    if (name, dtype) in _first:
+        return True
+    with _alone(name, dtype, LOADED_S) as alone:
+        return (name, dtype) in _warm or (alone and _loaded(name, dtype))
+
+
+def _warm_up(name: str, dtype: type, began: int, reached: Callable[[], None] = lambda: None) -> None:
+    with _alone(name, dtype) as alone:
+        if alone and not _loaded(name, dtype):
+            with _compiling:
+                _compile_beside(name, dtype, began, reached)
+            exercise(name, dtype)
+            _note(name, dtype)
+
+
+def _tell_waiting() -> None:
     for tell in before_waiting:
         tell()
+
+
+@contextmanager
+def _alone(name: str, dtype: type, seconds: float = -1) -> Iterator[bool]:
+    """Whether this thread alone loads or compiles the solver meanwhile, where somebody still has to."""
+    if (name, dtype) in _warm:
+        yield False
+        return
+    _tell_waiting()
+    lock = _locks[SOLVERS[name].make, dtype]
     # Whoever rests with a lock may wait for those who wait for the lock.
-    with resting(lambda: None), _locks[SOLVERS[name].make, dtype]:
-        if (name, dtype) in _warm:
-            return
+    with resting(lambda: None):
+        found = lock.acquire(timeout=seconds)
         try:
-            with _no_compiler():
-                exercise(name, dtype)
-        except _Lacking:
-            with _compiling:
-                _compile_beside(name, dtype, began)
+            yield found and (name, dtype) not in _warm
+        finally:
+            if found:
+                lock.release()
+
+
+def _loaded(name: str, dtype: type) -> bool:
+    """Load what the solver runs: False if something is not compiled."""
+    try:
+        with _no_compiler():
             exercise(name, dtype)
-        _warm.add((name, dtype))
+    except _Lacking:
+        return False
+    _note(name, dtype)
+    return True
+
+
+def _note(name: str, dtype: type) -> None:
+    _warm.add((name, dtype))
+    _first.add((name, dtype))
 
 
 def end_compiling() -> None:
@@ -88,18 +171,25 @@ def end_compiling() -> None:
     _ended += 1
 
 
-def exercise(name: str, dtype: type, state: State | None = None) -> None:
-    """Run once all that a model runs, here; with the state of a solver that has learned, all but learning."""
-    solver = _new_solver(name, dtype)
-    if state is None:
-        _teach(solver)
-        state = solver.state()
-    warm_up_metrics()
-    solver.load(state)
-    solver.decision(rows_from_dense(X, KERNEL, 2, solver.dtype))
-    solver.finish()
-    solver.drop(solver.keys()[:2])
-    solver.certificate()
+def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
+    """Run once what a model runs, here; the learning always."""
+    solver = _new_solver(name, dtype, POINTS_MAX)
+    rows = _teach(solver)
+    solver.decision(rows)
+    if SERVE in parts:
+        warm_up_metrics()
+        solver.certificate()  # learning curves have it
+    if FINISH in parts:
+        solver.finish()
+    if FORGET in parts:
+        full = _new_solver(name, dtype, len(X))
+        _teach(full)
+        full.learn(rows, Y, np.arange(len(X)), again=True)
+        full.load(full.state())
+        full.decision(rows)
+        full.finish()
+        full.drop(full.keys()[:2])
+        full.certificate()
 
 
 def warm_up_metrics() -> None:
@@ -114,14 +204,21 @@ def warm_up_metrics() -> None:
     tally.add(np.arange(2), columns, classes, classes, losses)
 
 
-def _new_solver(name: str, dtype: type) -> Solver:
+def _new_solver(name: str, dtype: type, points_max: int) -> Solver:
     entry = SOLVERS[name]
     small = {"budget": 4} if "budget" in entry.trial else {}
-    parameters = {"dtype": dtype, **entry.trial, **entry.fixed, **small, "points_max": 8, "when_full": "remove"}
+    parameters = {
+        "dtype": dtype,
+        **entry.trial,
+        **entry.fixed,
+        **small,
+        "points_max": points_max,
+        "when_full": "remove",
+    }
     return entry.make(KERNEL, 2, **parameters)
 
 
-def _teach(solver: Solver) -> None:
+def _teach(solver: Solver) -> Rows:
     for _ in range(2):
         solver.add_class()
     rows = rows_from_dense(X, KERNEL, 2, solver.dtype)
@@ -129,10 +226,10 @@ def _teach(solver: Solver) -> None:
     solver.add_class()
     more = rows_from_csr(np.array([0, 1, 2]), np.array([1, 0]), np.array([3.0, 3.0]), KERNEL, 2, solver.dtype)
     solver.learn(more, np.array([2, 2]), np.array([8, 9]))
-    solver.learn(rows, Y, np.arange(8), again=True)
+    return rows
 
 
-# -- processes --------------------------------------------------------------------------------------------------------
+# -- without a compiler -----------------------------------------------------------------------------------------------
 
 
 class _NoCompiler(event.Listener):
@@ -160,76 +257,28 @@ def _no_compiler() -> Iterator[None]:
         _here.no_compiler = False
 
 
-def _compile_beside(name: str, dtype: type, began: int) -> None:
-    """Have other processes compile; that they could not is logged, no more.
+def _compile_beside(name: str, dtype: type, began: int, reached: Callable[[], None] = lambda: None) -> None:
+    """Have other processes compile; that they could not is logged, no more. reached: called when FIRST is compiled.
 
     Ended if `end_compiling` was called since `_ended` was `began`.
     """
-    if _ended != began:
-        raise Ended
-    # Later on there are requests, from which a helper would take a core.
-    helping: AbstractContextManager[object] = nullcontext() if _warm else _process(HELPER, name, dtype)
-    try:
-        with _process(LEARNER, name, dtype) as learner, helping:
-            while learner.poll() is None:
-                if _ended != began:
-                    raise Ended
-                time.sleep(POLL_S)
-        problem = f"it ended with {learner.returncode}" if learner.returncode else ""
-    except OSError as error:
-        problem = str(error)
+
+    def check() -> None:
+        if _ended != began:
+            raise Ended
+
+    check()
+    command = [__spec__.name, name, np.dtype(dtype).name, ",".join(EVERYTHING)]
+    problem = compile_beside(command, beside=bool(_first), check=check, reached=reached)
     if problem:
         log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
 
 
-@contextmanager
-def _process(role: str, name: str, dtype: type) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of this module. It is killed in the end, and ends by itself when this one is killed."""
-    with subprocess.Popen(**_command(role, name, dtype), stdin=subprocess.PIPE) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def _learned_plainly(name: str, dtype: type) -> State:
-    """The state of a solver that has learned, from a process without a compiler; it takes half a second."""
-    null = subprocess.DEVNULL
-    done = subprocess.run(**_command(PLAIN, name, dtype), stdin=null, stdout=subprocess.PIPE, stderr=null, check=True)
-    return dict(np.load(io.BytesIO(done.stdout)))
-
-
-def _command(role: str, name: str, dtype: type) -> dict[str, Any]:
-    """How subprocess runs this module with exactly the packages of this process, out of reach of Ctrl-C."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return {
-        "args": [sys.executable, "-P", "-m", "hinged.solvers.warm", role, name, np.dtype(dtype).name],
-        "env": env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
-        "process_group": 0 if os.name == "posix" else None,
-    }
-
-
-def _end_with_parent() -> None:
-    """End this process when the other end of its standard input is closed, by whatever end of its parent."""
-
-    def wait() -> None:
-        os.read(0, 1)
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def _main(role: str, name: str, precision: str) -> None:
-    dtype = np.dtype(precision).type
-    if role == PLAIN:
-        with np.errstate(over="ignore"):  # random numbers
-            solver = _new_solver(name, dtype)
-            _teach(solver)
-        written: Any = solver.state()
-        np.savez(sys.stdout.buffer, **written)
-        return
-    _end_with_parent()
-    exercise(name, dtype, _learned_plainly(name, dtype) if role == HELPER else None)
+def _main(role: str, nice: str, name: str, precision: str, parts: str) -> None:
+    """parts: of which those that are in FIRST come first."""
+    dtype, everything = np.dtype(precision).type, parts.split(",")
+    first = [part for part in everything if part in FIRST]
+    serve(role, int(nice), lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Short forms for asking a running server."""
 
 import itertools
+import time
 
 import httpx
 from running import PATIENCE_S
@@ -25,7 +26,12 @@ class Asking:
         self._http.close()
 
     def __call__(self, method, path, **request):
-        return self._http.request(method, path, **request)
+        while True:
+            answer = self._http.request(method, path, **request)
+            # On a machine whose compile cache lacks the solver, all that a test asks of its model would be refused.
+            if answer.status_code != 503 or '"state":"compiling"' not in answer.text.replace(" ", ""):
+                return answer
+            time.sleep(float(answer.headers["retry-after"]))
 
     def new_model(self, name=None, **changes):
         """A new model of BASE with these changes."""

@@ -33,6 +33,9 @@ def test_the_image_gets_every_package():
     for package in packages["packages"]:
         assert f"COPY {package} {package}\n" in DOCKERFILE
         assert f"!{package}\n" in IGNORED
+    for file in ("pyproject.toml", "hatch_build.py", "LICENSE"):
+        assert f"{file} " in DOCKERFILE
+        assert f"!{file}\n" in IGNORED
 
 
 def test_the_server_starts_as_it_is_deployed_and_open_to_nobody_but_this_machine():

@@ -3,6 +3,7 @@
 import email
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ import pytest
 from running import PATIENCE_S, ROOT
 
 import hinged
+from hinged.solvers.core.cache import KIND
 
 
 def run(program, folder, env):
@@ -64,6 +66,47 @@ def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
     assert len(files) > 20
     assert {f"hinged/{file}" for file in files} <= names
     assert "hinged/py.typed" in names
+
+
+@pytest.fixture(scope="module")
+def with_kernels(tmp_path_factory):
+    """What lies in an environment that has a wheel with the kernels of the solver that is compiled soonest."""
+    if not KIND:
+        pytest.skip("a wheel with kernels is for x86-64 or Arm")
+    folder = tmp_path_factory.mktemp("kernels")
+    processor = {"NUMBA_CPU_NAME": KIND, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(folder / "cache")}
+    done = run("from hinged.solvers.warm import warm_up; warm_up('fogd')", ROOT, os.environ | processor)
+    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"HINGED_COMPILED": folder / "cache"}
+    )
+    (file,) = folder.glob("*.whl")
+    assert re.fullmatch(r"hinged-.*-cp3\d+-cp3\d+t?-.*(x86_64|amd64|aarch64|arm64)\.whl", file.name)
+    with zipfile.ZipFile(file) as wheel:
+        wheel.extractall(folder / "site")
+    return folder / "site"
+
+
+def loaded(site, cache, **environment):
+    """Whether an installation has the solver's kernels without a compiler; `cache` is the user's."""
+    program = "import hinged; from hinged.solvers.warm import load; print(load('fogd'), hinged.__file__)"
+    env = os.environ | {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(cache)} | environment
+    done = run(program, cache.parent, env)
+    there, _, file = done.stdout.strip().partition(" ")
+    assert file == str(site / "hinged" / "__init__.py"), done.stderr
+    return there == "True"
+
+
+@pytest.mark.compiles
+def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a_kind(with_kernels, tmp_path):
+    assert loaded(with_kernels, tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.nbc"))
+    assert not loaded(with_kernels, tmp_path / "cache", NUMBA_CPU_NAME="another")
+    shutil.copytree(with_kernels, tmp_path / "site")
+    with (tmp_path / "site" / "hinged" / "solvers" / "core" / "lanes.py").open("a") as source:
+        source.write("# edited\n")
+    assert not loaded(tmp_path / "site", tmp_path / "cache")
 
 
 def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):

@@ -71,7 +71,8 @@ def create(
         wanted["solver"] = solver
     made = client.create_model(model, **{**wanted, **dict(parts)})
     has = made["configuration"]
-    tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {form_of(has)} features")
+    later = "; it serves once its solver is compiled" if "state" in made else ""
+    tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {form_of(has)} features{later}")
 
 
 def form_of(configuration: dict[str, Any]) -> str:

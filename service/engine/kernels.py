@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hinged.solvers import warm
+from hinged.solvers.core.cache import BROUGHT, may_run_brought
 from hinged.solvers.estimators.compiling import FEWEST, of_a_server
 
 log = logging.getLogger(__name__)
@@ -18,12 +19,17 @@ TOLD_EVERY_S = 5.0
 
 
 async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
-    """Load what a model of the usual solver needs, and compile it first if need be; run: calls beside the loop."""
+    """Load what a new model of the usual solver needs, and compile it first if need be; run: calls beside the loop.
+
+    What such a model needs later, to finish or to forget, may still be compiled when this returns.
+    """
     started = time.monotonic()
     functions = of_a_server(SOLVER)
     if len(functions) - functions.there() >= FEWEST:  # some that it refers to, it never calls
+        if BROUGHT.is_dir() and not may_run_brought():
+            log.info("those of the package are for other versions of Python and numba, or for another processor")
         log.info("compiling the kernels, as the first start on a machine does; that takes 15 to 40 s")
-    loading = asyncio.ensure_future(run(warm.warm_up, SOLVER))
+    loading = asyncio.ensure_future(run(warm.warm_up_first, SOLVER))
     try:
         while not (await asyncio.wait([loading], timeout=TOLD_EVERY_S))[0]:
             log.info("compiled %d of %d functions", functions.there(), len(functions))

@@ -59,7 +59,7 @@ ENDING_S = 5.0  # that a computation which was given up may take to notice, when
 LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
 """States of a model."""
 COMPILING = "compiling"
-"""What is done for one that is just being created."""
+"""What is done for one that is new: it is in the log, and will serve once its solver is compiled."""
 CUT_OFF = "its deletion was cut off; delete it again"
 
 
@@ -88,6 +88,7 @@ class Registry:
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._beginning = 0  # models that are just being created
         self._compiling: Counter[str] = Counter()  # those whose solver is compiled, or loaded, before that
+        self._coming: dict[str, Configuration] = {}  # those that are in the log, and whose solver is compiled
         self._shared = Shared(self.store, RETRAININGS)
         self.positions = Positions()
 
@@ -174,14 +175,17 @@ class Registry:
         worker = self._workers.get(name)
         if worker is not None:
             return (SERVING, None) if worker.failure is None else (STOPPED, worker.failure)
-        return (LOADING, None) if name in self._loads else (STOPPED, self._broken.get(name))
+        if name in self._loads:
+            return COMPILING if name in self._coming else LOADING, None
+        return STOPPED, self._broken.get(name)
 
     def progress(self) -> dict[str, int]:
         """How many models there are, and how many of them are loading, serve and have stopped."""
         found = {"total": 0, LOADING: 0, SERVING: 0, STOPPED: 0}
         for name in self.names():
             found["total"] += 1
-            found[self.state(name)[0]] += 1
+            state, _ = self.state(name)
+            found[LOADING if state == COMPILING else state] += 1
         return found
 
     def waited(self) -> list[tuple[str, float]]:
@@ -213,6 +217,7 @@ class Registry:
         if worker is not None:
             return worker
         check_name(name)
+        self._check_compiled(name)
         if name in self._loads:
             self._loads.hurry(name)
             raise Unavailable(f"model {name} is being loaded; try again soon", retry_after_s=1, state=LOADING)
@@ -221,6 +226,39 @@ class Registry:
         if name in self._elsewhere:
             raise Unavailable(f"model {name} is at another server by now; ask again", retry_after_s=1)
         raise NotFound(f"there is no model {name!r}")
+
+    async def begin(self, name: str, configuration: Configuration) -> tuple[Configuration, bool, str]:
+        """A model of this name: the configuration that it has, whether it is new, and its state.
+
+        It is in the log when this returns; where its solver is to be compiled first, that goes on, and it serves later.
+        Conflict if it is there with another configuration.
+        """
+        self._check_open()
+        check_name(name)
+        if self._is_new(name) and not await self._compiled(name, configuration):
+            async with self._alone(name):
+                if self._is_new(name):
+                    async with self._room():
+                        await self._run(self._create_log, name, configuration)
+                    self._coming[name] = configuration
+                    self._loads.add(name, Lane(self._threads, self.turns))
+                    self._loads.run(name, self._load_beside(name))
+                    self._loads.hurry(name)
+                    return configuration, True, COMPILING
+        if name in self._coming:
+            return _same(name, self._coming[name], configuration), False, COMPILING
+        worker, new = await self.create(name, configuration)
+        return worker.model.configuration, new, SERVING
+
+    async def _compiled(self, name: str, configuration: Configuration) -> bool:
+        """Whether the solver of a new model is compiled; it is loaded then."""
+        self._check_models()
+        self._compiling[name] += 1
+        try:
+            there: bool = await self._run(warm.load, configuration.solver, configuration.dtype, lane=self._warming)
+        finally:
+            self._compiling -= Counter((name,))
+        return there
 
     async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
         """A model of this name and configuration, and whether it is new. Conflict if it is there with another one."""
@@ -231,7 +269,7 @@ class Registry:
             # Before the lock: a model of this name can be deleted while a solver is compiled for it.
             self._compiling[name] += 1
             try:
-                await self._run(warm.warm_up, configuration.solver, configuration.dtype, lane=self._warming)
+                await self._run(warm.warm_up_first, configuration.solver, configuration.dtype, lane=self._warming)
             finally:
                 self._compiling -= Counter((name,))
         async with self._alone(name):
@@ -240,12 +278,7 @@ class Registry:
                 async with self._room():
                     self._serve(*await self._run(self._begin_log, name, configuration))
             worker = self.get(name)
-            there = worker.model.configuration
-            if not there.same_as(found_again(configuration, there)):
-                raise Conflict(
-                    f"model {name!r} exists with another configuration",
-                    configuration=there.model_dump(mode="json"),
-                )
+            _same(name, worker.model.configuration, configuration)
             return worker, new
 
     def default_template(self) -> Configuration:
@@ -262,12 +295,12 @@ class Registry:
         configuration = default_configuration(self.settings.default_model, dense, dim, self.settings)
         self.rehearse(configuration, read(configuration))
         try:
-            worker, _ = await self.create(DEFAULT, configuration)
+            await self.begin(DEFAULT, configuration)
         except Conflict:
             with suppress(NotFound):  # another first request came before this one, with an x of another form
                 return self.get(DEFAULT)
             raise
-        return worker
+        return self.get(DEFAULT)
 
     def rehearse(self, configuration: Configuration, request: LearnRequest) -> None:
         """Raise what a new model of this configuration would say to its first request."""
@@ -280,6 +313,7 @@ class Registry:
     async def delete(self, name: str) -> None:
         """Remove a model, its log and its snapshots; what it computes is given up."""
         self._check_open()
+        self._check_compiled(name)
         async with self._alone(name):
             why = f"model {name} was deleted"
             if name in self._loads:
@@ -376,7 +410,7 @@ class Registry:
                 found = await self._loaded(name, lane)
                 if name in self._loads:
                     self._serve(*found)
-            except GivenUp:  # it is being deleted, or the server stops
+            except (GivenUp, warm.Ended):  # it is being deleted, or the server stops
                 pass
             except asyncio.CancelledError:
                 lane.give_up("the server stops")
@@ -385,6 +419,8 @@ class Registry:
                 log.exception("model %s cannot be loaded", name)
                 if name in self._loads:
                     self._broken[name] = str(error) or type(error).__name__
+            finally:
+                self._coming.pop(name, None)
 
     async def _loaded(self, name: str, lane: Lane) -> tuple[Model, Obstacle | None]:
         """A model of the store, which is waited for where it is away."""
@@ -435,6 +471,12 @@ class Registry:
         if count >= self.settings.models_max:
             raise Conflict(f"the server has {count} models of at most {self.settings.models_max}")
 
+    def _check_compiled(self, name: str) -> None:
+        if name in self._coming:
+            raise Unavailable(
+                f"the solver of model {name} is being compiled; try again soon", retry_after_s=1, state=COMPILING
+            )
+
     def _check_open(self) -> None:
         if not self.open:
             raise Unavailable("the server is starting: it compiles kernels and looks for models", retry_after_s=1)
@@ -442,12 +484,19 @@ class Registry:
     async def _run(self, function: Any, *args: Any, lane: Lane | None = None) -> Any:
         return await asyncio.get_running_loop().run_in_executor(lane or self._own, function, *args)
 
-    def _begin_log(self, name: str, configuration: Configuration) -> tuple[Model, Obstacle | None]:
-        warm.warm_up(configuration.solver, configuration.dtype)
+    def _create_log(self, name: str, configuration: Configuration) -> Created | None:
+        """The first event of a new log; None if it is there: an earlier creation of unknown outcome did happen."""
         created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
         try:
             self.store.create(name, Event(created.KIND, created.encode()))
-        except KeyError:  # an earlier creation of unknown outcome did happen: what is in the log holds
+        except KeyError:
+            return None
+        return created
+
+    def _begin_log(self, name: str, configuration: Configuration) -> tuple[Model, Obstacle | None]:
+        warm.warm_up_first(configuration.solver, configuration.dtype)
+        created = self._create_log(name, configuration)
+        if created is None:  # what is in the log holds
             return self._load(name)
         model = Model(name, configuration, **self.settings.model_sizes)
         model.apply(1, created)
@@ -478,6 +527,13 @@ def _exportable_from(model: Model) -> int:
 def _exported(model: Model) -> tuple[int, bytes]:
     _exportable_from(model)
     return model.position, model.snapshot()
+
+
+def _same(name: str, there: Configuration, wanted: Configuration) -> Configuration:
+    """The configuration of a model that is there. Conflict if it is another than is wanted."""
+    if not there.same_as(found_again(wanted, there)):
+        raise Conflict(f"model {name!r} exists with another configuration", configuration=there.model_dump(mode="json"))
+    return there
 
 
 def _nothing(_: Sequence[str]) -> Mapping[str, Answer]:

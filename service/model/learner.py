@@ -33,6 +33,7 @@ from hinged.solvers.core.solver import (
     class_numbers,
 )
 from hinged.solvers.dual.exact import ExactSVM
+from hinged.solvers.warm import wait_for_rest
 
 Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
@@ -187,9 +188,15 @@ class Learner:
             assert epoch is not None  # noqa: S101  whoever applies such an event hands the log
             with self.vocabulary.from_the_first() if self.vocabulary is not None else nullcontext():
                 self._learn_again(epoch())
+        self._wait_for_kernels()
         return self.solver.finish()
 
+    def _wait_for_kernels(self) -> None:
+        """Wait until what a new model does not run is compiled, in the first seconds on a machine."""
+        wait_for_rest(self.configuration.solver, self.configuration.dtype)
+
     def _learn_again(self, events: Iterator[Learned]) -> None:
+        self._wait_for_kernels()
         for event in events:
             keys = event.keys
             rows = self._encoded(self.rows(event.inputs))
@@ -218,6 +225,7 @@ class Learner:
 
     def _drop_from(self, left: Left) -> None:
         """Drop the examples of these numbers; where they are many, only those of which anything is known."""
+        self._wait_for_kernels()
         if len(left) <= DROPPED_MAX:
             self.solver.drop(np.arange(left.start, left.stop))
             return
@@ -229,6 +237,7 @@ class Learner:
         gone = np.array(keys, np.int64)
         if self.warmup.active:
             self._leave_out(np.flatnonzero(np.isin(self.warmup.keys, gone)))
+        self._wait_for_kernels()
         self.solver.drop(gone)
         self.solver.compact()
 
@@ -254,6 +263,7 @@ class Learner:
         self.warmup.classes[self.warmup.keys == key] = number
         held = self.solver.row_of(key)
         if held is not None:
+            self._wait_for_kernels()
             self.solver.drop(np.array([key]))
             self.solver.learn(held, np.array([number], np.int32), np.array([key]))
 

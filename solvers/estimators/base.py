@@ -10,7 +10,7 @@ import numpy as np
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
-from hinged.solvers.estimators.compiling import told
+from hinged.solvers.estimators.compiling import compile_many, told
 
 Array = np.ndarray[Any, Any]
 
@@ -36,6 +36,7 @@ class Learner:
             self.parameters["dtype"] = PRECISIONS[precision]
         with told(name):
             self.solver = make_solver(name, kernel, dim, **self.parameters)
+            compile_many(name, self.solver.dtype)
         self.numbered = 0
         self._heard: list[tuple[Array, Array]] = []  # joined where somebody asks, and where they are many
         self._hearing = 0  # rows of these

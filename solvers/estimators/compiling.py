@@ -1,7 +1,8 @@
 """What of a solver is compiled already, and saying so while the rest is: the first use on a machine takes a while.
 
 numba compiles a function when it is first called, and keeps what came of it in a file of its own. So the functions that
-a class refers to, directly and through others, and those of them whose file is there, tell how far it is.
+a class refers to, directly and through others, and those of them whose file is there, tell how far it is. Where nearly
+all are lacking, processes beside this one compile them (crew.py), at the same time.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import sys
 import threading
 import time
 from functools import cache
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.crew import compile_beside, compiling_alone
 from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally
 
 OURS = "hinged.solvers."
 REFRESH_S = 0.2
 FEWEST = 3  # whose compilation is worth a word
+MANY = 30  # functions that processes beside this one compile sooner, their start included
 PAUSE_S = 1.5  # without the compiler, after which the bar makes way
 
 
@@ -39,17 +42,13 @@ class Functions:
 
     def there(self) -> int:
         """How many are compiled, in whatever process."""
-        return sum(bool(function.overloads) or _file(function).exists() for function in self._functions)
+        return sum(bool(function.overloads) or function._cache.is_there() for function in self._functions)  # noqa: SLF001
 
 
 @cache
 def of_a_server(name: str) -> Functions:
     """The functions that a server runs for a model of this solver."""
     return Functions(name, Sigmoid, Tally)
-
-
-def _file(function: Any) -> Path:
-    return Path(function._cache._cache_file._index_path)  # noqa: SLF001  numba has no other word for it
 
 
 def _reached(*roots: Any) -> list[Any]:
@@ -77,6 +76,30 @@ def _names(code: CodeType) -> set[str]:
     inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*inner)
 
+
+def compile_many(name: str, dtype: type) -> None:
+    """Within `told`, and before the solver of this name runs: if it lacks much, have other processes compile it.
+
+    One process of a machine at a time has it compiled, and others load it then. What fails is compiled here, as it is
+    called.
+    """
+    if (name, dtype) in _seen:
+        return
+    _seen.add((name, dtype))
+    functions = Functions(name)
+    if len(functions) - functions.there() < MANY:
+        return
+    telling = _here.telling
+    telling.begin_one()
+    try:
+        with compiling_alone():
+            if len(functions) - functions.there() >= MANY:
+                compile_beside(["hinged.solvers.warm", name, np.dtype(dtype).name, "learn,finish"])
+    finally:
+        telling.end_one()
+
+
+_seen: set[tuple[str, type]] = set()
 
 # -- saying so --------------------------------------------------------------------------------------------------------
 

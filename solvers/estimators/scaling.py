@@ -102,7 +102,8 @@ class Scale:
         Z = self.matrix(matrix_of(csr, self.dim))
         held = Z != 0
         ends = np.concatenate(([0], np.cumsum(held.sum(axis=1)))).astype(np.int64)
-        return ends, np.nonzero(held)[1], Z[held]
+        # The columns of one array are what comes of `nonzero`: with strides, for which more would have to be compiled.
+        return ends, np.ascontiguousarray(np.nonzero(held)[1]), Z[held]
 
 
 def plain(dim: int) -> Scale:

@@ -14,17 +14,19 @@ import numpy as np
 import pytest
 from running import ended
 
-from hinged.solvers import warm
-from hinged.solvers.core import compiled
+from hinged.solvers import crew, warm
+from hinged.solvers.core import cache
+from hinged.solvers.core.calls import Call
 
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
 MISSING = "/nonexistent/python"  # to start it fails, which is logged
 
-WARM_UP = f"""
+WARM_UP = """
 import json, logging, sys
 from numba.core import event
-from hinged.solvers.warm import warm_up
+import numpy as np
+from hinged.solvers.warm import load, wait_for_rest, warm_up, warm_up_first
 
 class Compiled(event.Listener):
     names = []
@@ -39,8 +41,14 @@ class Compiled(event.Listener):
 logging.basicConfig(format="%(message)s")
 sys.executable = sys.argv[1]
 event.register("numba:compile", Compiled())
-warm_up("{SOLVER}")
+{do}
 print(json.dumps(Compiled.names))
+"""
+ALL_AT_ONCE = f"warm_up('{SOLVER}')"
+FIRST_THINGS_FIRST = f"""
+warm_up_first("{SOLVER}")
+assert load("{SOLVER}")
+wait_for_rest("{SOLVER}", np.float32)
 """
 
 VARIANTS = """
@@ -71,9 +79,9 @@ def python(arguments, cache, root=ROOT, **environment):
     )
 
 
-def warmed_up(cache, others=sys.executable, root=ROOT):
+def warmed_up(cache, others=sys.executable, root=ROOT, do=ALL_AT_ONCE):
     """What a process compiled itself while it warmed up, and what it logged; `others` is what it starts beside it."""
-    said, logged = python(["-c", WARM_UP, others], cache, root).communicate(timeout=200)
+    said, logged = python(["-c", WARM_UP.format(do=do), others], cache, root).communicate(timeout=200)
     return SimpleNamespace(compiled=json.loads(said), logged=logged)
 
 
@@ -102,6 +110,12 @@ def script(path, line):
 
 def test_what_the_cache_lacks_is_compiled_by_other_processes(first):
     assert (first.compiled, first.logged) == ([], "")
+
+
+def test_what_a_new_model_does_not_run_can_be_waited_for_apart(tmp_path):
+    found = warmed_up(tmp_path / "cache", do=FIRST_THINGS_FIRST)
+    assert (found.compiled, found.logged) == ([], "")
+    assert warmed_up(tmp_path / "cache", MISSING).compiled == []
 
 
 def test_where_nothing_is_lacking_no_process_is_started(first):
@@ -154,7 +168,7 @@ def test_where_the_folder_cannot_be_written_another_is_taken(elsewhere, tmp_path
         taken.write_text("a file where the folder would be")
     else:
         (taken / "hinged").mkdir(parents=True)
-        state = compiled.STATE
+        state = cache.STATE
         (taken / "hinged" / state).write_text("a file where the folder would be")
     environment = {"XDG_CACHE_HOME": str(taken), "TMPDIR": str(place)}
     process = python(["-c", NOTHING_IN_PLACE], taken if chosen else "", elsewhere, **environment)
@@ -175,14 +189,11 @@ def test_where_other_processes_fail_this_one_compiles_and_says_so_once(lacking, 
     assert warmed_up(lacking, MISSING).compiled == []
 
 
-@pytest.mark.parametrize(
-    ("warmed", "roles"), [(set(), [warm.HELPER, warm.LEARNER]), ({("lasvm", np.float32)}, [warm.LEARNER])]
-)
-def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monkeypatch, warmed, roles):
+def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monkeypatch):
+    roles = [*[crew.COMPILER] * crew.COMPILERS, crew.PLAIN]
     started = tmp_path / "started"
     others = script(tmp_path / "python", f"echo $4 $$ >> {started}; exec sleep 100")
     monkeypatch.setattr(sys, "executable", str(others))
-    monkeypatch.setattr(warm, "_warm", warmed)
     raised = []
 
     def wait():
@@ -200,9 +211,82 @@ def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monk
     warm.end_compiling()
     waiting.join(10)
     assert len(raised) == 1
-    lines = sorted(line.split() for line in started.read_text().splitlines())
-    assert [role for role, _ in lines] == roles
+    lines = [line.split() for line in started.read_text().splitlines()]
+    assert sorted(role for role, _ in lines) == sorted(roles)
     assert all(ended(int(pid)) for _, pid in lines)
+
+
+def test_a_solver_that_is_not_compiled_is_not_loaded_and_nothing_is_compiled_for_it(first, lacking):
+    program = f"from hinged.solvers.warm import load; print(load('{SOLVER}'))"
+    for folder, there in ((first.cache, "True"), (lacking, "False")):
+        before = sorted(folder.rglob("*.nbc"))
+        assert python(["-c", program], folder).communicate(timeout=100) == (f"{there}\n", "")
+        assert sorted(folder.rglob("*.nbc")) == before
+
+
+CALLS = """
+import numpy as np
+from hinged.solvers.core.calls import Calls, watching
+from hinged.solvers.core.compiled import compiled
+
+@compiled
+def double(x):
+    return 2 * x
+
+@compiled
+def both(x, y):
+    return double(x) + double(y)
+
+watching.append(Calls())
+both(np.ones(2), 1)
+both(np.ones(2), 2)
+for call in watching[0].found:
+    print(call.name, call.types, sorted(call.needs))
+"""
+
+
+def test_without_a_compiler_it_is_seen_who_calls_whom_with_which_types(tmp_path):
+    said, errors = python(["-c", CALLS], tmp_path, NUMBA_DISABLE_JIT="1").communicate(timeout=100)
+    assert errors == ""
+    array = "Array(float64, 1, 'C', False, aligned=True)"
+    assert said.splitlines() == [f"double ({array},) []", "double (int64,) []", f"both ({array}, int64) [0, 1]"]
+
+
+def call(size, *needs):
+    return Call("", "", (), size, set(needs))
+
+
+def test_what_most_waits_for_is_compiled_first_and_nothing_before_what_it_calls():
+    plan = crew.Plan([call(1), call(2), call(5, 0), call(1, 1), call(1, 2, 3)])
+    assert plan.take() == 0  # 1 + 5 + 1 until the end
+    assert plan.take() == 1
+    plan.done(1)
+    assert plan.take() == 3
+    plan.done(0)
+    assert plan.take() == 2
+    plan.done(3)
+    plan.done(2)
+    assert plan.take() == 4
+    assert plan.take() is None
+
+
+def test_what_comes_first_is_compiled_before_what_is_needed_later_and_told_when_it_is():
+    told = []
+    plan = crew.Plan([call(1), call(2), call(9)], 2, lambda: told.append("reached"))
+    assert {plan.take(), plan.take()} == {0, 1}
+    plan.done(1)
+    assert plan.take() == 2
+    assert not told
+    plan.done(0)
+    plan.done(2)
+    assert told == ["reached"]
+
+
+def test_functions_that_call_each_other_are_compiled_all_the_same():
+    plan = crew.Plan([call(1, 1), call(1, 0)])
+    taken = {plan.take()}
+    plan.done(*taken)
+    assert taken | {plan.take()} == {0, 1}
 
 
 def test_two_processes_can_add_variants_of_one_function_to_the_cache(tmp_path):

@@ -15,6 +15,7 @@ from hinged.service.commands.figures import curves_of, glance
 from hinged.service.data.configuration import new_configuration
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
+from hinged.service.engine.registry import SERVING
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 
 router = APIRouter(default_response_class=JSON)
@@ -32,12 +33,15 @@ async def list_models(request: Request) -> Response:
     openapi_extra=operation(CREATED, Conflict, StoreUnavailable, takes=MODEL, statuses=(200, 201)),
 )
 async def create_model(model: str, request: Request) -> Response:
-    """Create a model. 201; 200 if it is there with this configuration; 409 if with another."""
+    """Create a model. 201; 200 if it is there with this configuration; 409 if with another.
+
+    `state` is `compiling` where its solver is to be compiled first.
+    """
     registry = registry_of(request)
     body = await read_json(request, registry.settings.body_bytes_max)
-    worker, new = await registry.create(model, new_configuration(body, registry.settings))
-    configuration = worker.model.configuration.model_dump(mode="json")
-    return JSON({"model": model, "configuration": configuration}, 201 if new else 200)
+    configuration, new, state = await registry.begin(model, new_configuration(body, registry.settings))
+    found = {"model": model, "configuration": configuration.model_dump(mode="json")}
+    return JSON(found if state == SERVING else found | {"state": state}, 201 if new else 200)
 
 
 @router.get("/models/{model}", tags=["models"], openapi_extra=operation(DESCRIBED))

@@ -20,17 +20,18 @@ CONFIGURATION = {
 
 
 class Created(TypedDict):
-    """The model with every default filled in."""
+    """The model with every default filled in; it serves, but where its solver is to be compiled first."""
 
     model: str
     configuration: dict[str, Any]
+    state: NotRequired[Literal["compiling"]]
 
 
 class Summary(TypedDict):
-    """A model in short; one that is being loaded has nothing else, one that has stopped an error."""
+    """A model in short; one that is being loaded, or compiled for, has nothing else, one that has stopped an error."""
 
     model: str
-    state: Literal["loading", "serving", "stopped"]
+    state: Literal["compiling", "loading", "serving", "stopped"]
     configuration: NotRequired[dict[str, Any]]
     position: NotRequired[int]
     examples: NotRequired[int]

@@ -28,7 +28,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from hinged.service.edge.streams import Streams
-from hinged.service.engine.registry import LOADING, SERVING, Registry
+from hinged.service.engine.registry import COMPILING, LOADING, SERVING, Registry
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
 from hinged.service.model.metrics import ALL
@@ -175,7 +175,7 @@ class Models(Collector):
         )
         for name in self._models.names():
             state, _ = self._models.state(name)
-            if state != LOADING:
+            if state not in {COMPILING, LOADING}:
                 up.add_metric([name], float(state == SERVING))
         yield up
         waited = CounterMetricFamily(

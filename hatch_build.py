@@ -1,0 +1,40 @@
+"""Puts compiled kernels into a wheel, where HINGED_COMPILED names the folder that has them: `make wheel` does."""
+
+import os
+import platform
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Kernels(BuildHookInterface):  # type: ignore[type-arg]
+    """A wheel without them is for every platform."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+        """Add them, and say for which Python and which machine they are."""
+        folder = os.environ.get("HINGED_COMPILED")
+        if not folder:
+            return
+        sys.path.insert(0, self.root)
+        from hinged.solvers.core.cache import BROUGHT, STATE  # noqa: PLC0415  a wheel without kernels needs no numba
+
+        compiled = Path(folder, STATE).absolute()
+        if not any(compiled.rglob("*.nbi")):
+            raise FileNotFoundError(f"{compiled} has no kernels compiled from these sources")
+        build_data["force_include"][str(compiled)] = f"hinged/{BROUGHT.name}/{STATE}"
+        build_data["pure_python"] = False
+        build_data["tag"] = f"{_python()}-{_python()}{getattr(sys, 'abiflags', '')}-{_machine()}"
+
+
+def _python() -> str:
+    return f"cp{sys.version_info.major}{sys.version_info.minor}"
+
+
+def _machine() -> str:
+    """Kernels are no program of their own: of the C library they need what numba needs."""
+    if sys.platform == "linux":
+        return f"manylinux_2_17_{platform.machine()}"
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")

@@ -1,0 +1,81 @@
+"""What compiled functions call, and with which types: found by running them uncompiled (NUMBA_DISABLE_JIT).
+
+A call whose callees are compiled is compiled quickly, and calls that need nothing of each other can be compiled at the
+same time by several processes (crew.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from numba import typeof
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LOOKED_AT = 8  # calls of a function whose types are looked at, which takes longer than most calls
+INNER = "<locals>"  # in the name of a function that no module holds
+
+
+@dataclass
+class Call:
+    """A function and the types that it is called with; needs: numbers of the calls that it makes itself."""
+
+    module: str
+    name: str
+    types: tuple[Any, ...]
+    size: int
+    needs: set[int] = field(default_factory=set)
+
+
+class Calls:
+    """What is called, in the order in which it first returned: each after all that it calls."""
+
+    def __init__(self) -> None:
+        self.found: list[Call] = []
+        self._numbers: dict[tuple[str, str, tuple[Any, ...]], int] = {}
+        self._looked: Counter[Any] = Counter()
+        self._under_way: list[set[int]] = []
+
+    def look_again(self) -> None:
+        """Look at every function as if it had not been called yet; what was found stays."""
+        self._looked.clear()
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a function, and look at how."""
+        self._looked[function] += 1
+        if self._looked[function] > LOOKED_AT or INNER in function.__qualname__:
+            return function(*args)
+        types = tuple(typeof(arg) for arg in args)
+        needs: set[int] = set()
+        self._under_way.append(needs)
+        try:
+            answer = function(*args)
+        finally:
+            self._under_way.pop()
+        name = function.__module__, function.__qualname__, types
+        number = self._numbers.setdefault(name, len(self.found))
+        if number == len(self.found):
+            self.found.append(Call(*name, size=len(function.__code__.co_code)))
+        # What it calls later, on another branch, was compiled with it before.
+        self.found[number].needs |= {needed for needed in needs if needed < number}
+        if self._under_way:
+            self._under_way[-1].add(number)
+        return answer
+
+
+watching: list[Calls] = []
+"""Who looks at calls, if anybody does."""
+
+
+def watched(function: F) -> F:
+    """A function whose calls are looked at while somebody does."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        return watching[-1].run(function, args) if watching else function(*args)
+
+    return cast("F", call)

@@ -1,0 +1,253 @@
+"""Processes that compile beside this one what a solver runs: two of them, each what the other does not.
+
+A third process, PLAIN, runs the solver without a compiler, which takes a second, and tells which functions are called
+with which types. Each is compiled once those are that it calls; it finds them in numba's cache, whoever compiled them.
+What only branches call that were not taken is compiled with the functions that have these branches.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+from numba import config
+from numba.core.errors import NumbaError
+
+from hinged.solvers.core.cache import STATE
+from hinged.solvers.core.calls import Call, Calls, watching
+
+if sys.platform != "win32":
+    import fcntl
+
+COMPILER, PLAIN = "compiler", "plain"  # what a process does
+COMPILERS = min(2, os.cpu_count() or 1)
+POLL_S = 0.05
+BESIDE_NICE = 5  # of processes beside a server that answers requests
+ALL = -1  # the number of a call that stands for a run through all
+
+
+class Plan:
+    """Which call is compiled next: of those that may be, the one that most of the rest waits for.
+
+    first: so many of them come before all others. reached: called when these are done.
+    """
+
+    def __init__(self, calls: list[Call], first: int = 0, reached: Callable[[], None] = lambda: None) -> None:
+        self._needs = [set(call.needs) for call in calls]
+        self._behind = list(zip((number < first for number in range(len(calls))), _behind(calls), strict=True))
+        self._left = set(range(len(calls)))
+        self._first, self._reached = set(range(first)), reached
+        self._under_way = 0
+        self._changed = threading.Condition()
+
+    def take(self) -> int | None:
+        """The number of a call, once one may be compiled; None when all are taken."""
+        with self._changed:
+            while self._left:
+                ready = [number for number in self._left if not self._needs[number]]
+                if not ready and not self._under_way:  # they call each other
+                    ready = list(self._left)
+                if ready:
+                    found = max(ready, key=self._behind.__getitem__)
+                    self._left.discard(found)
+                    self._under_way += 1
+                    return found
+                self._changed.wait()
+            return None
+
+    def done(self, number: int) -> None:
+        """A call is compiled."""
+        with self._changed:
+            self._under_way -= 1
+            for needs in self._needs:
+                needs.discard(number)
+            self._changed.notify_all()
+            last = self._first == {number}
+            self._first.discard(number)
+        if last:
+            self._reached()
+
+    def give_up(self) -> None:
+        """Nothing more is taken."""
+        with self._changed:
+            self._left.clear()
+            self._changed.notify_all()
+
+
+def _behind(calls: list[Call]) -> list[int]:
+    """The code from the beginning of each call's compilation to the end of all that waits for it, the longest way."""
+    behind = [call.size for call in calls]
+    for number in range(len(calls) - 1, -1, -1):  # callers come behind what they call
+        for needed in calls[number].needs:
+            behind[needed] = max(behind[needed], behind[number] + calls[needed].size)
+    return behind
+
+
+def compile_beside(
+    command: Sequence[str],
+    *,
+    beside: bool = False,
+    check: Callable[[], None] = lambda: None,
+    reached: Callable[[], None] = lambda: None,
+) -> str:
+    """Have other processes compile what a solver runs: what went wrong, "" if nothing did.
+
+    command: a module and its arguments, whose main hands what it runs to `serve`. beside: requests are answered
+    meanwhile, and come first. check: called all the while, what it raises ends the processes. reached: called once what
+    is run first is compiled.
+    """
+    with ExitStack() as stack:
+        try:
+            compilers = [stack.enter_context(_process(command, COMPILER, beside)) for _ in range(COMPILERS)]
+            plain = stack.enter_context(_process(command, PLAIN, beside))
+        except OSError as error:
+            return str(error)
+        crew = threading.Thread(target=_let_compile, args=(plain, compilers, reached), daemon=True)
+        crew.start()
+        try:
+            while crew.is_alive():
+                check()
+                crew.join(POLL_S)
+        except BaseException:
+            for process in (plain, *compilers):
+                process.kill()
+            crew.join()  # it reads from them
+            raise
+        bad = [process.returncode for process in compilers if process.wait()]
+    return f"it ended with {bad[0]}" if bad else ""
+
+
+@contextmanager
+def compiling_alone() -> Iterator[None]:
+    """Wait until no other process that asks so compiles these sources."""
+    with ExitStack() as stack:
+        if sys.platform != "win32":  # has no such lock
+            with suppress(OSError):  # a folder that cannot be written, a file system without locks
+                folder = Path(cast("Any", config).CACHE_DIR, STATE)
+                folder.mkdir(parents=True, exist_ok=True)
+                handle = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _let_compile(
+    plain: subprocess.Popen[bytes], compilers: list[subprocess.Popen[bytes]], reached: Callable[[], None]
+) -> None:
+    """Keep the compilers busy until all is compiled; where the plain run failed, one of them just runs all."""
+    assert plain.stdout is not None  # noqa: S101  a pipe
+    said = plain.stdout.read()
+    calls: list[Call]
+    calls, first = ([], 0) if plain.wait() else pickle.loads(said)  # noqa: S301  from our own process
+    plan = Plan(calls, first, reached)
+    threads = [threading.Thread(target=_feed, args=(each, calls, plan), daemon=True) for each in compilers]
+    for thread in threads[1:]:
+        thread.start()
+    _feed(compilers[0], calls, plan, all_of_it=not calls)
+    for thread in threads[1:]:
+        thread.join()
+
+
+def _feed(process: subprocess.Popen[bytes], calls: list[Call], plan: Plan, *, all_of_it: bool = False) -> None:
+    """Give a compiler one call after the other, or a run through all."""
+    to, back = process.stdin, process.stdout
+    assert to is not None and back is not None  # noqa: S101, PT018  pipes
+    try:
+        _tell(to, calls)
+        if all_of_it:
+            _tell(to, ALL)
+            back.read(1)
+        while (number := plan.take()) is not None:
+            _tell(to, number)
+            if not back.read(1):
+                break
+            plan.done(number)
+    except OSError:  # it has ended
+        pass
+    finally:
+        plan.give_up()
+        with suppress(OSError):
+            to.close()
+
+
+def _tell(to: IO[bytes], what: Any) -> None:
+    pickle.dump(what, to)
+    to.flush()
+
+
+# -- in such a process ------------------------------------------------------------------------------------------------
+
+
+def serve(role: str, nice: int, first: Callable[[], None], everything: Callable[[], None]) -> None:
+    """What such a process does; first, everything: runs through what a solver does."""
+    if nice and hasattr(os, "nice"):
+        os.nice(nice)
+    told = _told()
+    if role == PLAIN:
+        watching.append(Calls())
+        with np.errstate(over="ignore"):  # random numbers
+            first()
+            count = len(watching[0].found)
+            watching[0].look_again()
+            everything()
+        pickle.dump((watching[0].found, count), sys.stdout.buffer)
+        sys.stdout.flush()
+        os._exit(0)  # the thread that reads would be in the way of any other end
+    calls = told.get()
+    while (number := told.get()) is not None:
+        if number == ALL:
+            everything()
+        else:
+            _compile(calls[number])
+        os.write(1, b".")
+
+
+def _compile(call: Call) -> None:
+    function = getattr(importlib.import_module(call.module), call.name)
+    with suppress(NumbaError):  # the callers compile it, for the types that they give it
+        function.compile(call.types)
+
+
+def _told() -> queue.SimpleQueue[Any]:
+    """What the parent writes to standard input. When it closes that, by whatever end, this process ends."""
+    told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def read() -> None:
+        while True:
+            try:
+                told.put(pickle.load(sys.stdin.buffer))  # noqa: S301  from the process that started this one
+            except EOFError:
+                os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return told
+
+
+@contextmanager
+def _process(command: Sequence[str], role: str, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with exactly the packages of this one, out of reach of Ctrl-C. It is killed in the end."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    module, *arguments = command
+    nice = str(BESIDE_NICE if beside else 0)
+    process = subprocess.Popen(  # noqa: S603  ourselves
+        [sys.executable, "-P", "-m", module, role, nice, *arguments],
+        env=env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
+        process_group=0 if os.name == "posix" else None,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
