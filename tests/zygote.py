@@ -2,7 +2,7 @@
 
 With running.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
 signals of its own, but its modules and the usual kernels come with the fork. What wants another program or another
-environment than the tests have, but for HINGED_*, is started from nothing.
+environment than the tests have, but for OTHERS, is started from nothing.
 """
 
 import atexit
@@ -18,7 +18,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-PREFIX = "HINGED_"
+OTHERS = ("HINGED_", "PYTEST_")
+"""What begins so in an environment differs from test to test: settings, and the name of the test."""
 
 
 class Forked:
@@ -62,7 +63,7 @@ class Zygote:
     def __init__(self):
         self._lock = threading.Lock()
         self._line, theirs = socket.socketpair()
-        env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        env = plain(os.environ)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
@@ -85,14 +86,18 @@ class Zygote:
 _zygotes = []
 
 
+def plain(env):
+    """An environment without what differs from test to test."""
+    return {name: value for name, value in env.items() if not name.startswith(OTHERS)}
+
+
 def start(program, env, log):
     """The process of a server with this environment that appends to this log; None if it cannot come from a fork."""
-    plain = {name: value for name, value in env.items() if not name.startswith(PREFIX)}
     if not _zygotes:
         _zygotes.append(Zygote())
         atexit.register(_zygotes[0].close)
     (zygote,) = _zygotes
-    if program != ("-m", "hinged") or plain != zygote.env:
+    if program != ("-m", "hinged") or plain(env) != zygote.env:
         return None
     return Forked(zygote, zygote.ask({"env": env, "log": str(log)}))
 
