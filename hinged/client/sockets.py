@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
 from hinged.client.exchange import HingedError
-from hinged.client.routes import with_ids
-from hinged.client.values import Examples, several
+from hinged.client.values import Examples, several, with_ids
 from hinged.client.values import encoded as encode
 
 if TYPE_CHECKING:
