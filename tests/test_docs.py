@@ -15,7 +15,7 @@ from hinged.commands import backup
 from hinged.commands.cli import cli
 from hinged.service import errors
 from hinged.service.app import create_app
-from hinged.service.data.configuration import KINDS, SOLVER_NAMES
+from hinged.service.data.parameters import KINDS, SOLVER_NAMES
 from hinged.service.data.parts import Labelling
 from hinged.service.engine.transfer import exports
 from hinged.service.model import events
