@@ -1,6 +1,7 @@
 """Which tests need what: markers, so that `make quick` can leave out what takes minutes. And their servers' start."""
 
 import os
+import re
 
 import running
 import zygote
@@ -10,9 +11,17 @@ if hasattr(os, "pidfd_open"):  # Linux
 
 STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
 """A module that imports one of these starts processes."""
+STARTS = re.compile(rf"^from \w+ import .*\b({'|'.join(STARTING)})\b", re.MULTILINE)
 STARTED = {"server", "real", "redis_server", "cluster", "guarded"}
 """A test that takes one of these fixtures does."""
 COMPILING = {"test_bits.py", "test_warm.py"}
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import no module whose tests are left out as a whole: that takes longer than many tests."""
+    if "not server" not in config.option.markexpr or not collection_path.match("test_*.py"):
+        return None
+    return True if "faults" in collection_path.parts or STARTS.search(collection_path.read_text()) else None
 
 
 def pytest_collection_modifyitems(items):

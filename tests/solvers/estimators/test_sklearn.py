@@ -95,6 +95,7 @@ def one_pass(Estimator, **parameters):
     return Estimator(**finish, **{"shuffle": False, "random_state": 0, **parameters})
 
 
+@pytest.mark.checks
 @parametrize_with_checks([Estimator() for Estimator in ESTIMATORS])
 def test_scikit_learn_finds_nothing_amiss(estimator, check):
     check(estimator)
