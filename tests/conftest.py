@@ -5,9 +5,14 @@ import re
 
 import running
 import zygote
+from hypothesis import settings
 
 if hasattr(os, "pidfd_open"):  # Linux
     running.forked = zygote.start
+
+# The machine may be busy: how long an example takes says nothing of what it tests.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
 """A module that imports one of these starts processes."""

@@ -161,6 +161,7 @@ def test_each_part_of_labels_is_explained_with_its_default():
     assert found == {name: default.removesuffix(".0") for name, default in expected.items()}
 
 
+@pytest.mark.long
 def test_they_are_a_site_without_a_link_that_leads_nowhere(tmp_path):
     """Also to a title in another document. Warnings fail it."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]

@@ -66,6 +66,7 @@ def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
     assert "hinged/py.typed" in names
 
 
+@pytest.mark.long
 def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):
     wheel.extractall(tmp_path / "site")
     for name in "service", "solvers":
@@ -89,6 +90,7 @@ def test_the_metadata_say_who_and_under_which_licence_and_their_links_hold_anywh
     assert not re.search(r"\]\((?!https://)", metadata.get_payload())
 
 
+@pytest.mark.long
 def test_without_an_extra_there_are_client_and_command_line(bare):
     done = bare("hinged", "--help")
     assert done.stdout.startswith("Usage: hinged"), done.stderr
