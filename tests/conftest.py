@@ -1,18 +1,34 @@
 """Which tests need what: markers, so that `make quick` can leave out what takes minutes. And their servers' start."""
 
 import os
+import re
 
 import running
 import zygote
+from hypothesis import settings
 
 if hasattr(os, "pidfd_open"):  # Linux
     running.forked = zygote.start
 
+# The machine may be busy: how long an example takes says nothing of what it tests.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
+
 STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
 """A module that imports one of these starts processes."""
+STARTS = re.compile(rf"^from \w+ import .*\b({'|'.join(STARTING)})\b", re.MULTILINE)
 STARTED = {"server", "real", "redis_server", "cluster", "guarded"}
 """A test that takes one of these fixtures does."""
 COMPILING = {"test_bits.py", "test_warm.py"}
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import no module whose tests are left out as a whole: that takes longer than many tests."""
+    left_out = set() if " or " in config.option.markexpr else set(config.option.markexpr.split(" and "))
+    if not collection_path.match("test_*.py"):
+        return None
+    faults = "not faults" in left_out and "faults" in collection_path.parts
+    return True if faults or ("not server" in left_out and STARTS.search(collection_path.read_text())) else None
 
 
 def pytest_collection_modifyitems(items):

@@ -106,11 +106,10 @@ class RunningServer:
 
     def run(self):
         """What the process says that is expected to end by itself: its exit code and its words."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "hinged", "serve"], cwd=ROOT, env=self.env, capture_output=True, text=True,
-            timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
-        return ended.returncode, ended.stdout + ended.stderr
+        self.log = self.log.with_suffix(".said")  # another server may be on the same folder
+        self.log.unlink(missing_ok=True)
+        self.start(wait=False)
+        return self.process.wait(PATIENCE_S), self.log.read_text()
 
     def kill(self):
         """kill -9: nothing of the process gets to run."""

@@ -15,7 +15,7 @@ from hinged.commands import backup
 from hinged.commands.cli import cli
 from hinged.service import errors
 from hinged.service.app import create_app
-from hinged.service.data.configuration import KINDS, SOLVER_NAMES
+from hinged.service.data.parameters import KINDS, SOLVER_NAMES
 from hinged.service.data.parts import Labelling
 from hinged.service.engine.transfer import exports
 from hinged.service.model import events
@@ -161,6 +161,7 @@ def test_each_part_of_labels_is_explained_with_its_default():
     assert found == {name: default.removesuffix(".0") for name, default in expected.items()}
 
 
+@pytest.mark.long
 def test_they_are_a_site_without_a_link_that_leads_nowhere(tmp_path):
     """Also to a title in another document. Warnings fail it."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]

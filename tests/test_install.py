@@ -109,6 +109,7 @@ def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a
     assert not loaded(tmp_path / "site", tmp_path / "cache")
 
 
+@pytest.mark.long
 def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):
     wheel.extractall(tmp_path / "site")
     for name in "service", "solvers":
@@ -132,6 +133,7 @@ def test_the_metadata_say_who_and_under_which_licence_and_their_links_hold_anywh
     assert not re.search(r"\]\((?!https://)", metadata.get_payload())
 
 
+@pytest.mark.long
 def test_without_an_extra_there_are_client_and_command_line(bare):
     done = bare("hinged", "--help")
     assert done.stdout.startswith("Usage: hinged"), done.stderr

@@ -1,14 +1,15 @@
 """Servers forked from one process that has imported them already: two seconds less for each start of a test.
 
 With running.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
-signals of its own, but its modules and the usual kernels come with the fork. What wants another program or another
-environment than the tests have, but for HINGED_*, is started from nothing.
+signals of its own, but its modules and the usual kernels come with the fork; so does a script that serves in its place.
+What wants another environment than the tests have, but for OTHERS, is started from nothing.
 """
 
 import atexit
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -18,7 +19,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-PREFIX = "HINGED_"
+OTHERS = ("HINGED_", "OTEL_", "PYTEST_", "SLOW_")
+"""What begins so in an environment is read once a server runs, not as modules are imported; and a test's own name."""
+HINGED = ("-m", "hinged")
 
 
 class Forked:
@@ -62,7 +65,7 @@ class Zygote:
     def __init__(self):
         self._lock = threading.Lock()
         self._line, theirs = socket.socketpair()
-        env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        env = plain(os.environ)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
@@ -85,20 +88,24 @@ class Zygote:
 _zygotes = []
 
 
+def plain(env):
+    """An environment without what differs from test to test."""
+    return {name: value for name, value in env.items() if not name.startswith(OTHERS)}
+
+
 def start(program, env, log):
     """The process of a server with this environment that appends to this log; None if it cannot come from a fork."""
-    plain = {name: value for name, value in env.items() if not name.startswith(PREFIX)}
     if not _zygotes:
         _zygotes.append(Zygote())
         atexit.register(_zygotes[0].close)
     (zygote,) = _zygotes
-    if program != ("-m", "hinged") or plain != zygote.env:
+    if plain(env) != zygote.env:
         return None
-    return Forked(zygote, zygote.ask({"env": env, "log": str(log)}))
+    return Forked(zygote, zygote.ask({"program": program, "env": env, "log": str(log)}))
 
 
 def _serve(request):
-    """What `python -m hinged serve` does, in the process that was forked for it."""
+    """What `python -m hinged serve`, or a script in its place, does in the process that was forked for it."""
     os.environ.clear()
     os.environ.update(request["env"])
     with open(request["log"], "ab") as log:  # noqa: PTH123  as it was opened by whoever starts it
@@ -106,7 +113,11 @@ def _serve(request):
         os.dup2(log.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["hinged", "serve"]
-    cli.main()
+    if (program := tuple(request["program"])) == HINGED:
+        cli.main()
+    else:
+        (script,) = program
+        runpy.run_path(script, run_name="__main__")
 
 
 def _main(descriptor):

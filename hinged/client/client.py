@@ -17,7 +17,9 @@ from hinged.client.exchange import (
     Pause,
     Send,
 )
-from hinged.client.routes import Routes, authorization, path_of
+from hinged.client.routes import Routes
+from hinged.client.routes.asking import authorization
+from hinged.client.routes.paths import path_of
 from hinged.client.sockets import AsyncStream, Stream
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from hinged.client.exchange import HingedError
-from hinged.client.routes import with_ids
-from hinged.client.values import Examples, several
+from hinged.client.values import Examples, several, with_ids
 from hinged.client.values import encoded as encode
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -25,6 +26,29 @@ class ModelFile(Protocol):
 def several(examples: Examples) -> Iterable[Mapping[str, Any]]:
     """Examples, also where one was given alone."""
     return [examples] if isinstance(examples, Mapping) else examples
+
+
+def plain(examples: Examples) -> list[dict[str, Any]]:
+    """Examples as JSON has them."""
+    return [dict(example) for example in several(examples)]
+
+
+def with_ids(examples: Examples) -> list[dict[str, Any]]:
+    """Examples to learn."""
+    return [with_id(example) for example in several(examples)]
+
+
+def with_id(example: Mapping[str, Any]) -> dict[str, Any]:
+    """An example to learn with an id, so that it may be sent again."""
+    # Without an x the id is what tells the example: there is none to invent.
+    if example.get("id") is None and "x" in example:
+        return {**example, "id": uuid.uuid4().hex}
+    return dict(example)
+
+
+def given(**parts: Any) -> dict[str, Any]:
+    """Those parts of a body that are not left to the server's default."""
+    return {name: value for name, value in parts.items() if value is not None}
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:

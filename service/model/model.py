@@ -20,8 +20,8 @@ from hinged.frames import BadFrame
 from hinged.service.data.configuration import read_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
-from hinged.service.model.annotators import Given
 from hinged.service.model.curves import Curves
+from hinged.service.model.description import described
 from hinged.service.model.events import (
     ClassAdded,
     Corrected,
@@ -51,10 +51,10 @@ from hinged.service.model.events import (
     Voted,
 )
 from hinged.service.model.jobs import Job, Jobs, Kind
+from hinged.service.model.labelling import note_answers, take_in
 from hinged.service.model.learner import Epoch, Learner, score_of
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
-from hinged.service.model.pool import Asked, Candidate, Lease
 from hinged.service.model.state import State, was_undone
 from hinged.service.model.view import Published
 from hinged.solvers.core.solver import Finish
@@ -145,7 +145,7 @@ class Model(State):
             case Predicted():
                 self.pending.keep(event.predictions)
             case Offered() | Shown() | Leased() | Renewed() | Released() | Skipped() | Unskipped() | Voted():
-                self._label(event)
+                take_in(self, event)
             case _:
                 self._change(position, event)
                 if isinstance(event, Promoted | Reconfigured | SetAside):
@@ -180,42 +180,6 @@ class Model(State):
     def counts(self, position: int) -> bool:
         """Whether the event at this position is a part of what the model is, and was not undone."""
         return not was_undone(self.undone, position)
-
-    def _label(self, event: Offered | Shown | Leased | Renewed | Released | Skipped | Unskipped | Voted) -> None:
-        match event:
-            case Offered():
-                for learner in self.learners:
-                    learner.offer(event.inputs, event.ids)
-                parts = zip(event.ids, event.digests, event.labels, event.shows or [None] * len(event.ids), strict=True)
-                candidates = [
-                    Candidate(given, event.inputs.take(np.array([r])), digest, label, show)
-                    for r, (given, digest, label, show) in enumerate(parts)
-                ]
-                self.pool.offer(candidates, event.at_ms)
-            case Shown():
-                for given, show in zip(event.ids, event.shows, strict=True):
-                    self.pool.show(given, show)
-            case Leased():
-                for lease in event.leases:
-                    rest = {key: value for key, value in lease.items() if key != "id"}
-                    self.pool.lend(lease["id"], Lease(annotator=event.annotator, **rest), event.at_ms)
-                if event.request_id is not None:
-                    tokens = event.again + [lease["token"] for lease in event.leases]
-                    self.pool.remember(event.annotator, event.request_id, Asked(event.fingerprint, tokens))
-            case Renewed():
-                self.pool.renew(event.token, event.expires_ms)
-            case Released():
-                self.pool.release(event.token)
-            case Skipped():
-                self.annotators.skip(self.pool.lease(event.token)[1].annotator)
-                self.pool.skip(event.token, for_all=event.for_all)
-            case Unskipped():
-                self.annotators.unskip(self.pool.lease(event.token)[1].annotator)
-                self.pool.unskip(event.token, event.expires_ms)
-            case Voted():
-                candidate, leased = self.pool.lease(event.token)
-                self.pool.vote(event.token, event.label)
-                self.annotators.vote(candidate.id, leased.annotator, event.label, event.at_ms)
 
     def _change(
         self,
@@ -347,7 +311,7 @@ class Model(State):
                 scores[r] = score_of(prediction.columns[None], numbers[r : r + 1])[0]
         forgotten = self.answers.add(event, numbers, scores)
         self._remember(forgotten)
-        self._answered(event, numbers)
+        note_answers(self, event, numbers)
         for given in ids:
             self.pool.answer(given)
             self.pending.pop(given)
@@ -355,20 +319,6 @@ class Model(State):
         for shadow in self.shadows.values():
             shadow.challenge(event)
         return Outcome(numbers, scores)
-
-    def _answered(self, event: Learned, numbers: Array) -> None:
-        """Note who answered what, while the pool still knows the votes."""
-        labels = self.labels.labels
-        for r, annotator in enumerate(event.annotators):
-            given = event.ids[r]
-            if annotator is None or given is None:
-                continue
-            candidate, label = self.pool.find(given), labels[event.classes[r]]
-            if candidate is not None and candidate.votes:
-                self.annotators.settle(candidate.votes, label)
-            else:
-                said = None if numbers[r] == UNKNOWN else labels[numbers[r]]
-                self.annotators.answer(Given(given, annotator, label, said, event.at_ms))
 
     def _late(self, event: Learned) -> dict[int, Prediction]:
         """By row the predictions that have waited for these very examples' labels."""
@@ -418,37 +368,4 @@ class Model(State):
 
     def describe(self, now_ms: int = 0) -> dict[str, Any]:
         """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later."""
-        certificate = self.solver.certificate()
-        figures = {
-            "model": self.name,
-            "configuration": self.configuration.model_dump(mode="json"),
-            "position": self.position,
-            "examples": self.learned,
-            "classes": list(self.labels.labels),
-            "support_vectors": certificate["support_vectors"],
-            "points": certificate["points"],
-            "duality_gap": certificate["gap"],
-            "certificate": certificate,
-            "metrics": self.metrics.figures(self.labels.labels),
-            "pool": self.pool.figures(max(now_ms, self.at_ms)),
-            "pending": len(self.pending),
-            "memory_bytes": self.solver.memory_bytes(),
-        }
-        if self.set_aside:
-            figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in self.set_aside]
-        encoder = self.learner.warmup.encoder
-        if encoder is not None:
-            vocabulary = self.learner.vocabulary
-            warnings = [] if vocabulary is None else vocabulary.warnings(self.learned)
-            told = {"warnings": warnings} if warnings else {}
-            figures["features"] = {**encoder.figures(), "gamma": self.learner.gamma_used, **told}
-        arms = self.solver.arms_in_figures()
-        if arms is not None:
-            figures["arms"] = arms
-        discarded = self.solver.discarded
-        if discarded is not None:
-            figures["discards"] = {
-                name: {"wrong": wrong, "sure": sure}
-                for name, (wrong, sure) in zip(self.labels.names, discarded.tolist(), strict=True)
-            }
-        return figures
+        return described(self, now_ms)

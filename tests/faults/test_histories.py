@@ -2,6 +2,7 @@
 
 import ast
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,13 @@ from running import ROOT
 
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_random_histories_can_be_read_again_and_nothing_is_lost_invented_or_misread(store):
+    seed = str(random.randrange(10**6))  # others in each run; the program tells that of each that went wrong
     program = Path(__file__).with_name("histories.py")
     ran = subprocess.run(
-        [sys.executable, program, "--store", store, "--times", "15", "--steps", "8", "--seed", "20260"],
+        [sys.executable, program, "--store", store, "--times", "10", "--steps", "8", "--seed", seed],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": ".:tests:tests/faults"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     figures = ast.literal_eval(ran.stdout.splitlines()[-1].partition("}")[0] + "}")
-    assert figures["histories"] == 15
-    assert figures["learned"] > 100
+    assert figures["histories"] == 10
+    assert figures["learned"] > 50

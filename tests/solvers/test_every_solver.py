@@ -38,6 +38,7 @@ def test_a_state_taken_in_midstream_goes_on_to_the_bit(name):
 
 @names
 @pytest.mark.parametrize("kernel", [RBF, make_kernel("rbf", 30.0), make_kernel("laplacian", 0.5)])
+@pytest.mark.long
 def test_whatever_learning_comes_to_is_examined_without_complaint(name, kernel):
     X, classes = three_classes(300)
     X += np.random.default_rng(2).standard_normal(X.shape)
@@ -189,6 +190,7 @@ def test_one_class_alone_is_predicted(name, first):
         ("lasvm-i", {"ramp_s": 0.5}),
     ],
 )
+@pytest.mark.long
 def test_late_positives_are_learned(name, parameters):
     """1,500 negatives, then 1 % positives: those are no outliers, and no reason to keep all negatives."""
     random = np.random.default_rng(3)
@@ -375,6 +377,7 @@ EXACT_TOO = ("relabel", "C", "kernel")
 @names
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
+@pytest.mark.long
 def test_at_any_moment_its_state_says_all_that_is_to_come(name, data):
     history = History(name, data.draw(st.integers(0, 999)), PARAMETERS)
     happenings = st.sampled_from((*HAPPENINGS, *EXACT_TOO) if name == "exact" else HAPPENINGS)
@@ -395,6 +398,7 @@ def test_at_any_moment_its_state_says_all_that_is_to_come(name, data):
 @names
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
+@pytest.mark.long
 def test_where_a_computation_is_cut_shows_in_no_bit(name, data):
     seed = data.draw(st.integers(0, 999))
     whole, cut = (History(name, seed, PARAMETERS) for _ in range(2))

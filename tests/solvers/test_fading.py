@@ -91,6 +91,7 @@ def test_a_class_that_comes_late_finds_faded_boxes(name):
 
 
 @pytest.mark.parametrize("name", ["lasvm", "lasvm-g", "lasvm-nc", "lasvm-i", "tracking-2", "bsca"])
+@pytest.mark.long
 def test_a_machine_that_fades_follows_a_flip(name):
     def after_flip(half_life):
         found = []

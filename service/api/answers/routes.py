@@ -15,7 +15,7 @@ from hinged.service.api.answers.shapes import (
     CHANGE_ANSWER,
     EXAMPLE,
     LISTED,
-    AnswerBody,
+    AnswerChange,
 )
 from hinged.service.api.changes.routes import changed
 from hinged.service.api.changes.shapes import CHANGED
@@ -61,7 +61,7 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     """Give another label than before: 200, or 202 with a job where the model is taught anew with it."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
-    body: AnswerBody = parsed(CHANGE_ANSWER, await read_json(request, settings.body_bytes_max))
+    body: AnswerChange = parsed(CHANGE_ANSWER, await read_json(request, settings.body_bytes_max))
     command = ChangeAnswer(example, body["y"], body["annotator"], settings.classes_max, settings.label_chars_max)
     return await changed(model, worker, await worker.change(command))
 

@@ -16,16 +16,9 @@ from hinged.service.data.classes import Label
 from hinged.service.data.examples import STRICT, Y
 
 
+@with_config(STRICT)
 class AnswerChange(TypedDict):
     """Another label for the same question, from the same annotator."""
-
-    annotator: Name
-    y: Label
-
-
-@with_config(STRICT)
-class AnswerBody(TypedDict):
-    """The same as it is checked, which the document does not say in full."""
 
     annotator: Name
     y: Y
@@ -148,8 +141,8 @@ class Candidates(TypedDict):
     candidates: list[PredictedCandidate]
 
 
-CHANGE_ANSWER: TypeAdapter[AnswerBody] = TypeAdapter(AnswerBody)
-ANSWER_BODY = Shape(AnswerChange, {"annotator": "ann", "y": "rain"})
+CHANGE_ANSWER: TypeAdapter[AnswerChange] = TypeAdapter(AnswerChange)
+ANSWER_BODY = Shape(CHANGE_ANSWER, {"annotator": "ann", "y": "rain"})
 ANSWERS = Shape(
     Answers,
     {

@@ -10,19 +10,12 @@ from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hinged.service.api.openapi import Shape
-from hinged.service.data.classes import Label
 from hinged.service.data.examples import STRICT, Y
 
 
+@with_config(STRICT)
 class Correction(TypedDict):
     """The label that an example should have had."""
-
-    y: Label
-
-
-@with_config(STRICT)
-class CorrectionBody(TypedDict):
-    """The same as it is checked, which the document does not say in full."""
 
     y: Y
 
@@ -86,8 +79,8 @@ class Retired(TypedDict):
     deleted: Literal[True]
 
 
-CORRECTION: TypeAdapter[CorrectionBody] = TypeAdapter(CorrectionBody)
-CORRECTION_BODY = Shape(Correction, {"y": "rain"})
+CORRECTION: TypeAdapter[Correction] = TypeAdapter(Correction)
+CORRECTION_BODY = Shape(CORRECTION, {"y": "rain"})
 CHANGES: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 CHANGES_BODY = Shape(CHANGES, {"C": 5.0})
 CHANGED = Shape(Changed, {"model": "weather", "position": 6, "job": "/jobs/weather.6"})

@@ -34,28 +34,16 @@ class Imported(TypedDict):
     classes: list[Label]
 
 
+@with_config(STRICT)
 class RollBack(TypedDict):
     """The position whose state is to come back."""
-
-    position: int
-
-
-@with_config(STRICT)
-class RollBackBody(TypedDict):
-    """The same as it is checked, which the document does not say in full."""
 
     position: Position
 
 
-class PassOver(TypedDict):
-    """The position of the event before which the model stands."""
-
-    position: NotRequired[int]
-
-
 @with_config(STRICT)
-class PassOverBody(TypedDict):
-    """The same as it is checked; without a position it is whichever event that is."""
+class PassOver(TypedDict):
+    """The position of the event before which the model stands; without one it is whichever event that is."""
 
     position: NotRequired[Position]
 
@@ -91,10 +79,10 @@ IMPORTED = Shape(
         "classes": ["sun", "rain"],
     },
 )
-ROLL_BACK: TypeAdapter[RollBackBody] = TypeAdapter(RollBackBody)
-ROLL_BACK_BODY = Shape(RollBack, {"position": 5})
-PASS_OVER: TypeAdapter[PassOverBody] = TypeAdapter(PassOverBody)
-PASS_OVER_BODY = Shape(PassOver, {"position": 11})
+ROLL_BACK: TypeAdapter[RollBack] = TypeAdapter(RollBack)
+ROLL_BACK_BODY = Shape(ROLL_BACK, {"position": 5})
+PASS_OVER: TypeAdapter[PassOver] = TypeAdapter(PassOver)
+PASS_OVER_BODY = Shape(PASS_OVER, {"position": 11})
 SET_ASIDE = Shape(
     SetAside,
     {"model": "weather", "position": 12, "set_aside": {"position": 11, "kind": "learned"}, "error": None},

@@ -49,7 +49,7 @@ def busy(ask):
     """A model that works for some seconds after `finish`, and the examples that it knows."""
     rng = random.Random(7)
     created = ask.new_model("busy", C=1e4)
-    created.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], rng.random() < 0.5) for _ in range(2000)))
+    created.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], rng.random() < 0.5) for _ in range(1500)))
     yield created
     ask("DELETE", created.path)
 

@@ -80,6 +80,7 @@ def worker():
 
 @settings(max_examples=300, deadline=None)
 @given(requests=requests)
+@pytest.mark.long
 def test_the_quick_plan_writes_and_answers_what_the_long_one_does(worker, requests):
     batch = [learning(worker.model, examples) for examples in requests]
     plans = []

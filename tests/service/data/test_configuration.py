@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from hinged.service.data.configuration import WITHOUT, configured_anew, parse_configuration, read_configuration
+from hinged.service.data.configuration import configured_anew, parse_configuration, read_configuration
+from hinged.service.data.parameters import WITHOUT
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 

@@ -7,7 +7,8 @@ import pytest
 from asking import AskedModel, Asking, example, refusal
 from running import RunningServer
 
-from hinged.service.data.configuration import KINDS, SOLVER_NAMES, parse_configuration
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.parameters import KINDS, SOLVER_NAMES
 from hinged.service.settings import Settings
 from hinged.solvers.catalogue import SOLVERS
 

@@ -146,6 +146,7 @@ def test_how_a_stream_is_batched_does_not_matter_to_the_bit(kinds, data, warmup,
 @pytest.mark.parametrize("kinds", [{}, KINDS])
 @settings(deadline=None)
 @given(st.data(), st.integers(0, 12), st.integers(1, 20))
+@pytest.mark.long
 def test_a_state_goes_on_as_if_it_had_never_been_kept(kinds, data, warmup, columns_max):
     records = data.draw(spoken if kinds else streams)
     at = data.draw(st.integers(0, len(records)))
@@ -202,6 +203,7 @@ def test_a_warm_up_takes_no_more_than_was_declared():
 
 
 @given(streams, streams, streams)
+@pytest.mark.long
 def test_a_reader_encodes_as_the_vocabulary_did_when_it_was_made(first, later, asked):
     vocabulary = Vocabulary(0, 12)
     vocabulary.encode(first)

@@ -76,6 +76,7 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, kept=st.integers(1, 40))
+@pytest.mark.long
 def test_a_follower_is_told_every_event_once_in_order_or_that_it_fell_behind(store, steps, kept):
     async def main():
         scene = Scene(store, kept)

@@ -12,8 +12,9 @@ from states import digest_of
 from hinged.service.commands.figures import curves_of
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import SOLVER_NAMES, parse_configuration
+from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.parameters import SOLVER_NAMES
 from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curve, Curves
 from hinged.service.model.events import Created, Finished, RolledBack
 from hinged.service.model.model import Model

@@ -108,6 +108,7 @@ def test_a_state_without_the_detector_is_refused():
         Drift().load({"counts": WHOLE["counts"]})
 
 
+@pytest.mark.long
 def test_the_server_needs_no_river():
     program = "import sys; sys.modules['river'] = None; import hinged.service.app, hinged.commands.cli; print('there')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -76,6 +76,7 @@ def stream(seed, n, features):
     offered=st.integers(0, 30),
 )
 @settings(max_examples=25, deadline=None)
+@pytest.mark.long
 def test_the_state_is_the_same_however_the_log_was_cut_and_restarted(features, cuts, restarts, offered):
     xs, labels = stream(1, 60, features)
     ids = [f"e{k}" for k in range(60)]

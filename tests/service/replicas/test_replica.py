@@ -83,6 +83,7 @@ async def something(rng, worker, examples):
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), log_kept=st.sampled_from([None, 0, 5]), change=st.sampled_from([{}, EXACT]))
+@pytest.mark.long
 def test_after_anything_that_happens_a_replica_is_its_model_to_the_bit(tmp_path_factory, seed, log_kept, change):
     rng, examples = random.Random(seed), examples_of(0, 200)
 

@@ -125,6 +125,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
             assert self.store.get_snapshot(name, at) == state
 
 
+@pytest.mark.long
 def test_any_sequence_of_calls_does_what_a_dict_would_do(reopen):
     machine = type("Machine", (StoreAgainstDict,), {"reopen": staticmethod(reopen)})
     run_state_machine_as_test(

@@ -271,6 +271,7 @@ def test_a_closed_store_is_unavailable(store, model, reopen):
             call()
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_outlives_kill_9(backend, reopen, store, model):
     reopen.close()
     acknowledged = 1

@@ -88,6 +88,7 @@ def test_a_snapshot_of_a_model_that_is_deleted_meanwhile_leaves_nothing(store, m
     assert store.snapshots(model) == []
 
 
+@pytest.mark.long
 def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, store, model):
     for position in (1, 2):
         store.put_snapshot(model, position, b"%d" % position)

@@ -296,6 +296,7 @@ def test_ids_that_were_moved_about_before_they_were_removed_are_in_no_file_after
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.long
 def test_after_any_history_only_what_is_kept_is_in_the_files(store, backend, reopen, seed):
     rng = random.Random(seed)
     logs, trimmed, states, said, dropped = {}, {}, {}, set(), set()
@@ -355,6 +356,7 @@ def test_after_any_history_only_what_is_kept_is_in_the_files(store, backend, reo
 # -- in the middle of it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_kill_9_in_the_middle_leaves_each_place_old_or_new_and_the_next_time_completes_it(
     backend, reopen, store, model
 ):

@@ -143,6 +143,7 @@ def test_points_without_any_likeness_are_merged_into_the_larger_one(merging_by, 
 
 
 @pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.long
 def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_and_the_nearest(classes):
     random = np.random.default_rng(classes)
     X, own = random.standard_normal((200, 2)), random.integers(0, classes, 200)
@@ -212,6 +213,7 @@ def test_a_point_that_says_nothing_to_learning_leaves_its_part_of_the_average_be
     np.testing.assert_allclose(stream.decision(X[:9])[:, 0], before, rtol=0.02)
 
 
+@pytest.mark.long
 def test_a_point_is_merged_within_its_class_and_a_step_back_goes_to_the_nearest_of_it():
     X, y = two_moons(120, noise=0.5, seed=7)
     stream = Budgeted(X, (y > 0).astype(int), budget=15, C=0.7, **PLAIN)

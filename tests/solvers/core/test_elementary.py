@@ -83,6 +83,7 @@ def test_log_is_within_one_unit_in_the_last_place():
     assert log(1024.0) == math.log(1024)
 
 
+@pytest.mark.long
 def test_log1p_is_within_two_units_in_the_last_place():
     for x in np.concatenate((log_uniform(1e-300, 1, 1000), np.random.default_rng(5).random(1000))):
         with localcontext(prec=400):

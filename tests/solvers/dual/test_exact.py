@@ -45,6 +45,7 @@ ACTIONS = (
     copies=st.booleans(),
     actions=st.lists(st.sampled_from(ACTIONS), min_size=5, max_size=40),
 )
+@pytest.mark.long
 def test_after_any_change_it_is_at_the_optimum(seed, n, classes, kernel, C, copies, actions):
     doing = Doing(seed, n, classes, kernel, C, copies)
     for action in actions:
@@ -115,6 +116,7 @@ def test_what_it_cannot_do_is_refused(noisy):
         ExactSVM(make_kernel("linear"), 2, dtype=np.float32)
 
 
+@pytest.mark.long
 def test_where_most_points_are_too_far_to_be_met_each_path_ends_at_the_optimum(monkeypatch):
     random, n, held = np.random.default_rng(0), 2000, 1960
     X = random.standard_normal((n, 8))

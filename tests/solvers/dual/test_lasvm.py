@@ -53,6 +53,7 @@ def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
             assert beyond > -naive.NEAR if s not in after else beyond < naive.NEAR
 
 
+@pytest.mark.long
 def test_while_there_is_room_every_point_stays_and_finishing_is_the_batch_optimum():
     X, y = two_moons(300, noise=0.5, seed=4)
     y = np.random.default_rng(0).choice(
@@ -203,6 +204,7 @@ def test_converged_on_whatever_data_the_dual_is_that_of_libsvm(name, seed, n, ke
         assert dual == pytest.approx(optimum, rel=1e-6)
 
 
+@pytest.mark.long
 def test_finishing_with_shrinking_reaches_libsvm_on_many_points():
     X, y = two_moons(4000, noise=0.6, seed=2)
     stream = Stream(X, (y > 0).astype(int), C=100.0, tol=1e-4, dtype=np.float64, cache_bytes=2**20).learn()

@@ -103,6 +103,7 @@ def not_to_the_last_digit(_):
     )
 
 
+@pytest.mark.checks
 @parametrize_with_checks([Estimator() for Estimator in ESTIMATORS], expected_failed_checks=not_to_the_last_digit)
 def test_scikit_learn_finds_nothing_amiss(estimator, check):
     check(estimator)

@@ -214,6 +214,7 @@ ACTION = st.one_of(
 @pytest.mark.usefixtures("small")
 @given(seed=st.integers(0, 10_000), points_max=st.sampled_from([15, 1000]), actions=st.lists(ACTION, max_size=12))
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.long
 def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_state(seed, points_max, actions):
     random = np.random.default_rng(seed)
     X, y = wavy(500, seed=seed)
@@ -256,6 +257,7 @@ def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_sta
             assert np.isfinite(first.decision(X[:20])).all()
 
 
+@pytest.mark.long
 def test_it_costs_what_a_few_machines_cost():
     """By kernel values, which no slow machine changes."""
     X, classes = wavy(12_000)

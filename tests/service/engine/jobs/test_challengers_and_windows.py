@@ -57,6 +57,7 @@ def after_a_change(**configuration):
 
 
 @pytest.mark.parametrize("solver", ["lasvm", "bsca", "exact"])
+@pytest.mark.long
 def test_a_model_with_a_window_recovers_from_a_change_that_another_lags_behind(solver):
     base = {"solver": solver, "C": 0.1 if solver == "lasvm" else 1}
     plain, _ = after_a_change(**base)
@@ -79,6 +80,7 @@ def test_a_model_with_a_half_life_recovers_too(solver):
     st.sampled_from(["window", "half_life"]),
     st.sampled_from(["lasvm", "lasvm-g", "tracking-2"]),
 )
+@pytest.mark.long
 def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, part, solver):
     stream, size = flipped(300, 150), size if part == "window" else 10 + size // 5
     oldest = size if part == "window" else LIVES * size

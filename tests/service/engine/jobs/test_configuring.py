@@ -33,6 +33,7 @@ from hinged.service.settings import Settings
         ({}, {"solver": "exact"}, False),
     ],
 )
+@pytest.mark.long
 def test_a_model_with_another_configuration_is_one_that_always_had_it(configuration, changes, exactly):
     examples = examples_of(13, 300)
 

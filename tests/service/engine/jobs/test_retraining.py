@@ -35,6 +35,7 @@ def slow_down(monkeypatch, seconds, C=None):
     monkeypatch.setattr(Retraining, "_teach", slowly)
 
 
+@pytest.mark.long
 def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
     slow_down(monkeypatch, 0.005)
 

@@ -1,0 +1,99 @@
+"""Answers about snapshots, and about changes of what was learned."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from hinged.client.shapes.models import Label, PassedOver
+
+
+class KeptSnapshot(TypedDict):
+    """A snapshot is durable, of the state at this position."""
+
+    model: str
+    position: int
+
+
+class Imported(TypedDict):
+    """The model that a file made."""
+
+    model: str
+    configuration: dict[str, Any]
+    position: int
+    examples: int
+    classes: list[Label]
+
+
+class RolledBack(TypedDict):
+    """The state is again what it was."""
+
+    model: str
+    position: int
+    rolled_back_to: int
+    examples: int
+
+
+class SetAside(TypedDict):
+    """An event is passed over; `error` says why the model stands again, if it does."""
+
+    model: str
+    position: int
+    set_aside: PassedOver
+    error: str | None
+
+
+class Changed(TypedDict):
+    """A change that was made (certificate), or that a job makes."""
+
+    model: str
+    position: int
+    certificate: NotRequired[dict[str, Any]]
+    unwritten: NotRequired[list[str]]
+    job: NotRequired[str]
+
+
+class JobState(TypedDict):
+    """What became of a job. progress: from 0 to 1. unwritten: what the store could not write anew."""
+
+    job: str
+    model: str
+    kind: Literal["forget", "correct", "configure", "shadow"]
+    state: Literal["running", "done", "failed"]
+    progress: float
+    certificate: dict[str, Any] | None
+    unwritten: NotRequired[list[str]]
+    error: NotRequired[str]
+
+
+class Certified(TypedDict):
+    """How good the solution is."""
+
+    model: str
+    position: int
+    certificate: dict[str, Any]
+
+
+class LeftOut(TypedDict):
+    """The leave-one-out error."""
+
+    model: str
+    position: int
+    examples: int
+    errors: int
+    error: float | None
+
+
+class Challengers(TypedDict):
+    """The model and its challengers, each with its figures."""
+
+    model: str
+    position: int
+    champion: dict[str, Any]
+    shadows: dict[str, dict[str, Any]]
+
+
+class Retired(TypedDict):
+    """The challenger is gone. Where a second try found it gone already, model and position are not told."""
+
+    model: NotRequired[str]
+    position: NotRequired[int]
+    shadow: str
+    deleted: Literal[True]

@@ -1,0 +1,150 @@
+"""Answers about labels: the pool, its questions, and who answered them."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from hinged.client.shapes.models import Label
+
+
+class Offered(TypedDict):
+    """What became of the candidates."""
+
+    model: str
+    position: int
+    added: int
+    size: int
+    dropped: int
+
+
+class Query(TypedDict):
+    """A question: which label has this example. show: what came with it, to be shown in the place of x."""
+
+    id: str
+    x: Any
+    show: NotRequired[Any]
+    lease: str
+    expires_at: str
+    score: float | None
+    reason: str
+
+
+class Queries(TypedDict):
+    """The questions of an annotator."""
+
+    model: str
+    position: int
+    queries: list[Query]
+
+
+class Next(TypedDict):
+    """What would be asked."""
+
+    id: str
+    score: float | None
+    reason: str
+
+
+class Peeked(TypedDict):
+    """What would be asked next, and what is leased."""
+
+    model: str
+    position: int
+    next: list[Next]
+    leased: list[dict[str, Any]]
+    pool: dict[str, Any]
+
+
+class GivenAnswer(TypedDict):
+    """An answer. prediction: what the model had said; learned: whether the candidate has all its labels."""
+
+    id: str
+    annotator: str
+    label: Label
+    prediction: Label | None
+    learned: bool
+    at: str
+
+
+class Annotator(TypedDict):
+    """An annotator in numbers.
+
+    predicted: answers of which the model had said something before; as_predicted: those that were the same. compared:
+    candidates that others labelled as well; agreed: those learned with this annotator's label. shared: of the answers
+    that are kept, those to what others labelled as well; kappa: how far they agree with the labels that stand.
+    """
+
+    labelled: int
+    skipped: int
+    changed: int
+    predicted: int
+    as_predicted: int
+    compared: int
+    agreed: int
+    shared: int
+    kappa: float | None
+
+
+class Agreement(TypedDict):
+    """Two annotators who labelled the same examples, and how many of them the same."""
+
+    annotators: list[str]
+    examples: int
+    same: int
+    kappa: float | None
+
+
+class Answers(TypedDict):
+    """The newest answers, and what everybody's have come to."""
+
+    model: str
+    position: int
+    answers: list[GivenAnswer]
+    annotators: dict[str, Annotator]
+    agreement: list[Agreement]
+    answered: int
+    disagreement: float | None
+
+
+class PredictedCandidate(TypedDict):
+    """What the model says of a candidate, and how far that is from the boundary. show: what came with it."""
+
+    id: str
+    prediction: Label | None
+    score: float | None
+    show: NotRequired[Any]
+
+
+class Candidates(TypedDict):
+    """The pool. size: of all of it."""
+
+    model: str
+    position: int
+    size: int
+    candidates: list[PredictedCandidate]
+
+
+class Renewed(TypedDict):
+    """The lease lasts until then."""
+
+    model: str
+    position: int
+    id: str
+    lease: str
+    expires_at: str
+
+
+class Released(TypedDict):
+    """The candidate may be asked again. Where a second try found the lease gone, `released` is all that is known."""
+
+    model: NotRequired[str]
+    position: NotRequired[int]
+    id: NotRequired[str]
+    released: Literal[True]
+
+
+class Skipped(TypedDict):
+    """Its annotator, or nobody, is asked again. Where a second try found the lease gone, `skipped` is all there is."""
+
+    model: NotRequired[str]
+    position: NotRequired[int]
+    id: NotRequired[str]
+    skipped: Literal["me", "all"]

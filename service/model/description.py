@@ -1,0 +1,45 @@
+"""What `GET /models/{model}` tells of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hinged.service.model.state import State
+
+
+def described(model: State, now_ms: int) -> dict[str, Any]:
+    """A model in figures. now_ms: the time by which leases are open, that of the newest event if it is later."""
+    certificate = model.solver.certificate()
+    figures = {
+        "model": model.name,
+        "configuration": model.configuration.model_dump(mode="json"),
+        "position": model.position,
+        "examples": model.learned,
+        "classes": list(model.labels.labels),
+        "support_vectors": certificate["support_vectors"],
+        "points": certificate["points"],
+        "duality_gap": certificate["gap"],
+        "certificate": certificate,
+        "metrics": model.metrics.figures(model.labels.labels),
+        "pool": model.pool.figures(max(now_ms, model.at_ms)),
+        "pending": len(model.pending),
+        "memory_bytes": model.solver.memory_bytes(),
+    }
+    if model.set_aside:
+        figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in model.set_aside]
+    encoder = model.learner.warmup.encoder
+    if encoder is not None:
+        vocabulary = model.learner.vocabulary
+        warnings = [] if vocabulary is None else vocabulary.warnings(model.learned)
+        told = {"warnings": warnings} if warnings else {}
+        figures["features"] = {**encoder.figures(), "gamma": model.learner.gamma_used, **told}
+    arms = model.solver.arms_in_figures()
+    if arms is not None:
+        figures["arms"] = arms
+    discarded = model.solver.discarded
+    if discarded is not None:
+        figures["discards"] = {
+            name: {"wrong": wrong, "sure": sure}
+            for name, (wrong, sure) in zip(model.labels.names, discarded.tolist(), strict=True)
+        }
+    return figures
