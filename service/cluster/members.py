@@ -50,6 +50,7 @@ class Members:
         self._beaten_at = -1e9  # when the last beat that was answered was sent
         self._beating = asyncio.Lock()
         self._claiming = asyncio.Lock()
+        self._coming: dict[str, asyncio.Event] = {}  # models that are being claimed, until the registry knows them
         self._loading: dict[str, asyncio.Task[None]] = {}  # models that were claimed
         self._wake = asyncio.Event()
         self._moving: dict[str, asyncio.Event] = {}  # models that are on their way, until they are there
@@ -160,16 +161,24 @@ class Members:
             if found.address not in {"", self.address} and found.address in self._living():
                 self._owners[name] = found.address
                 return False
-            if not await self._call(self.store.claim, name, found.epoch):
-                return False
-            self._owners.pop(name, None)
-            self.claimed += 1
-            log.info("model %s is this server's now%s", name, f", after {found.address}" if found.address else "")
-            task = self.registry.take(name)
-            if task is not None:
-                self._loading[name] = task
-                task.add_done_callback(lambda _: self._loading.pop(name, None))
+            coming = self._coming[name] = asyncio.Event()
+            try:
+                if not await self._call(self.store.claim, name, found.epoch):
+                    return False
+                self._owners.pop(name, None)
+                self.claimed += 1
+                log.info("model %s is this server's now%s", name, f", after {found.address}" if found.address else "")
+                self._take(name)
+            finally:
+                del self._coming[name]
+                coming.set()
         return True
+
+    def _take(self, name: str) -> None:
+        task = self.registry.take(name)
+        if task is not None:
+            self._loading[name] = task
+            task.add_done_callback(lambda _: self._loading.pop(name, None))
 
     # -- where to ask ---------------------------------------------------------------------------------------------
 
@@ -180,8 +189,8 @@ class Members:
         """
         if time.monotonic() - self._beaten_at > self._ttl_s:
             await self._live_again()
-        while name in self._moving:
-            await self._moving[name].wait()
+        while (settled := self._moving.get(name) or self._coming.get(name)) is not None:
+            await settled.wait()
         if self.store.epoch(name) is not None:
             return HERE
         owner = self._owners.get(name)
