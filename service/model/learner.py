@@ -261,11 +261,15 @@ class Learner:
     def learn_again(self, key: int, number: int) -> None:
         """Drop an example's point, where there is one, and learn it with this class; for a log that has lost it."""
         self.warmup.classes[self.warmup.keys == key] = number
-        held = self.solver.row_of(key)
+        held, weight = self.solver.row_of(key), self.solver.weight_of(key)
         if held is not None:
             self._wait_for_kernels()
             self.solver.drop(np.array([key]))
-            self.solver.learn(held, np.array([number], np.int32), np.array([key]))
+            example = held, np.array([number], np.int32), np.array([key])
+            if weight == 1.0:
+                self.solver.learn(*example)
+            else:
+                self.solver.learn_weighted(*example, np.array([weight]))
 
     def forget_words(self, key: int, record: Record | None) -> None:
         """Forget the names and values of features that this example has and no other point; before it is dropped.

@@ -322,6 +322,10 @@ class Solver(ABC):
         """The point of an example as a batch of one; None where it is not held."""
         return None
 
+    def weight_of(self, key: int) -> float:  # noqa: ARG002  a solver with boxes reads it
+        """What an example weighs beside its class, as far as that can be told; else 1."""
+        return 1.0
+
     def indices(self, keys: Array) -> Array:  # noqa: ARG002  a solver with points reads them
         """The features that the points of these examples have, each at least once."""
         return np.zeros(0, np.int32)

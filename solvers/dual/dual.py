@@ -316,6 +316,11 @@ class DualExpansion(Expansion):
         narrow = m.widths(self.machine, self.slots)[slots] <= self.class_bounds[self.machine.class_of[slots]] * part
         return self.keys()[narrow]
 
+    def weight_of(self, key: int) -> float:
+        """What an example weighs beside its class, where it is held and nothing fades; else 1."""
+        found = self.held_weights()[self.keys() == key]
+        return float(found[0]) if found.size and not self.fading else 1.0
+
     def held_weights(self) -> Array:
         """What the examples held weigh, beside their class, where nothing has faded; in the order of `keys`."""
         return self._weights_at(self._live_slots())

@@ -243,6 +243,10 @@ class Race(Solver):
         found = (machine.row_of(key) for machine in self.machines)
         return next((row for row in found if row is not None), None)
 
+    def weight_of(self, key: int) -> float:
+        """What an example weighs beside its class, where an arm that does not fade holds it; else 1."""
+        return next((weight for machine in self.machines if (weight := machine.weight_of(key)) != 1.0), 1.0)
+
     def indices(self, keys: Array) -> Array:
         """The features that the points of these examples have, each at least once."""
         return np.concatenate([machine.indices(keys) for machine in self.machines])

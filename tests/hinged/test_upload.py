@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 import hinged.sklearn
 from hinged import Client, HingedError
 from hinged.frames import decode, encode
-from hinged.sklearn import LASVMClassifier, load
+from hinged.sklearn import ExactSVMClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
@@ -96,6 +96,23 @@ def test_scales_weights_and_kernels_come_along(model, form, client, name):
     back = load(client.export_model(name))
     assert np.array_equal(back.decision_function(form(X)), model.decision_function(form(X)))
     assert (back.C, back.class_weight, back.scale) == (model.C, model.class_weight, model.scale)
+
+
+@pytest.mark.parametrize("model", [LASVMClassifier(C=0.5), LASVMClassifier(C="auto"), ExactSVMClassifier(C=0.5)])
+def test_weights_of_examples_come_along_and_stay_where_a_label_is_corrected(model, client, name):
+    X, y = blobs()
+    weights = 1.0 + np.arange(120) % 4
+    model.set_params(random_state=0, gamma=0.5).fit(X, y, sample_weight=weights)
+    client.upload(name, model)
+    assert np.array_equal(scores(client, name, X), model.decision_function(X))
+    key = int(np.flatnonzero(weights == 4.0)[3])
+    assert model.solver_.weight_of(key) == 4.0
+    corrected = client.correct(name, f"@{key + 1}", int(y[key] + 1) % 3)
+    if "job" in corrected:
+        client.wait(corrected)
+    back = load(client.export_model(name)).solver_
+    assert back.weight_of(key) == 4.0
+    assert back.weight_of(key + 1) == 1.0
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], ["1", "true"], [False, True], [-1, 1], [-1.0, 1.0]])
