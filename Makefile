@@ -75,6 +75,10 @@ check: init
 
 # Each state of solvers/ has compiled code of its own below the user's cache folder (solvers/core/cache.py), so what is
 # there was compiled from just these sources.
+# Python keeps what it compiled of the tests and of the modules, also where the environment says that it shall not: each
+# process would compile it anew, for five seconds in each that collects tests.
+test quick: export PYTHONDONTWRITEBYTECODE =
+
 test: init redis chromium nginx
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 

@@ -74,7 +74,7 @@ def signs(classes, count):
 def test_each_step_is_that_of_a_plain_loop(solver, kernel, count):
     if solver is FOGD and kernel == "polynomial":
         kernel = "laplacian"
-    X, classes = blobs(120, count, noise=1.0)
+    X, classes = blobs(80, count, noise=1.0)
     oracle, own = ORACLES[solver]
     given_kernel = {"gamma": 0.5, "degree": 2, "coef0": 1.0}
     shared = {"frequencies": 30} if solver is FOGD else {}
