@@ -52,7 +52,8 @@ class Tab:
             "window.heard = [];"
             "document.addEventListener('DOMContentLoaded', () => {"
             "  const status = document.getElementById('status');"
-            "  if (status) new MutationObserver(() => heard.push(status.textContent)).observe(status, {childList: true});"
+            "  const note = () => heard.push(status.textContent);"
+            "  if (status) new MutationObserver(note).observe(status, {childList: true});"
             "})"
         )
 

@@ -144,7 +144,12 @@ def test_what_comes_of_an_earlier_answer_hides_nothing_that_is_said_of_a_later_a
     one = tab(server.url)
     page = one.label(model, "ann")
     held = []
-    page.route("**/learn", lambda route: held.append(route))  # the answer is on its way for as long as the test wants
+
+    def hold(route):
+        """The answer is on its way for as long as the test wants."""
+        held.append(route)
+
+    page.route("**/learn", hold)
     answered, passed = one.answer("1"), one.answer("s")
     one.until("() => document.querySelectorAll('.question .x').length === 1")
     page.keyboard.press("u")
