@@ -102,7 +102,7 @@ def compile_beside(
 ) -> str:
     """Have other processes compile what a solver runs: what went wrong, "" if nothing did.
 
-    command: a module and its arguments, whose main hands what it runs to `serve`. beside: requests are answered
+    command: a module and its arguments, whose `main` hands what it runs to `serve`. beside: requests are answered
     meanwhile, and come first. check: called all the while, what it raises ends the processes. reached: called once what
     is run first is compiled.
     """
@@ -181,18 +181,20 @@ def _feed(process: subprocess.Popen[bytes], calls: list[Call], plan: Plan, *, al
 
 
 def _tell(to: IO[bytes], what: Any) -> None:
-    pickle.dump(what, to)
+    message = pickle.dumps(what)
+    to.write(len(message).to_bytes(8, "big") + message)
     to.flush()
 
 
 # -- in such a process ------------------------------------------------------------------------------------------------
 
 
-def serve(role: str, nice: int, first: Callable[[], None], everything: Callable[[], None]) -> None:
-    """What such a process does; first, everything: runs through what a solver does."""
+def serve(
+    told: queue.SimpleQueue[bytes], role: str, nice: int, first: Callable[[], None], everything: Callable[[], None]
+) -> None:
+    """What such a process does; told: what it hears. first, everything: runs through what a solver does."""
     if nice and hasattr(os, "nice"):
         os.nice(nice)
-    told = _told()
     if role == PLAIN:
         watching.append(Calls())
         with np.errstate(over="ignore"):  # random numbers
@@ -203,8 +205,9 @@ def serve(role: str, nice: int, first: Callable[[], None], everything: Callable[
         pickle.dump((watching[0].found, count), sys.stdout.buffer)
         sys.stdout.flush()
         os._exit(0)  # the thread that reads would be in the way of any other end
-    calls = told.get()
-    while (number := told.get()) is not None:
+    calls = pickle.loads(told.get())  # noqa: S301  from the process that started this one
+    while True:
+        number = pickle.loads(told.get())  # noqa: S301
         if number == ALL:
             everything()
         else:
@@ -218,29 +221,13 @@ def _compile(call: Call) -> None:
         function.compile(call.types)
 
 
-def _told() -> queue.SimpleQueue[Any]:
-    """What the parent writes to standard input. When it closes that, by whatever end, this process ends."""
-    told: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def read() -> None:
-        while True:
-            try:
-                told.put(pickle.load(sys.stdin.buffer))  # noqa: S301  from the process that started this one
-            except EOFError:
-                os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    return told
-
-
 @contextmanager
 def _process(command: Sequence[str], role: str, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A process with exactly the packages of this one, out of reach of Ctrl-C. It is killed in the end."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    module, *arguments = command
     nice = str(BESIDE_NICE if beside else 0)
     process = subprocess.Popen(  # noqa: S603  ourselves
-        [sys.executable, "-P", "-m", module, role, nice, *arguments],
+        [sys.executable, "-P", "-m", "hinged.solvers.compiler", role, nice, *command],
         env=env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
         process_group=0 if os.name == "posix" else None,
         stdin=subprocess.PIPE,

@@ -7,7 +7,7 @@ compiled holds the compiler's 250 MiB to its end.
 from __future__ import annotations
 
 import logging
-import sys
+import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -268,18 +268,14 @@ def _compile_beside(name: str, dtype: type, began: int, reached: Callable[[], No
             raise Ended
 
     check()
-    command = [__spec__.name, name, np.dtype(dtype).name, ",".join(EVERYTHING)]
+    command = [__name__, name, np.dtype(dtype).name, ",".join(EVERYTHING)]
     problem = compile_beside(command, beside=bool(_first), check=check, reached=reached)
     if problem:
         log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
 
 
-def _main(role: str, nice: str, name: str, precision: str, parts: str) -> None:
-    """parts: of which those that are in FIRST come first."""
+def main(told: queue.SimpleQueue[bytes], role: str, nice: int, name: str, precision: str, parts: str) -> None:
+    """What a process of a crew does for a solver; parts: of which those that are in FIRST come first."""
     dtype, everything = np.dtype(precision).type, parts.split(",")
     first = [part for part in everything if part in FIRST]
-    serve(role, int(nice), lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))
-
-
-if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    serve(told, role, nice, lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))

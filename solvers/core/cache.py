@@ -42,7 +42,7 @@ if sys.platform != "win32":
 SOLVERS = Path(__file__).parent.parent
 BROUGHT = SOLVERS.parent / "compiled"
 """What a wheel brought along, where it did."""
-NOTHING_COMPILED = ("estimators", "warm.py", "crew.py", "core/cache.py", "core/calls.py")
+NOTHING_COMPILED = ("estimators", "warm.py", "crew.py", "compiler.py", "core/cache.py", "core/calls.py")
 """Folders and files whose functions are never compiled."""
 V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3")
 KINDS = {"x86_64": ("x86-64-v3", V3), "AMD64": ("x86-64-v3", V3), "aarch64": ("generic", ())}
