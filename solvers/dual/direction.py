@@ -43,10 +43,14 @@ def _block_extremes(bits, up, down):
 
 @in_place
 def _first_with_key(bits, mask, begin, wanted):
-    s = begin
-    while mask[s] == 0 or bits[s] ^ ((bits[s] >> SIGN_SHIFT) & MAGNITUDE) != wanted:
-        s += 1
-    return s
+    """The first slot of the block from `begin` on that has the wanted key; there must be one."""
+    end = min(begin + BLOCK, bits.shape[0])
+    part, some = bits[begin:end], mask[begin:end]
+    first, other = end - begin, wanted ^ 1
+    for s in range(end - begin):  # to the end: without a way out it becomes vector instructions
+        key = part[s] ^ ((part[s] >> SIGN_SHIFT) & MAGNITUDE)
+        first = min(first, s if (key if some[s] != 0 else other) == wanted else BLOCK)
+    return begin + first
 
 
 @in_place
