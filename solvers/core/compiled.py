@@ -123,7 +123,7 @@ def in_place(function: F) -> F:
 
 
 def _compiled(function: F, *, counts: bool) -> F:
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", _nrt=counts)(function)
+    dispatcher: Any = cast("Any", numba).njit(nogil=True, error_model="numpy", _nrt=counts)(function)
     if dispatcher is not function:  # as it is with NUMBA_DISABLE_JIT
         dispatcher._cache = _Cache(function)  # noqa: SLF001  cache=True does the same with numba's own
     return cast("F", dispatcher)
