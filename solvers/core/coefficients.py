@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import LEARNED, LIVE, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
 from hinged.solvers.core.solver import (
@@ -60,7 +60,7 @@ def empty_coefficients(columns: int, cap: int) -> Coefficients:
     )
 
 
-@compiled
+@in_place
 def sign_of(example_class, c, columns):
     """y of an example in column c: +1 or -1."""
     return 1.0 if example_class == (1 if columns == 1 else c) else -1.0
@@ -86,7 +86,7 @@ def first_least(values, n, scale):
     return at
 
 
-@compiled
+@in_place
 def enter(machine, s, example_class, key):
     """Give slot s its place; its coefficients are zero."""
     machine.class_of[s] = example_class
@@ -97,7 +97,7 @@ def enter(machine, s, example_class, key):
     machine.counts[LIVE] += 1
 
 
-@compiled
+@in_place
 def leave(machine, s):
     """Turn slot s into a hole."""
     machine.class_of[s] = NONE

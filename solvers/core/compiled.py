@@ -21,7 +21,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def compiled(function: F) -> F:
     """Compile a step: no GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    return _compiled(function, counts=True)
+
+
+def in_place(function: F) -> F:
+    """The same for a step that makes no array and returns none: it counts no references to the arrays that it is given.
+
+    Elsewhere each array that is taken out of a tuple, and each slice, is counted up and down again, by two locked
+    instructions: of short loops that was half the time. numba refuses to compile a step that makes or returns an array;
+    one that calls a `compiled` function that returns an array would never free it.
+    """
+    return _compiled(function, counts=False)
+
+
+def _compiled(function: F, *, counts: bool) -> F:
+    dispatcher: Any = cast("Any", numba).njit(nogil=True, error_model="numpy", _nrt=counts)(function)
     if dispatcher is function:  # as it is with NUMBA_DISABLE_JIT
         return watched(function)
     dispatcher._cache = cache_of(function)  # noqa: SLF001  cache=True does the same with numba's own

@@ -28,7 +28,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.elementary import exp
 
 LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
@@ -85,7 +85,7 @@ def checked_kernel(kernel: Kernel) -> Kernel:
     return Kernel(code, float(gamma), int(degree), float(coef0))
 
 
-@compiled
+@in_place
 def inner_columns(laplacian, indices, values, columns, begin, end, out):
     """out[begin:end] = inner sums of one sparse query with points begin..end, from their feature-major columns."""
     zero = columns.dtype.type(0.0)
@@ -132,7 +132,7 @@ def inner_columns(laplacian, indices, values, columns, begin, end, out):
             p += 1
 
 
-@compiled
+@in_place
 def are_ones(values):
     """Whether these non-zeros of a row are ones, and no more than bytes can count."""
     if values.shape[0] > ONES_MAX:
@@ -169,7 +169,7 @@ def inner_ones(indices, ones, begin, end, out):
             target[s] = acc[s]
 
 
-@compiled
+@in_place
 def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
     """The same sums from sparse points: the query is spread over `spread` (dim,), which is zero before and after."""
     zero = values.dtype.type(0.0)
@@ -236,7 +236,7 @@ def _exp_in_place(x):
     return elementwise
 
 
-@compiled
+@in_place
 def inner_to_kernel(kernel, norm, norms, inner):
     """Turn inner sums (n,) of a query of `norm` with points of `norms` (n,) into kernel values, in place."""
     kind = inner.dtype.type
@@ -261,7 +261,7 @@ def inner_to_kernel(kernel, norm, norms, inner):
     exp_in_place(inner)
 
 
-@compiled
+@in_place
 def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
     """out[begin:end] = k(query, points begin..end).
 
@@ -278,7 +278,7 @@ def kernel_row(kernel, indices, values, norm, points, begin, end, spread, out):
     inner_to_kernel(kernel, norm, points.norm[begin:end], out[begin:end])
 
 
-@compiled
+@in_place
 def point_row(kernel, points, slot, targets, begin, end, spread, out):
     """out[begin:end] = k(point `slot` of points, targets begin..end)."""
     first, last = points.start[slot], points.start[slot] + points.length[slot]
@@ -295,7 +295,7 @@ def point_row(kernel, points, slot, targets, begin, end, spread, out):
     )
 
 
-@compiled
+@in_place
 def row_norm(kernel, values):
     """Inner sum of a row with itself: |x|^2, or |x|_1 for the Laplacian; in the order of the features."""
     total = values.dtype.type(0.0)
@@ -307,7 +307,7 @@ def row_norm(kernel, values):
     return total
 
 
-@compiled
+@in_place
 def row_norms(kernel, indptr, values, norms, selves):
     """For each row of a CSR batch its norm and its k(x, x), in the bits that `kernel_row` would give."""
     for r in range(norms.shape[0]):

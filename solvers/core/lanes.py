@@ -25,7 +25,7 @@ from numba import config, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 
 LANES = 16
 VECTOR = 4  # of them in a vector: 256 bits, for at 512 some processors lower their clock
@@ -219,7 +219,7 @@ def plain_sums(terms: Callable[..., tuple[Any, ...]], arrays: Iterable[Any]) -> 
 _products = lane_sums(lambda a, b: (a * b,))
 
 
-@compiled
+@in_place
 def dot(alpha, row):
     """sum_s alpha_s row_s in float64, for alpha (n,) float64 and a kernel row (n,)."""
     return _products((alpha, row))[0]

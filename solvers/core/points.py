@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.kernels import ONES_MAX, are_ones
 from hinged.solvers.core.rows import Rows
 
@@ -64,13 +64,13 @@ class Points(NamedTuple):
     selves: Array
 
 
-@compiled
+@in_place
 def has_room(points, nnz):
     """Whether one more point of nnz non-zeros fits."""
     return points.used[USED] < points.start.shape[0] and points.used[POOL_USED] + nnz <= points.indices.shape[0]
 
 
-@compiled
+@in_place
 def append_point(points, indices, values, norm, self_value):
     """Store a row in the next slot and return the slot. There must be room."""
     slot = points.used[USED]
@@ -98,7 +98,7 @@ def append_point(points, indices, values, norm, self_value):
     return slot
 
 
-@compiled
+@in_place
 def pop_point(points):
     """Take back the newest point. Only for one that no reader can have seen yet."""
     slot = points.used[USED] - 1

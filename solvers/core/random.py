@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 
 
-@compiled
+@in_place
 def next_random(state):
     """splitmix64: the next 64 random bits of a one-element uint64 state (Steele, Lea and Flood 2014)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -17,7 +17,7 @@ def next_random(state):
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@in_place
 def random_below(state, n):
     """A uniform integer from 0 to n - 1, for n > 0."""
     return np.int64(next_random(state) % np.uint64(n))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import point_row
 from hinged.solvers.core.points import USED, Points
@@ -126,7 +126,7 @@ def clear(cache: RowCache) -> None:
     cache.counters[HAND] = 0
 
 
-@compiled
+@in_place
 def _take_line(cache, keep):
     """A line to overwrite, but not that of slot `keep`."""
     hand = cache.counters[HAND]
@@ -144,9 +144,9 @@ def _take_line(cache, keep):
     return line
 
 
-@compiled
-def cached_row(kernel, points, cache, slot, keep):
-    """The kernel row (n,) of `slot` with all n points. The row of slot `keep` stays valid beside it."""
+@in_place
+def cached_line(kernel, points, cache, slot, keep):
+    """The line that holds the kernel row of `slot` with all n points. The row of slot `keep` stays valid beside it."""
     n = points.used[USED]
     line = cache.line_of[slot]
     if line == NONE:
@@ -163,10 +163,16 @@ def cached_row(kernel, points, cache, slot, keep):
         cache.counters[VALUES] += n - cache.filled[line]
         point_row(kernel, points, slot, points, cache.filled[line], n, cache.spread, row)
         cache.filled[line] = n
-    return row[:n]
+    return line
 
 
 @compiled
+def cached_row(kernel, points, cache, slot, keep):
+    """The kernel row (n,) of `slot` with all n points. What works in place takes the line."""
+    return cache.lines[cached_line(kernel, points, cache, slot, keep), : points.used[USED]]
+
+
+@in_place
 def drop_row(cache, slot):
     """Free the line of a slot whose point has gone."""
     line = cache.line_of[slot]
@@ -176,7 +182,7 @@ def drop_row(cache, slot):
         cache.recent[line] = 0
 
 
-@compiled
+@in_place
 def forget_slot(cache, slot):
     """Free the line of the newest slot and cut all others back before it: its point was taken back."""
     line = cache.line_of[slot]

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.lanes import lane_sums, larger
 from hinged.solvers.dual.direction import move_gradient
 
 
-@compiled
+@in_place
 def violation(g, i, j):
     """The largest violation, given the extremes i of up and j of down (or NONE); 0 at the optimum."""
     up = g[i] if i != NONE else 0.0
@@ -26,7 +26,7 @@ def violation(g, i, j):
     return max(0.0, up, down)
 
 
-@compiled
+@in_place
 def _clipped(g, curvature, least, most):
     """The move within least..most that maximises g d - 1/2 curvature d^2."""
     if curvature > 0.0:
@@ -34,7 +34,7 @@ def _clipped(g, curvature, least, most):
     return most if g > 0.0 else (least if g < 0.0 else 0.0)
 
 
-@compiled
+@in_place
 def best_moves(g_i, g_j, k_ii, k_jj, k_ij, least_i, most_i, least_j, most_j):
     """(d_i, d_j) within their boxes that maximise g.d - 1/2 d.K.d: the free optimum, or the best of the four edges."""
     det = k_ii * k_jj - k_ij * k_ij
@@ -56,7 +56,7 @@ def best_moves(g_i, g_j, k_ii, k_jj, k_ij, least_i, most_i, least_j, most_j):
     return best_i, best_j
 
 
-@compiled
+@in_place
 def _shift(t, move, least, most, alpha, lower, upper, up, down):
     """alpha_t += move; what reaches the box is set on it, so that "at a bound" and "zero" are exact."""
     if move >= most:
@@ -68,7 +68,7 @@ def _shift(t, move, least, most, alpha, lower, upper, up, down):
     up[t], down[t] = alpha[t] < upper[t], alpha[t] > lower[t]
 
 
-@compiled
+@in_place
 def box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     """Move alpha_i and alpha_j to the optimum or the box; update g, up, down; return the new extremes (i, j).
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 
 BLOCK = 512
@@ -30,7 +30,7 @@ CURVATURE_LEAST = np.float32(1e-12)
 NO_GAIN = np.float32(0.0)
 
 
-@compiled
+@in_place
 def _block_extremes(bits, up, down):
     """Largest key over up and smallest over down in one block."""
     largest, smallest = KEY_LEAST, KEY_MOST
@@ -41,15 +41,19 @@ def _block_extremes(bits, up, down):
     return largest, smallest
 
 
-@compiled
+@in_place
 def _first_with_key(bits, mask, begin, wanted):
-    s = begin
-    while mask[s] == 0 or bits[s] ^ ((bits[s] >> SIGN_SHIFT) & MAGNITUDE) != wanted:
-        s += 1
-    return s
+    """The first slot of the block from `begin` on that has the wanted key; there must be one."""
+    end = min(begin + BLOCK, bits.shape[0])
+    part, some = bits[begin:end], mask[begin:end]
+    first, other = end - begin, wanted ^ 1
+    for s in range(end - begin):  # to the end: without a way out it becomes vector instructions
+        key = part[s] ^ ((part[s] >> SIGN_SHIFT) & MAGNITUDE)
+        first = min(first, s if (key if some[s] != 0 else other) == wanted else BLOCK)
+    return begin + first
 
 
-@compiled
+@in_place
 def _slots(bits, up, down, largest, block_i, smallest, block_j):
     """(i, j): where the extreme keys stand, given the block of each; NONE where a side is empty."""
     i = NONE if largest == KEY_LEAST else _first_with_key(bits, up, block_i, largest)
@@ -57,7 +61,7 @@ def _slots(bits, up, down, largest, block_i, smallest, block_j):
     return i, j
 
 
-@compiled
+@in_place
 def extremes(g, up, down):
     """(i, j): the slots of the largest g over up and of the smallest over down, NONE where a side is empty."""
     bits = g.view(np.int64)
@@ -73,7 +77,7 @@ def extremes(g, up, down):
     return _slots(bits, up, down, largest, block_i, smallest, block_j)
 
 
-@compiled
+@in_place
 def move_gradient(g, move_i, move_j, row_i, row_j, up, down):
     """g -= move_i K_i + move_j K_j; return `extremes` of the new g, found while its blocks are in the cache."""
     bits = g.view(np.int64)
@@ -92,7 +96,7 @@ def move_gradient(g, move_i, move_j, row_i, row_j, up, down):
     return _slots(bits, up, down, largest, block_i, smallest, block_j)
 
 
-@compiled
+@in_place
 def direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     """Move alpha along e_i - e_j to the optimum or the box (eq. 8); update g, up, down.
 
@@ -113,7 +117,7 @@ def direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
     return move_gradient(g, step, -step, row_i, row_j, up, down)
 
 
-@compiled
+@in_place
 def _gains(g_i, k_ii, g, row_i, selves, down, gains):
     """gains[s] = (g_i - g_s)^2 / curvature where s may fall and g_s < g_i, else 0."""
     for s in range(g.shape[0]):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NEEDS_REMOVAL, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
 from hinged.solvers.core.kernels import Kernel
@@ -62,7 +62,7 @@ def not_begun() -> Array:
     return np.array([NONE, 0, NONE, 0])
 
 
-@compiled
+@in_place
 def work_of(points, cache, machine, values, steps, value_work):
     """Work of what has been done since the kernel values and steps were so many."""
     n = points.used[USED] + 50

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_PART,
@@ -49,7 +49,7 @@ from hinged.solvers.core.points import (
 from hinged.solvers.core.random import random_below
 from hinged.solvers.core.rowcache import (
     VALUES,
-    cached_row,
+    cached_line,
     drop_row,
 )
 from hinged.solvers.core.rows import Rows
@@ -89,18 +89,18 @@ class Parameters(NamedTuple):
     full_at: int
 
 
-@compiled
+@in_place
 def violating(machine, c, i, j, tol):
     """Whether (i, j) is a tau-violating pair; i in up and j in down are the caller's to see to."""
     return i != NONE and j != NONE and machine.g[c, i] - machine.g[c, j] > tol
 
 
-@compiled
+@in_place
 def search(kernel, points, cache, machine, c, i, j):
     """A direction search in column c along (i, j); leaves the column's new extremes in best_i, best_j."""
     n = points.used[USED]
-    row_i = cached_row(kernel, points, cache, i, NONE)
-    row_j = cached_row(kernel, points, cache, j, i)
+    row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
+    row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
     alpha = machine.alpha[c, :n]
     zero_i, zero_j = alpha[i] == 0.0, alpha[j] == 0.0
     machine.best_i[c], machine.best_j[c] = direction_search(
@@ -120,18 +120,18 @@ def search(kernel, points, cache, machine, c, i, j):
     machine.counts[STEPS] += 1
 
 
-@compiled
+@in_place
 def partner(kernel, points, cache, machine, c, i, j):
     """The partner of i that promises most (Glasmachers and Igel, Second-Order SMO Improves SVM Online and Active
     Learning, Neural Computation 20, 2008); j where float32 sees no gain.
     """
     n = points.used[USED]
-    row_i = cached_row(kernel, points, cache, i, NONE)
+    row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
     best = second_order_partner(i, machine.g[c, :n], row_i, points.selves[:n], machine.down[c, :n])
     return best if best != NONE else j
 
 
-@compiled
+@in_place
 def process(kernel, points, cache, machine, c, k, tol):
     """PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
     i, j = machine.best_i[c], machine.best_j[c]
@@ -143,7 +143,7 @@ def process(kernel, points, cache, machine, c, k, tol):
         search(kernel, points, cache, machine, c, i, j)
 
 
-@compiled
+@in_place
 def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, value_work, work_max):
     """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max; false where work_max is reached before."""
     while at[REPEATED] < REPROCESS_MAX:
@@ -164,7 +164,7 @@ def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, 
     return True
 
 
-@compiled
+@in_place
 def keep_in_sample(points, machine, cache, seen, seed_max, random):
     """Reservoir sampling while one class has been seen: whether to keep the newest of `seen` examples.
 
@@ -185,7 +185,7 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
     return True
 
 
-@compiled
+@in_place
 def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, indices, values, norm, self_value,
     own, key, again, f, stance, scores):  # fmt: skip
     """Predict an example that is not held, and let it into S; false where only its class has been seen.
@@ -210,15 +210,15 @@ def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, 
             set_bias(machine, c)
         return False
     k = append_point(points, indices, values, norm, self_value)
-    row = cached_row(kernel, points, cache, k, NONE)
+    row = cache.lines[cached_line(kernel, points, cache, k, NONE), :n]
     for c in range(columns):
-        f[c] = dot(machine.alpha[c, :n], row[:n])
+        f[c] = dot(machine.alpha[c, :n], row)
         scores[c] = f[c] + machine.b[c]
     enter(machine, k, own, key, bounds[own], f, stance)
     return True
 
 
-@compiled
+@in_place
 def learn_rows(
     kernel,
     points,
@@ -233,20 +233,21 @@ def learn_rows(
     at,
     value_work,
     work_max,
+    f,
+    stance,
     scores,
 ):
     """Online iterations over rows begin.. of a batch; returns (rows done, why it stopped).
 
     classes (m,) int64, keys (m,) int64; `again` says that rows may be in S already (a further epoch).
     bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, K) receives the
-    decision values with the state right before each row is learned. Stops before a row for which there is no room
+    decision values with the state right before each row is learned; f (K,) float64 is scratch, and stance (K,) int8 is
+    HINGE throughout. Stops before a row for which there is no room
     (NEEDS_ROOM), behind a row where there are too many holes (NEEDS_COMPACTION), and where work_max is reached
     (NEEDS_REST): there also within a row, as `at` tells (dual.py). value_work: work of a kernel value.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
-    f = np.zeros(columns)
-    stance = np.full(columns, HINGE, np.int8)
     values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
     for r in range(begin, classes.shape[0]):
         first, last = indptr[r], indptr[r + 1]
@@ -345,10 +346,11 @@ class LASVM(DualExpansion):
         at = not_begun()
         done = 0
         batch = rows.labelled(classes, keys, again=again)
+        f, stance = np.zeros(self.columns), np.full(self.columns, HINGE, np.int8)
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.parameters, bounds, self.seen, self.random,
-                batch, done, at, self.value_work, turns.WORK_MAX, scores,
+                batch, done, at, self.value_work, turns.WORK_MAX, f, stance, scores,
             )  # fmt: skip
             turns.rest()
             self._provide(reason, batch, done)

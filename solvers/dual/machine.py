@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import LIVE, NONE
 from hinged.solvers.dual.direction import extremes
 
@@ -87,7 +87,7 @@ def empty_machine(columns: int, cap: int) -> Machine:
     )
 
 
-@compiled
+@in_place
 def enter(machine, s, example_class, key, bound, f, stance):
     """Give slot s its place in every column: alpha = 0, g = y - f, and the box that its stance (K,) says.
 
@@ -118,14 +118,14 @@ def enter(machine, s, example_class, key, bound, f, stance):
     _list_idle(machine, s)
 
 
-@compiled
+@in_place
 def _list_idle(machine, s):
     machine.idle_at[s] = machine.counts[IDLE]
     machine.idle[machine.counts[IDLE]] = s
     machine.counts[IDLE] += 1
 
 
-@compiled
+@in_place
 def _unlist_idle(machine, s):
     last = machine.counts[IDLE] - 1
     moved = machine.idle[last]
@@ -135,7 +135,7 @@ def _unlist_idle(machine, s):
     machine.counts[IDLE] = last
 
 
-@compiled
+@in_place
 def note_change(machine, s, was_zero, is_zero):
     """Keep `held` and the idle list true after alpha of slot s changed in one column."""
     if was_zero and not is_zero:
@@ -158,7 +158,7 @@ def list_idle_anew(machine: Machine, n: int) -> None:
     machine.counts[IDLE] = idle.size
 
 
-@compiled
+@in_place
 def leave(machine, s):
     """Turn slot s, whose alpha is 0 in every column, into a hole."""
     for c in range(machine.alpha.shape[0]):
@@ -172,7 +172,7 @@ def leave(machine, s):
     machine.counts[LIVE] -= 1
 
 
-@compiled
+@in_place
 def find_key(machine, n, key):
     """Slot of the point with this key, or NONE."""
     for s in range(n):
@@ -181,14 +181,14 @@ def find_key(machine, n, key):
     return NONE
 
 
-@compiled
+@in_place
 def scan_column(machine, c, n):
     """Find the extremes of column c anew."""
     i, j = extremes(machine.g[c, :n], machine.up[c, :n], machine.down[c, :n])
     machine.best_i[c], machine.best_j[c] = i, j
 
 
-@compiled
+@in_place
 def set_bias(machine, c):
     """b and delta of column c from its extremes (Bordes et al. 2005, eq. 10).
 
@@ -203,25 +203,32 @@ def set_bias(machine, c):
         machine.delta[c] = 0.0
 
 
-@compiled
-def beyond_extremes(machine, s):
+@in_place
+def beyond_extremes(machine, s, enough):
     """How far idle slot s lies beyond the extremes, in the column where it does least; -inf where none can tell.
 
     Positive for a point that is in no violating pair with any other, 0 for one level with an extreme. A column with
-    one side empty says nothing about its points.
+    one side empty says nothing about its points. Where it is no more than `enough`, something no more than that: the
+    column of the point's class, where it mostly lies least far, is looked at first, and the others only while more
+    than `enough` is left.
     """
     least, judged = np.inf, False
-    for c in range(machine.alpha.shape[0]):
+    columns = machine.alpha.shape[0]
+    first = machine.class_of[s] if columns > 1 else 0
+    for p in range(columns):
+        c = p if p > first else first if p == 0 else p - 1
         i, j = machine.best_i[c], machine.best_j[c]
         if i == NONE or j == NONE:
             continue
         judged = True
         far = machine.g[c, j] - machine.g[c, s] if machine.sign[c, s] > 0 else machine.g[c, s] - machine.g[c, i]
         least = min(least, far)
+        if least <= enough:
+            return least
     return least if judged else -np.inf
 
 
-@compiled
+@in_place
 def slack_of(machine, s):
     """How far idle slot s is from becoming a support vector in any column: -g at the lower bound, g at the upper."""
     least = np.inf

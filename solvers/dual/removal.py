@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import LIVE, NONE
 from hinged.solvers.core.points import USED, pop_point
 from hinged.solvers.core.rowcache import drop_row, forget_slot
@@ -18,7 +18,7 @@ IDLE_PART = 8  # of idle_max, the part for which there is room whatever the supp
 MANY = 16  # points without room, above which they leave by the mean, and not one by one
 
 
-@compiled
+@in_place
 def idle_room(machine, idle_max, points_max):
     """How many idle points there is room for.
 
@@ -29,16 +29,16 @@ def idle_room(machine, idle_max, points_max):
     return min(max(idle_max // IDLE_PART, min(IDLE_EACH * held, idle_max - held)), (points_max - held) // 4)
 
 
-@compiled
+@in_place
 def mean_beyond(machine):
     """How far idle points lie beyond the extremes in the mean. There must be some."""
     total = 0.0
     for p in range(machine.counts[IDLE]):
-        total += max(0.0, beyond_extremes(machine, machine.idle[p]))
+        total += max(0.0, beyond_extremes(machine, machine.idle[p], -np.inf))
     return total / machine.counts[IDLE]
 
 
-@compiled
+@in_place
 def remove_beyond(cache, machine, newest, bound, seed_max):
     """Drop idle points farther than `bound` beyond the extremes; the row of `newest` stays.
 
@@ -48,7 +48,7 @@ def remove_beyond(cache, machine, newest, bound, seed_max):
     p = 0
     while p < machine.counts[IDLE]:
         s = machine.idle[p]
-        far = beyond_extremes(machine, s)
+        far = beyond_extremes(machine, s, -np.inf)
         if far > bound or (far == bound and machine.counts[LIVE] > seed_max):
             leave(machine, s)  # moves another point to place p
             if s != newest:
@@ -57,23 +57,23 @@ def remove_beyond(cache, machine, newest, bound, seed_max):
             p += 1
 
 
-@compiled
+@in_place
 def remove_farthest(cache, machine, newest, tol):
     """Drop the idle point farthest beyond the extremes, if it is in no violating pair; whether there was one."""
-    most, farthest = -np.inf, NONE
+    most, farthest = -tol, NONE
     for p in range(machine.counts[IDLE]):
-        far = beyond_extremes(machine, machine.idle[p])
+        far = beyond_extremes(machine, machine.idle[p], most)
         if far > most:
             most, farthest = far, machine.idle[p]
-    if most > -tol:
-        leave(machine, farthest)
-        if farthest != newest:
-            drop_row(cache, farthest)
-        return True
-    return False
+    if farthest == NONE:
+        return False
+    leave(machine, farthest)
+    if farthest != newest:
+        drop_row(cache, farthest)
+    return True
 
 
-@compiled
+@in_place
 def remove_blatant(points, cache, machine, newest, parameters):
     """REPROCESS, step 4: drop points that can be in no violating pair; take `newest` back without a trace.
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import Kernel, point_row
 from hinged.solvers.core.points import Points, subset
 from hinged.solvers.core.rowcache import (
     VALUES,
     RowCache,
-    cached_row,
+    cached_line,
     clear,
     recut,
 )
@@ -49,46 +49,48 @@ class Box(NamedTuple):
     down: Array
 
 
-@compiled
+@in_place
 def _turn_over(cache, begun, steps, n, value_work, work_max):
     """Whether so many steps on n points, and the kernel values computed since `begun`, are work enough for a call."""
     return steps * (n + 50) * STEP_WORK + value_work * (cache.counters[VALUES] - begun) > work_max
 
 
-@compiled
+@in_place
 def smo_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
     """Second-order SMO steps until g_i - g_j <= tol, or steps_max, or for about work_max.
 
     Returns the steps done, the extremes (i, j), and whether it was for the work that it stopped.
     """
     alpha, g, lower, upper, up, down = box
+    n = g.shape[0]
     i, j = extremes(g, up, down)
     steps, begun = 0, cache.counters[VALUES]
     while steps < steps_max and i != NONE and j != NONE and g[i] - g[j] > tol:
-        if _turn_over(cache, begun, steps, g.shape[0], value_work, work_max):
+        if _turn_over(cache, begun, steps, n, value_work, work_max):
             return steps, i, j, True
-        row_i = cached_row(kernel, points, cache, i, NONE)
+        row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
         j = second_order_partner(i, g, row_i, points.selves, down)
         if j == NONE:  # the violation is below the resolution of float32
             j = extremes(g, up, down)[1]
-        row_j = cached_row(kernel, points, cache, j, i)
+        row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
         i, j = direction_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
         steps += 1
     return steps, i, j, False
 
 
-@compiled
+@in_place
 def coordinate_steps(kernel, points, cache, box, tol, steps_max, value_work, work_max):
     """The same without a bias: until no point violates by more than tol."""
     alpha, g, lower, upper, up, down = box
+    n = g.shape[0]
     i, j = extremes(g, up, down)
     steps, begun = 0, cache.counters[VALUES]
     while steps < steps_max and violation(g, i, j) > tol:
-        if _turn_over(cache, begun, steps, g.shape[0], value_work, work_max):
+        if _turn_over(cache, begun, steps, n, value_work, work_max):
             return steps, i, j, True
         i, j = (j, j) if i == NONE else (i, i) if j == NONE else (i, j)
-        row_i = cached_row(kernel, points, cache, i, NONE)
-        row_j = cached_row(kernel, points, cache, j, i)
+        row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
+        row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
         i, j = box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j)
         steps += 1
     return steps, i, j, False

