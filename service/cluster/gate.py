@@ -6,13 +6,13 @@ import re
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from hinged.service.cluster.members import HERE, Members
 from hinged.service.cluster.passing import PASSED_ON, Passing, target_of
 from hinged.service.data.parts import DEFAULT, MODEL_NAME
 from hinged.service.edge.access import Access
-from hinged.service.edge.middleware import error_response
+from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable
 
 OF_A_MODEL = re.compile(r"/(?:v2/|labelstudio/)?models/([^/]+)(?:/.*)?|/cluster/models/([^/]+)/move|/jobs/(.+)\.[0-9]+")
@@ -24,7 +24,7 @@ REDIRECT = b"redirect"
 class Gate:
     """ASGI middleware: this server's models here, those of others there."""
 
-    def __init__(self, app: ASGIApp, members: Members, passing: Passing, access: Access) -> None:
+    def __init__(self, app: Edge, members: Members, passing: Passing, access: Access) -> None:
         self._app = app
         self._members = members
         self._passing = passing
@@ -48,6 +48,7 @@ class Gate:
             await error_response(error, scope["path"])(scope, receive, send)
 
     async def _send_to(self, address: str, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        self._app.check(scope)  # Host and Origin name this server, and are not passed on
         headers = dict(scope["headers"])
         if PASSED_ON in headers:  # two servers that take each other for the owner
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
-from starlette.types import ASGIApp
 
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.members import Members
 from hinged.service.cluster.passing import Passing
 from hinged.service.edge.access import Access
+from hinged.service.edge.middleware import Edge
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Invalid, Unavailable
 from hinged.service.settings import Settings
@@ -40,7 +40,7 @@ def as_node(settings: Settings) -> Settings:
     return settings.model_copy(update={"allowed_hosts": (*settings.allowed_hosts, name)})
 
 
-def join(store: Store, registry: Registry, settings: Settings, app: ASGIApp, access: Access) -> Node | None:
+def join(store: Store, registry: Registry, settings: Settings, app: Edge, access: Access) -> Node | None:
     """This server as one of those that share a store; None where it has one for itself."""
     if settings.node is None:
         return None
@@ -56,7 +56,7 @@ class Node(Collector):
     """Its members, its gate, and its figures."""
 
     def __init__(
-        self, store: SharedRedisStore, registry: Registry, settings: Settings, app: ASGIApp, access: Access
+        self, store: SharedRedisStore, registry: Registry, settings: Settings, app: Edge, access: Access
     ) -> None:
         self.members = Members(store, registry, settings)
         self._passing = Passing(self.members.address)

@@ -25,6 +25,8 @@ ONE_HOP = frozenset(
      b"transfer-encoding", b"upgrade", b"expect", PASSED_ON)
 )  # fmt: skip
 """Headers that concern one connection alone."""
+OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
+"""Those that a request says to one server alone: it has checked them."""
 
 
 class Passing:
@@ -56,7 +58,7 @@ class Passing:
 
         still_there: whether it is worth to wait for the answer.
         """
-        request = _Sent(scope, receive, self._address)
+        request = _Sent(scope, receive, self._address, address)
         target = httpcore.URL(
             scheme=scope_scheme(address), host=host_of(address), port=port_of(address), target=target_of(scope)
         )
@@ -115,12 +117,13 @@ async def _carry(response: httpcore.Response, send: Send) -> None:
 class _Sent:
     """A request on its way."""
 
-    def __init__(self, scope: Scope, receive: Receive, sender: bytes) -> None:
+    def __init__(self, scope: Scope, receive: Receive, sender: bytes, to: str) -> None:
         self._receive = receive
         self._ended = False  # all of the body has come
         names = {name for name, _ in scope["headers"]}
         self._has_body = b"content-length" in names or b"transfer-encoding" in names
-        self.headers = [(name, value) for name, value in scope["headers"] if name not in ONE_HOP]
+        self.headers = [(b"host", urlsplit(to).netloc.encode())]
+        self.headers += [(name, value) for name, value in scope["headers"] if name not in OF_A_SERVER]
         self.headers.append((PASSED_ON, sender))
         if self._has_body and b"content-length" not in names:
             self.headers.append((b"transfer-encoding", b"chunked"))

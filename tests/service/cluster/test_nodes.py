@@ -2,6 +2,7 @@
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -169,15 +170,38 @@ def test_what_a_server_tells_of_the_others(here, there):
     assert "hinged_cluster_passed_on_total" in text
 
 
-@pytest.fixture
-def third(nodes):
-    """A server that a test may kill."""
+@contextmanager
+def another(nodes, **environment):
+    """A server more, which the others know."""
     server = nodes.add()
+    server.env.update(environment)
     with server:
         eventually(
             lambda: any(n["node"] == server.url for n in ask(nodes.servers[0], "GET", "/cluster").json()["nodes"])
         )
         yield server
+
+
+@pytest.fixture
+def third(nodes):
+    """A server that a test may kill."""
+    with another(nodes) as server:
+        yield server
+
+
+def test_hosts_and_origins_are_those_of_the_server_that_is_asked(nodes, there):
+    make(there, "named")
+    with another(nodes, HINGED_ALLOWED_HOSTS="front.example,127.0.0.1") as server:
+
+        def said(given, **headers):
+            body = {"examples": [example([1.0, 1.0], "a", given)]}
+            return ask(server, "POST", "/models/named/learn", json=body, headers=headers).status_code
+
+        assert said("a", host="front.example") == said("b", host="front.example", origin="http://front.example") == 200
+        assert said("c", host="evil.example") == 400
+        assert said("d", host="front.example", origin="http://evil.example") == 403
+        assert said("e", host="front.example", origin=there.url) == 403
+    assert ask(there, "GET", "/models/named").json()["examples"] == 2
 
 
 def test_the_models_of_a_server_that_was_killed_are_answered_by_others(here, third):

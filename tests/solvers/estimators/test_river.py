@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from river import checks, datasets, evaluate, metrics, preprocessing
+from river import checks, datasets, evaluate, linear_model, metrics, preprocessing
 from streams import two_moons
 
 from hinged.river import SVMClassifier
@@ -30,6 +30,15 @@ def test_another_solver_learns_a_stream(name, parameters):
     model = preprocessing.StandardScaler() | SVMClassifier(name, C=10.0, gamma=0.1, **parameters)
     score = evaluate.progressive_val_score(datasets.Phishing().take(300), model, metrics.Accuracy())
     assert score.get() > 0.8
+
+
+def test_its_defaults_are_ahead_of_logistic_regression():
+    by_river = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    scores = [
+        evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()).get()
+        for model in (SVMClassifier(), by_river)
+    ]
+    assert scores[0] > scores[1]
 
 
 def test_it_is_the_solver_to_the_bit():
