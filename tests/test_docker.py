@@ -9,6 +9,7 @@ import yaml
 from redis_server import DURABLE, RedisServer
 from running import ROOT
 
+from hinged.service.cluster.node import as_node
 from hinged.service.edge.access import refuse_open_door
 from hinged.service.settings import Settings
 from hinged.service.store.redis import RedisStore
@@ -59,7 +60,7 @@ def test_the_image_waits_longer_for_the_server_to_end_than_the_server_takes():
     assert min(grace_s) > 20
 
 
-@pytest.mark.parametrize("folder", ["base", "embedded"])
+@pytest.mark.parametrize("folder", ["base", "embedded", "several"])
 def test_each_file_of_a_kustomization_is_in_it_and_describes_one_thing(folder):
     kustomization = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text())
     assert kustomization["kind"] == "Kustomization"
@@ -69,7 +70,8 @@ def test_each_file_of_a_kustomization_is_in_it_and_describes_one_thing(folder):
     assert listed == files
     for name in files:
         described = yaml.safe_load((KUBERNETES / folder / name).read_text())
-        assert described["metadata"]["name"] == "hinged"
+        if isinstance(described, dict):  # a list is a patch, which names what it changes elsewhere
+            assert described["metadata"]["name"] in {"hinged", "hinged-nodes"}
 
 
 def test_the_embedded_store_has_a_claim_in_the_place_of_redis_and_of_the_empty_folder():
@@ -85,3 +87,43 @@ def test_the_embedded_store_has_a_claim_in_the_place_of_redis_and_of_the_empty_f
     assert volume["emptyDir"] is None
     assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
     assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def patched(described, patch):
+    """What a JSON patch (RFC 6902) makes of something, as far as patches here go."""
+    for change in patch:
+        *way, last = change["path"].strip("/").split("/")
+        place = described
+        for step in way:
+            place = place[int(step) if isinstance(place, list) else step]
+        if isinstance(place, list):
+            assert (change["op"], last) == ("add", "-")
+            place.append(change["value"])
+        elif change["op"] == "add":
+            place[last] = change["value"]
+        else:
+            assert last in place, change
+            del place[last]
+            if change["op"] == "replace":
+                place[last] = change["value"]
+    return described
+
+
+def test_several_servers_are_the_base_under_names_of_their_own():
+    base, patch, nodes = (
+        yaml.safe_load((KUBERNETES / name).read_text())
+        for name in ("base/deployment.yaml", "several/stateful.yaml", "several/nodes.yaml")
+    )
+    spec = patched(base, patch)["spec"]
+    assert (base["kind"], spec["serviceName"], "strategy" in spec) == ("StatefulSet", nodes["metadata"]["name"], False)
+    environment = {
+        variable["name"]: variable.get("value", "redis://redis")
+        for variable in spec["template"]["spec"]["containers"][0]["env"]
+    }
+    assert list(environment).index("POD_NAME") < list(environment).index("HINGED_NODE")  # or it is not known there
+    address = environment.pop("HINGED_NODE").replace("$(POD_NAME)", "hinged-0")
+    (port,) = nodes["spec"]["ports"]
+    assert address == f"http://hinged-0.{nodes['metadata']['name']}:{port['port']}"
+    given = {name.removeprefix("HINGED_").lower(): value for name, value in environment.items() if name != "POD_NAME"}
+    hosts = as_node(Settings(node=address, **given)).allowed_hosts
+    assert {"hinged", f"hinged-0.{nodes['metadata']['name']}"} < set(hosts)
