@@ -3,14 +3,13 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import redis
-from running import PATIENCE_S, missing
+from running import PATIENCE_S, free_port, missing
 
 PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
@@ -32,27 +31,13 @@ def newer_executable():
     return str(get_binary_path())
 
 
-def free_port():
-    # A Redis Cluster listens at 10,000 above its port as well.
-    while True:
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            if port < 55_000:
-                try:
-                    two.bind(("127.0.0.1", port + 10_000))
-                except OSError:
-                    continue
-                return port
-
-
 class RedisServer:
     """redis-server in `folder`, fsyncing each write unless its configuration says otherwise."""
 
     def __init__(self, folder, binary=None, port=None, environment=None, **config):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = port or free_port()
+        self.port = port or free_port(10_000)  # a Redis Cluster listens there as well
         self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}"
         named = {name.replace("_", "-"): value for name, value in config.items()}
         # Not compressed, so that a test may look for bytes in its files.

@@ -1,6 +1,7 @@
 """A real server in a process of its own, to be asked, stopped and killed."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import httpx
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 300
 """How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
+PORTS = random.SystemRandom()  # not of a seed, which Hypothesis makes the same in all processes
 forked = None
 """Where a server's process comes from, if not from nothing (zygote.py): the tests set it, benchmarks do not."""
 
@@ -26,10 +28,19 @@ def missing(what):
     pytest.skip(what)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def free_port(*above):
+    """A port on which nothing listens, nor on those so far above it. It stays free until it is used: it is below those
+    that the system gives to whoever names none, above all to the connections of the tests beside this one.
+    """
+    while True:
+        port = PORTS.randrange(10_000, 22_000)
+        try:
+            for far in (0, *above):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port + far))
+        except OSError:
+            continue
+        return port
 
 
 def ended(pid):

@@ -13,14 +13,15 @@ def digest_of(model, without=None):
     Learning curves are left out: their points stand where micro-batches ended.
 
     without: by solver, the parameters of a configuration that do not count; of an older version, which knew no
-    annotators, nothing of how an x is shown or for whom a lease was skipped, and of features less than there is now.
+    annotators, nothing of how an x is shown, for whom a lease was skipped or who decides between labels, and less of
+    features than there is now.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
         for name in (without or {}).get(learner["configuration"]["solver"], ()):
             del learner["configuration"][name]
         if without is not None:
-            del learner["configuration"]["show"]
+            del learner["configuration"]["show"], learner["configuration"]["labels"]["tie_breakers"]
             features = learner["configuration"]["features"]
             said = {name: value for name, value in features.items() if value is not None and value is not False}
             learner["configuration"]["features"] = said

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterable
 from difflib import get_close_matches
 from urllib.parse import urlsplit
@@ -24,13 +26,28 @@ SWITCH_S = 0.0005
 """How long a thread that runs Python may keep the event loop waiting; by default ten times as long, which a prediction
 beside a stream would wait for several times."""
 
+READER_ENDS_S = 10.0
+"""How long the reader of a server that was killed may take to notice that."""
+
 PREFIX = "HINGED_"
 OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
 """Names that the client and the tests read."""
 
 
 def refuse_taken_address(settings: Settings) -> None:
-    """Invalid if nobody can listen there: another does, it is no address of this machine, or none may."""
+    """Invalid if nobody can listen there: another does, it is no address of this machine, or none may.
+
+    A server that was killed may have left a reader that was just starting, and listens until it notices; so one with
+    readers waits a while.
+    """
+    end = time.monotonic() + (READER_ENDS_S if settings.readers else 0.0)
+    while (error := _taken(settings)) is not None:
+        if error.errno != errno.EADDRINUSE or time.monotonic() >= end:
+            raise cannot_listen(settings, error) from None
+        time.sleep(0.05)
+
+
+def _taken(settings: Settings) -> OSError | None:
     host, port = settings.host, settings.port
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -46,7 +63,8 @@ def refuse_taken_address(settings: Settings) -> None:
                 probe.bind(address)
                 probe.listen(1)
         except OSError as error:
-            raise cannot_listen(settings, error) from None
+            return error
+    return None
 
 
 def cannot_listen(settings: Settings, error: OSError) -> Invalid:

@@ -8,6 +8,7 @@ import socket
 import threading
 
 import pytest
+from running import free_port
 
 
 class ScriptedServer(http.server.ThreadingHTTPServer):
@@ -80,6 +81,4 @@ def server():
 @pytest.fixture
 def free_url():
     """A URL at which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"

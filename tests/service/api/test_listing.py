@@ -120,7 +120,7 @@ def test_what_a_rollback_has_undone_is_not_listed(ask):
 def voted(ask):
     """Three candidates with two labels each, of which the first differ."""
     model = line_model(ask)
-    model.ask("PATCH", model.path, json={"labels": {"overlap": 2}})
+    model.ask("PATCH", model.path, json={"labels": {"overlap": 2, "tie_breakers": 0}})
     offered(model, LINE[:3])
     for annotator, labels in (("ann", ["left", "left", "right"]), ("bob", ["right", "left", "right"])):
         for question in sorted(asked(model, annotator, n=3), key=lambda q: q["id"]):

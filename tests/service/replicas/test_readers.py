@@ -233,3 +233,12 @@ def test_no_reader_outlives_its_server(tmp_path, how):
         eventually(lambda: all(ended(reader) for reader in readers))
         server.start()  # the port is free, and so is the folder
         assert fresh(server, "GET", "/models/m").status_code == 200
+
+
+def test_a_server_that_is_killed_while_its_reader_starts_is_started_anew_at_once(tmp_path):
+    with RunningServer(tmp_path / "data", readers=1) as server:
+        for _ in range(2):
+            wait_for_children(server.process.pid, 1)  # which has the port from its first moment on
+            server.kill()
+            server.start()
+        assert httpx.get(f"{server.url}/readyz", timeout=PATIENCE_S).status_code == 200
