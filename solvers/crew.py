@@ -23,11 +23,8 @@ import numpy as np
 from numba import config
 from numba.core.errors import NumbaError
 
-from hinged.solvers.core.cache import STATE
+from hinged.solvers.core.cache import STATE, locked
 from hinged.solvers.core.calls import Call, Calls, watching
-
-if sys.platform != "win32":
-    import fcntl
 
 COMPILER, PLAIN = "compiler", "plain"  # what a process does
 COMPILERS = min(2, os.cpu_count() or 1)
@@ -130,14 +127,7 @@ def compile_beside(
 @contextmanager
 def compiling_alone() -> Iterator[None]:
     """Wait until no other process that asks so compiles these sources."""
-    with ExitStack() as stack:
-        if sys.platform != "win32":  # has no such lock
-            with suppress(OSError):  # a folder that cannot be written, a file system without locks
-                folder = Path(cast("Any", config).CACHE_DIR, STATE)
-                folder.mkdir(parents=True, exist_ok=True)
-                handle = os.open(folder, os.O_RDONLY)
-                stack.callback(os.close, handle)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+    with locked(Path(cast("Any", config).CACHE_DIR, STATE)):
         yield
 
 

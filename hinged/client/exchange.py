@@ -135,6 +135,14 @@ def exchange(url: str, call: Call, tries_max: int, owners: dict[str, str] | None
     return None
 
 
+def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
+    """The server that an answer sends one to; None where it does not."""
+    parts = urlsplit(headers.get("location", ""))
+    if status != httpx.codes.TEMPORARY_REDIRECT or not parts.netloc:
+        return None
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 class Way:
     """Where one call goes: to the server that was named, or to the one that has the model."""
 
@@ -156,9 +164,9 @@ class Way:
         if self._model is None:
             return False
         if isinstance(outcome, httpx.Response):
-            parts = urlsplit(outcome.headers.get("location", ""))
-            if outcome.status_code == httpx.codes.TEMPORARY_REDIRECT and parts.netloc:
-                self._owners[self._model] = f"{parts.scheme}://{parts.netloc}"
+            owner = owner_named(outcome.status_code, outcome.headers)
+            if owner is not None:
+                self._owners[self._model] = owner
                 return True
             if outcome.status_code not in NO_SERVER:
                 return False

@@ -16,9 +16,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
-import httpx
-
-from hinged.client.exchange import HingedError
+from hinged.client.exchange import HingedError, owner_named
 from hinged.client.values import Examples, several, with_ids
 from hinged.client.values import encoded as encode
 
@@ -284,10 +282,7 @@ def _address(url: str, model: str) -> str:
 def _owner(error: Exception) -> str | None:
     """The server that a handshake was sent on to; None where it was refused otherwise."""
     response: Any = getattr(error, "response", None)
-    if getattr(response, "status_code", None) != httpx.codes.TEMPORARY_REDIRECT:
-        return None
-    parts = urlsplit(response.headers.get("location", ""))
-    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else None
+    return None if response is None else owner_named(response.status_code, response.headers)
 
 
 def _options(url: str, headers: Mapping[str, str], timeout_s: float) -> dict[str, Any]:

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 CONNECTIONS_MAX = 1_000
 CONNECT_S = 2.0
 LOOK_S = 0.25  # how often, while an answer is due, it is looked whether the other server still owns the model
+NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 PASSED_ON = b"hinged-passed-on"
 """The header with which a request comes from another server, which is named in it."""
 ONE_HOP = frozenset(
@@ -47,7 +48,7 @@ class Passing:
             response = await self._pool.request(
                 "POST", address + path, headers=[*headers, (PASSED_ON, self._address)], extensions=_patience(60.0)
             )
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        except NO_ANSWER as error:
             raise Unavailable(f"the server at {address} does not answer: {error}", retry_after_s=1) from error
         return response.status, response.content
 
@@ -58,12 +59,13 @@ class Passing:
 
         still_there: whether it is worth to wait for the answer.
         """
-        request = _Sent(scope, receive, self._address, address)
-        target = httpcore.URL(
-            scheme=scope_scheme(address), host=host_of(address), port=port_of(address), target=target_of(scope)
+        to = urlsplit(address)
+        request = _Sent(scope, receive, self._address, to.netloc.encode())
+        url = httpcore.URL(
+            scheme=to.scheme.encode(), host=(to.hostname or "").encode(), port=to.port, target=target_of(scope)
         )
         asked = httpcore.Request(
-            scope["method"].encode(), target, headers=request.headers, content=request.body(),
+            scope["method"].encode(), url, headers=request.headers, content=request.body(),
             extensions=_patience(None),
         )  # fmt: skip
         sending = asyncio.ensure_future(self._pool.handle_async_request(asked))
@@ -77,7 +79,7 @@ class Passing:
                         retry_after_s=1,
                     )
             response = sending.result()
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        except NO_ANSWER as error:
             raise Unavailable(
                 f"the server at {address} did not answer: {str(error) or type(error).__name__}; it may be done or "
                 "not, a retry with the same ids is safe",
@@ -99,7 +101,7 @@ class Passing:
             await asyncio.wait([carrying, leaving], return_when=asyncio.FIRST_COMPLETED)
             if carrying.done():
                 carrying.result()
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        except NO_ANSWER as error:
             log.warning("the answer of another server broke off: %s", error)  # and so does this one
         finally:
             for task in (carrying, leaving):
@@ -117,12 +119,12 @@ async def _carry(response: httpcore.Response, send: Send) -> None:
 class _Sent:
     """A request on its way."""
 
-    def __init__(self, scope: Scope, receive: Receive, sender: bytes, to: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, sender: bytes, host: bytes) -> None:
         self._receive = receive
         self._ended = False  # all of the body has come
         names = {name for name, _ in scope["headers"]}
         self._has_body = b"content-length" in names or b"transfer-encoding" in names
-        self.headers = [(b"host", urlsplit(to).netloc.encode())]
+        self.headers = [(b"host", host)]
         self.headers += [(name, value) for name, value in scope["headers"] if name not in OF_A_SERVER]
         self.headers.append((PASSED_ON, sender))
         if self._has_body and b"content-length" not in names:
@@ -146,21 +148,6 @@ class _Sent:
 
 def _patience(read_s: float | None) -> dict[str, dict[str, float | None]]:
     return {"timeout": {"connect": CONNECT_S, "read": read_s, "write": 30.0, "pool": CONNECT_S}}
-
-
-def scope_scheme(address: str) -> bytes:
-    """http or https."""
-    return urlsplit(address).scheme.encode()
-
-
-def host_of(address: str) -> bytes:
-    """The name in an address."""
-    return (urlsplit(address).hostname or "").encode()
-
-
-def port_of(address: str) -> int | None:
-    """The port in an address."""
-    return urlsplit(address).port
 
 
 def target_of(scope: Scope) -> bytes:

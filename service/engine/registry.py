@@ -252,26 +252,25 @@ class Registry:
 
     async def _compiled(self, name: str, configuration: Configuration) -> bool:
         """Whether the solver of a new model is compiled; it is loaded then."""
+        return await self._warm(warm.load, name, configuration)
+
+    async def _warm(self, function: Callable[[str, type], T], name: str, configuration: Configuration) -> T:
+        """What a function of the solvers says that loads, or compiles, what a new model needs; it is told meanwhile."""
         self._check_models()
         self._compiling[name] += 1
         try:
-            there: bool = await self._run(warm.load, configuration.solver, configuration.dtype, lane=self._warming)
+            found: T = await self._run(function, configuration.solver, configuration.dtype, lane=self._warming)
         finally:
             self._compiling -= Counter((name,))
-        return there
+        return found
 
     async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
         """A model of this name and configuration, and whether it is new. Conflict if it is there with another one."""
         self._check_open()
         check_name(name)
         if self._is_new(name):
-            self._check_models()
             # Before the lock: a model of this name can be deleted while a solver is compiled for it.
-            self._compiling[name] += 1
-            try:
-                await self._run(warm.warm_up_first, configuration.solver, configuration.dtype, lane=self._warming)
-            finally:
-                self._compiling -= Counter((name,))
+            await self._warm(warm.warm_up_first, name, configuration)
         async with self._alone(name):
             new = self._is_new(name)
             if new:

@@ -22,7 +22,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -120,7 +120,7 @@ class _Cache(FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Add a variant."""
-        with _locked(Path(self.cache_path)):
+        with locked(Path(self.cache_path)):
             super().save_overload(sig, data)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -143,18 +143,16 @@ def may_run_brought() -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    if sys.platform == "win32":  # has no such lock: there it is as numba leaves it
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time, where the system has such a lock; else it is as numba leaves it."""
+    with ExitStack() as stack:
+        if sys.platform != "win32":
+            with suppress(OSError):  # a folder that cannot be written, a file system without locks
+                folder.mkdir(parents=True, exist_ok=True)
+                handle = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def cache_of(function: Any) -> FunctionCache:
