@@ -219,7 +219,7 @@ class Follower:
                     page = self._feed.since(number, self.position)
                     number += len(page)
                 if page:
-                    self.position = max(self.position, page[-1].position)
+                    self.position = max(self.position, *(news.position for news in page))  # a note may be of an earlier
                     yield page
                 elif over:
                     return

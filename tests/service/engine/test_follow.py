@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hinged.service.engine.follow import PAGE_EVENTS, Feed, Follower
@@ -76,6 +76,10 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, kept=st.integers(1, 40))
+@example(  # a note of an earlier position ends a page
+    steps=[("join", 0), ("read", 0), ("grow", 1), ("late snapshot", 1), ("read", 0), *3 * [("grow", 1)], ("read", 0)],
+    kept=2,
+)
 @pytest.mark.long
 def test_a_follower_is_told_every_event_once_in_order_or_that_it_fell_behind(store, steps, kept):
     async def main():
