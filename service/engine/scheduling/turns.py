@@ -12,7 +12,8 @@ So while requests come, one processor is left to the event loop and to short cal
 
 That is not enough where Python's lock changes hands a dozen times in a request: each time a long computation, which
 takes it just as often, may come between. So long ones also stand still while short calls are under way, as long as they
-compute for a part of the time: with two processors a fifth, with more a larger one.
+compute for a part of the time: with two processors a fifth, with more a larger one. And while requests come they
+compute for a tenth of a millisecond at once, for a request that comes meanwhile may wait so long before it is noticed.
 
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
@@ -38,8 +39,9 @@ T = TypeVar("T")
 MEMORY_S = 2.0
 SLICE_S = 0.02
 """CPU seconds by which one that computes is ahead of one that waits before they change: less would only cost."""
-LOOK_S = 0.001
-"""How often a call that rests looks about."""
+LOOK_S, LOOK_ASKED_S = 0.001, 0.0001
+"""How often a call that rests looks about, and how often where a request just came: one that comes while it computes
+waits that long for Python's lock, and can say so only when it has it."""
 SHORT_S = 0.02
 """CPU seconds within which a call is short, where those of its model usually are."""
 QUICK_S = 0.002
@@ -87,8 +89,8 @@ class _Call:
     """One computation on one thread."""
 
     __slots__ = (
-        "account", "begun_at", "charged_at", "counted", "look_at", "place", "queued", "resumed_at", "still_s", "turns",
-        "woken",
+        "account", "begun_at", "charged_at", "counted", "look_asked_at", "look_at", "place", "queued", "resumed_at",
+        "still_s", "turns", "woken",
     )  # fmt: skip
 
     def __init__(self, turns: Turns, account: Account) -> None:
@@ -97,7 +99,7 @@ class _Call:
         self.place: list[_Call] | None = None  # the kind of place that it holds: those who hold one
         self.begun_at = self.charged_at = time.thread_time()  # what this thread had used by then
         self.resumed_at = time.perf_counter()  # since when it computes, as far as still_s knows
-        self.look_at = self.resumed_at + LOOK_S
+        self.goes_on(self.resumed_at)
         self.still_s = 0.0  # for how long it may stand still
         self.counted = self.is_short  # among the short calls that are under way
         self.queued = False
@@ -114,8 +116,13 @@ class _Call:
         """Go on if nobody comes first. Abandoned if the account is given up."""
         if self.account.given_up is not None:
             raise Abandoned
-        if time.perf_counter() >= self.look_at:
+        now = time.perf_counter()
+        if now >= self.look_at or self.look_asked_at <= now < self.turns.asked_at + QUIET_S:
             self.turns.look(self)
+
+    def goes_on(self, now: float) -> None:
+        """Note when it looks about next."""
+        self.look_at, self.look_asked_at = now + LOOK_S, now + LOOK_ASKED_S
 
 
 _here = threading.local()
@@ -147,7 +154,7 @@ class Turns:
         self._passing: list[_Call] = []  # those that are for short calls alone
         self._waiting: list[tuple[bool, float, int, _Call]] = []  # a heap: short calls, then who has used the least
         self._numbers = count()
-        self._asked_at = -math.inf
+        self.asked_at = -math.inf
         self._short = 0  # calls under way, as far as is known
         self._quiet = threading.Condition(self._lock)
 
@@ -174,7 +181,7 @@ class Turns:
 
     def asked(self) -> None:
         """Note that a request came."""
-        self._asked_at = time.monotonic()
+        self.asked_at = time.perf_counter()
 
     @property
     def contested(self) -> bool:
@@ -184,7 +191,7 @@ class Turns:
     @property
     def _long_places(self) -> int:
         """Places for long calls."""
-        return max(1, self.places - (time.monotonic() - self._asked_at < ASKED_S))
+        return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
 
     def leave(self, call: _Call) -> None:
         """Let others have the place of a call, if it holds one."""
@@ -209,12 +216,12 @@ class Turns:
         if goes_on:
             if call.place is self._holding and not call.is_short:
                 self._stand_still(call)
-            call.look_at = time.perf_counter() + LOOK_S
+            call.goes_on(time.perf_counter())
             return
         began = time.perf_counter()
         call.woken.acquire()
         ended = time.perf_counter()
-        call.look_at = ended + LOOK_S
+        call.goes_on(ended)
         call.account.waited_s += ended - began
         call.resumed_at = ended
         if call.account.given_up is not None:
@@ -243,7 +250,7 @@ class Turns:
         call.still_s = min(call.still_s + ASIDE / self.places * (now - call.resumed_at), ASIDE_MAX_S)
         with self._lock:
             while call.account.given_up is None:
-                left_s = QUIET_S if self._short else self._asked_at + QUIET_S - time.monotonic()
+                left_s = QUIET_S if self._short else self.asked_at + QUIET_S - time.perf_counter()
                 if min(left_s, call.still_s) <= 0.0:
                     break
                 began = time.perf_counter()
@@ -265,7 +272,7 @@ class Turns:
 
     def _charge(self, call: _Call) -> None:
         """Add the CPU time since it was charged last."""
-        cpu, now = time.thread_time(), time.monotonic()
+        cpu, now = time.thread_time(), time.perf_counter()
         seconds, call.charged_at = cpu - call.charged_at, cpu
         if seconds > 0.0:
             call.account.used = math.log(_seconds(call.account, now) + seconds) + now / MEMORY_S
@@ -323,7 +330,7 @@ class Turns:
         """Whether one that computes lets the first of those who wait go on in its place."""
         if call.is_short != first.is_short:
             return first.is_short
-        now = time.monotonic()
+        now = time.perf_counter()
         mine, others = (c.account.weight * _seconds(c.account, now) for c in (call, first))
         return mine - others >= SLICE_S * call.account.weight
 

@@ -87,7 +87,7 @@ def until(condition):
 def used(seconds, weight=1.0):
     """An account that has used so much just now."""
     account = Account(weight)
-    account.used = turns.math.log(seconds) + turns.time.monotonic() / turns.MEMORY_S
+    account.used = turns.math.log(seconds) + turns.time.perf_counter() / turns.MEMORY_S
     return account
 
 
@@ -322,3 +322,20 @@ def test_a_call_that_stands_still_can_be_given_up(still):
     still.shared.give_up(still.account, "deleted")
     still.end()
     assert isinstance(still.long.wait().outcome, Abandoned)
+
+
+def test_a_long_call_looks_about_sooner_where_a_request_just_came(monkeypatch):
+    monkeypatch.setattr(turns, "SHORT_S", 0.02)
+    for name in ("LOOK_S", "QUIET_S", "ASIDE_MAX_S"):
+        monkeypatch.setattr(turns, name, SECONDS)
+    monkeypatch.setattr(turns, "ASIDE", 1e9)
+    monkeypatch.setattr(turns, "LOOK_ASKED_S", 0.0)
+    shared, account = Turns(2), Account()
+    account.usual_s = 1.0
+    long = Call(shared, account).wait().go().wait()  # who asks for nothing is looked about for by nobody
+    shared.asked()
+    long.go()
+    until(lambda: shared._quiet._waiters)
+    assert long.steps == 2
+    shared.give_up(account, "deleted")
+    assert isinstance(long.wait().outcome, Abandoned)
