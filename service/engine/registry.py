@@ -327,8 +327,10 @@ class Registry:
     def _serve(self, model: Model, obstacle: Obstacle | None = None) -> Worker:
         lane = Lane(self._threads, self.turns)
         jobs, readers = lane.beside(), lane.readers()
-        worker = Worker(model, self.store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers)
-        worker.moved = self.positions.begin(model.name, model.position)
+        moved = self.positions.begin(model.name, model.position)
+        worker = Worker(
+            model, self.store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers, moved=moved
+        )
         self.roster.serve(model.name, Running(worker, lane, jobs))
         return worker
 
