@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis_server import RedisServer
-from states import digest_of
+from states import digest_of, load_model
 from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History, load_model
+from hinged.service.engine.history import History
 from hinged.service.errors import Conflict, Invalid, StoreUnavailable
 from hinged.service.model.pending import Prediction
 from hinged.service.store.redis import RedisStore

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from running import PATIENCE_S
-from states import digest_of
+from states import digest_of, load_model
 from working import predictions_of, until
 
 from hinged.service.commands.ask import Ask, Offer
@@ -18,7 +18,6 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import load_model
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from hinged.service.model.events import ClassAdded, Created
