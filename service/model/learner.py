@@ -24,14 +24,9 @@ from hinged.service.model.events import Learned
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.warmup import WarmUp, encoded
 from hinged.service.model.window import Ages, Left
+from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Rows, rows_from_csr
-from hinged.solvers.core.solver import (
-    UNBOUNDED,
-    Finish,
-    PointsFull,
-    Solver,
-    class_numbers,
-)
+from hinged.solvers.core.solver import UNBOUNDED, PointsFull, Solver, class_numbers
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.warm import wait_for_rest
 

@@ -57,7 +57,7 @@ from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
 from hinged.service.model.state import State, was_undone
 from hinged.service.model.view import Published
-from hinged.solvers.core.solver import Finish
+from hinged.solvers.core.reports import Finish
 
 Array = np.ndarray[Any, Any]
 

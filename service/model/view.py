@@ -14,8 +14,8 @@ from hinged.service.model.learner import Learner, numbers_of
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.warmup import AnyReader, encoded
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import View
 from hinged.solvers.scores.selection import distances, is_wanted
 from hinged.solvers.scores.sigmoid import Calibration
 
