@@ -12,6 +12,7 @@ from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
+from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
 from hinged.service.model.events import Created, Predicted
@@ -87,7 +88,7 @@ class States(dict):
 def take(registry, state):
     """What importing comes to: None if it is refused, else the model, which is asked what clients ask."""
     try:
-        model = registry._import("m", BytesIO(pack_export("m", 1, state)))
+        model = import_file(registry.store, "m", BytesIO(pack_export("m", 1, state)), registry.settings)
     except Invalid:
         return None
     try:

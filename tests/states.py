@@ -3,6 +3,7 @@
 import hashlib
 
 from hinged.frames import decode, encode
+from hinged.service.engine.history import History
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.state import SNAPSHOT
 
@@ -37,3 +38,8 @@ def digest_of(model, without=None):
                 lease.pop("skipped", None)
     arrays = {name: array for name, array in arrays.items() if not name.startswith("curves.")}
     return hashlib.sha256(encode(SNAPSHOT, facts, arrays)).hexdigest()
+
+
+def load_model(store, name, *, cache_bytes, answers_kept):
+    """A model as its log says. Damaged, ValueError or Conflict where that cannot be read."""
+    return History(store, name, cache_bytes=cache_bytes, answers_kept=answers_kept).newest()

@@ -125,7 +125,7 @@ class Members:
             del self._owners[name]
 
     def _figures(self) -> dict[str, Any]:
-        workers = self.registry.workers()
+        workers = self.registry.roster.workers()
         return {
             "models": len(workers),
             "memory_bytes": sum(worker.model.solver.memory_bytes() for _, worker in workers),

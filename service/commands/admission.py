@@ -40,7 +40,8 @@ from hinged.service.model.events import (
 from hinged.service.model.model import Model
 from hinged.service.model.tombstones import MARK_BYTES, SALT_BYTES
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import BOUND_MAX, CLASSES_MAX, columns_of
+from hinged.solvers.core.solver import CLASSES_MAX, columns_of
+from hinged.solvers.core.states import BOUND_MAX
 
 
 class Inapplicable(Exception):

@@ -17,10 +17,12 @@ from hinged.service.commands.taking import Lookup, NewExamples, take
 from hinged.service.data.classes import label_key
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, join_inputs
-from hinged.service.errors import Invalid
+from hinged.service.data.parts import Configuration
+from hinged.service.errors import Invalid, ServiceError
 from hinged.service.model.events import ClassAdded, Learned, ModelEvent
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
+from hinged.service.settings import Settings
 
 
 def make_plan(
@@ -50,6 +52,14 @@ def make_plan(
     plan.new = len(new.examples)
     plan.events = [*new.events, *_learned(model, new.examples, at_ms)]
     return plan
+
+
+def rehearse(configuration: Configuration, request: LearnRequest, settings: Settings) -> None:
+    """Raise what a new model of this configuration would say to its first request."""
+    model = Model("new", configuration, **settings.model_sizes)
+    (planned,) = make_plan(model, [request], lambda _: {}, settings.classes_max, at_ms=0).planned
+    if isinstance(planned, ServiceError):
+        raise planned
 
 
 def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms: int) -> Plan | None:

@@ -27,7 +27,7 @@ from hinged.service.data.problems import first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 from hinged.solvers.core.kernels import NORM_MAX
-from hinged.solvers.core.solver import BOUND_MAX
+from hinged.solvers.core.states import BOUND_MAX
 
 DIM_SPARSE = 2**20
 

@@ -28,7 +28,8 @@ from hinged.service.data.texts import BUCKETS
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
-from hinged.solvers.core.solver import BOUND_MAX, Solver
+from hinged.solvers.core.solver import Solver
+from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.estimators.scaling import CLIP
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

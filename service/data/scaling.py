@@ -19,7 +19,7 @@ from hinged.service.data.spread import Spread, spread_of
 from hinged.service.data.vocabulary import SCALE_MAX
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, joined, rows_from_csr, rows_from_dense
-from hinged.solvers.core.solver import StateReader
+from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators.scaling import BENT_MAX, CSR, DENSE, PLAIN, Scale, found, matrix_of, plain
 
 Array = np.ndarray[Any, Any]

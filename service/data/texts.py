@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.solver import StateReader
+from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators.scaling import BENT_MAX, bent
 
 Array = np.ndarray[Any, Any]

@@ -42,7 +42,7 @@ from hinged.service.data.records import (
 )
 from hinged.service.data.spread import Spread, spread_of
 from hinged.service.data.texts import BUCKETS, counts_of, even, read_weights, weights_of
-from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.core.states import COUNT_MAX, StateReader
 from hinged.solvers.estimators.scaling import CSR, FLAT
 
 Array = np.ndarray[Any, Any]

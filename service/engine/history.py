@@ -338,8 +338,3 @@ def told(error: BaseException) -> str:
     """An error in a line of its own, for people who do not see the traceback."""
     said = str(error).partition("\n")[0][:200]
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-def load_model(store: Store, name: str, *, cache_bytes: int, answers_kept: int) -> Model:
-    """A model as its log says. Damaged, ValueError or Conflict where that cannot be read."""
-    return History(store, name, cache_bytes=cache_bytes, answers_kept=answers_kept).newest()

@@ -51,7 +51,8 @@ class Unlogged:
 
     def limit(self, most: int) -> None:
         """Hold at most so many from now on."""
-        self._waiting = deque(self._waiting, maxlen=most)
+        if most != self._waiting.maxlen:
+            self._waiting = deque(self._waiting, maxlen=most)
 
     def clear(self) -> None:
         """Forget them all."""

@@ -27,7 +27,7 @@ from hinged.service.model.events import (
 )
 from hinged.service.model.pending import Made
 from hinged.service.store.base import Damaged, Event
-from hinged.solvers.core.solver import Finish
+from hinged.solvers.core.reports import Finish
 
 SWAP_S = 1.0  # that the worker teaches at a swap; one that takes longer gives way and is tried again
 

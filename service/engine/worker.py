@@ -1,14 +1,12 @@
-"""One writer a model: takes what has queued up as a micro-batch, has it done on the model's journal, answers.
+"""One writer a model: what is asked of it, and what it is answered.
 
-This is the side of the event loop: who waits for what, when the journal's thread is given work, and what becomes of a
-model whose code has failed. Predictions read what was published last and wait for nobody.
+What changes the model becomes work for its loop (loop.py), which does one piece after the other. Predictions read what
+was published last and wait for nobody.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -22,15 +20,12 @@ from hinged.service.commands.change import Correct, Forget, Located
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.classes import Label
 from hinged.service.engine.follow import Feed, Follower
-from hinged.service.engine.history import Obstacle, told
+from hinged.service.engine.history import Obstacle
 from hinged.service.engine.jobs.background import JobRunner, Shared
-from hinged.service.engine.journal import Journal, Question
+from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import LearnAnswer, Learning
 from hinged.service.engine.listing import Listing
-from hinged.service.engine.patience import Patience
-from hinged.service.engine.queue import Queue, Queued, settle
-from hinged.service.engine.scheduling.turns import GivenUp
-from hinged.service.engine.unlogged import Unlogged
+from hinged.service.engine.loop import Loop, Watch
 from hinged.service.engine.work import (
     CatchingUp,
     Commanding,
@@ -41,24 +36,17 @@ from hinged.service.engine.work import (
     Settling,
     Snapshotting,
     Swapping,
-    Work,
-    do,
 )
-from hinged.service.errors import Invalid, NotFound, StoreUnavailable, Unavailable
+from hinged.service.errors import Invalid, NotFound, Unavailable
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made, Prediction
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 
-log = logging.getLogger(__name__)
-
-IDLE = Queued(Keeping(), [], 0)
-"""What there is to do where nobody waits: predictions are written."""
-
 
 class Worker:
-    """Owns a model. Everything that changes the model goes through its queue. Methods run on one event loop."""
+    """Owns a model. Everything that changes the model goes through its loop. Methods run on one event loop."""
 
     def __init__(
         self,
@@ -71,33 +59,26 @@ class Worker:
         *,
         beside: Executor | None = None,
         readers: Executor | None = None,
+        moved: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """executor: runs the model's calls; beside: those of its jobs; readers: of who reads what it published."""
+        """executor: runs the model's calls; beside: those of its jobs; readers: of who reads what it published.
+
+        moved: told the position of what was published.
+        """
         self.name = model.name
         self.readers = readers or executor
         self.predictions_served = 0
-        self.moved: Callable[[int], None] = lambda _: None  # told the position of what was published
-        self._loop = asyncio.get_running_loop()
+        self._event_loop = asyncio.get_running_loop()
         self._executor = executor
         self._journal = Journal(
             model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy
         )
+        self._loop = Loop(self._journal, executor, Watch(moved, self._look_at_changes, self._let_go))
         self._jobs = JobRunner(self, self._journal.history, store, beside or executor, shared or Shared(store))
-        self._queue = Queue(model.name, settings)
-        self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # who reads the model itself
         self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, self._labels)
-        self._unlogged = Unlogged(self._labels.pending_max, settings.pending_flush_s)
-        self._wake = asyncio.Event()
-        self._stopping = False
-        self._leaving: str | None = None
-        self._keep_snapshot = True
-        self._failed: str | None = None  # why it takes no work
-        if obstacle is not None:
-            self._failed = obstacle.message
-        elif model.jobs.running():
+        if obstacle is None and model.jobs.running():
             self._jobs.wake()
-        self._task = asyncio.create_task(self._run(), name=f"worker of {model.name}")
 
     # -- the model ------------------------------------------------------------------------------------------------
 
@@ -134,32 +115,32 @@ class Worker:
     @property
     def pending_predictions(self) -> int:
         """Predictions that wait for their labels, in the log or not yet."""
-        return len(self.model.pending) + len(self._unlogged)
+        return len(self.model.pending) + len(self._loop.unlogged)
 
     @property
     def waiting_examples(self) -> int:
         """Examples that have queued up."""
-        return self._queue.examples
+        return self._loop.queue.examples
 
     @property
     def waiting_requests(self) -> int:
         """Requests that have queued up."""
-        return len(self._queue)
+        return len(self._loop.queue)
 
     @property
     def stopped(self) -> bool:
         """Whether it takes no more work."""
-        return self._stopping or self.failed
+        return self._loop.stopped
 
     @property
     def failure(self) -> str | None:
         """Why it stopped after something unforeseen, None if it has not."""
-        return self._failed
+        return self._loop.failed
 
     @property
     def failed(self) -> bool:
         """Whether it stopped after something unforeseen."""
-        return self._failed is not None
+        return self._loop.failed is not None
 
     # -- what callers use -----------------------------------------------------------------------------------------
 
@@ -168,17 +149,17 @@ class Worker:
 
         QueueFull where too much waits; the errors of the plan; StoreUnavailable when nothing was acknowledged.
         """
-        answer: LearnAnswer = await self._enqueue(Learning([request]))
+        answer: LearnAnswer = await self._loop.put(Learning([request]))
         return answer
 
     async def finish(self, epochs: int = 0) -> dict[str, Any]:
         """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; its figures."""
-        figures: dict[str, Any] = await self._enqueue(Finishing(epochs))
+        figures: dict[str, Any] = await self._loop.put(Finishing(epochs))
         return figures
 
     async def roll_back(self, position: int) -> dict[str, Any]:
         """Make the state what it was at a position. Invalid, or Conflict where the log does not reach back to it."""
-        answer: dict[str, Any] = await self._enqueue(RollingBack(position))
+        answer: dict[str, Any] = await self._loop.put(RollingBack(position))
         return answer
 
     async def set_aside(self, position: int | None) -> dict[str, Any]:
@@ -186,7 +167,7 @@ class Worker:
 
         Conflict where it stands before none, or before another than that at `position`.
         """
-        answer: dict[str, Any] = await self._enqueue(SettingAside(position), stopped=self.obstacle is not None)
+        answer: dict[str, Any] = await self._loop.put(SettingAside(position), stopped=self.obstacle is not None)
         return answer
 
     async def snapshot(self, *, first: bool = False) -> int:
@@ -194,7 +175,7 @@ class Worker:
 
         StoreUnavailable if the store did not take it.
         """
-        position, written = await self._enqueue(Snapshotting(), first=first)
+        position, written = await self._loop.put(Snapshotting(), first=first)
         try:  # the shield: a client that goes away must not take it back
             problem = await asyncio.shield(asyncio.wrap_future(written))
         except asyncio.CancelledError:
@@ -207,12 +188,12 @@ class Worker:
 
     async def command(self, command: Command) -> dict[str, Any]:
         """What a command answers once its events are durable and applied, with the model's position."""
-        answer: dict[str, Any] = await self._enqueue(Commanding(command))
+        answer: dict[str, Any] = await self._loop.put(Commanding(command))
         return answer
 
     async def change(self, command: Forget | Correct | ChangeAnswer) -> dict[str, Any]:
         """What a change of one example answers, which is looked up in the log beside the worker."""
-        self._check_running()
+        self._loop.check_running()
         return await self.command(replace(command, located=await self._locate(command.given)))
 
     async def example(self, given: str) -> dict[str, Any]:
@@ -231,12 +212,12 @@ class Worker:
 
     async def _locate(self, given: str) -> Located | None:
         find = partial(self._journal.lookup.locate, self.model, given)
-        return await self._loop.run_in_executor(self._executor, find)
+        return await self._event_loop.run_in_executor(self._executor, find)
 
     async def snapshots(self) -> list[int]:
         """Positions of the snapshots that the store holds, oldest first."""
-        self._check_running()
-        found = await self._loop.run_in_executor(self.readers, self._journal.store.snapshots, self.name)
+        self._loop.check_running()
+        found = await self._event_loop.run_in_executor(self.readers, self._journal.store.snapshots, self.name)
         return sorted(found)
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -252,7 +233,7 @@ class Worker:
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while at in self._jobs.running():
-                    self._check_running()
+                    self._loop.check_running()
                     await self._jobs.end_of(at)
         return self.job(at)
 
@@ -267,15 +248,13 @@ class Worker:
         durable = self.model.configuration.labels.pending_durable
         if self.obstacle is not None and not durable:
             return
-        self._check_running()
+        self._loop.check_running()
         tombstones = self.model.tombstones
         made = [Made(prediction, classes) for prediction in predictions if not tombstones.knows(prediction.id)]
         if durable:
-            await self._enqueue(Keeping(made))
+            await self._loop.put(Keeping(made))
             return
-        if not self._unlogged:
-            self._wake.set()
-        self._unlogged.add(made)
+        self._loop.keep(made)
 
     def wishes(self, ids: Sequence[str | None], doubtful: Sequence[bool]) -> list[Wish]:
         """Whose labels are wanted of these predictions."""
@@ -288,16 +267,11 @@ class Worker:
 
     async def read(self, question: Callable[[Model], Any]) -> Any:
         """What a question to the model itself finds, between two changes."""
-        if self.obstacle is None:
-            self._check_running()
-        future = self._loop.create_future()
-        self._questions.append((question, future))
-        self._wake.set()
-        return await future
+        return await self._loop.ask(question)
 
     def follow(self, after: int | None = None) -> Follower:
         """One who is told of the model's events behind a position, or from now on. Invalid if it is not there yet."""
-        self._check_running()
+        self._loop.check_running()
         newest = self.published.position
         if after is not None and not 0 <= after <= newest:
             raise Invalid(f"the log of model {self.name} ends at position {newest}, got {after}")
@@ -307,164 +281,27 @@ class Worker:
     async def stop(self, *, keep_snapshot: bool = True, why: str | None = None) -> None:
         """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
         await self._jobs.stop()
-        self._stopping = True
-        self._leaving = why
-        self._journal.history.leave.set()
-        self._keep_snapshot = keep_snapshot
-        self._wake.set()
-        await self._task
+        await self._loop.stop(keep_snapshot=keep_snapshot, why=why)
         self.feed.end(why or ("the server stops" if keep_snapshot else f"model {self.name} was deleted"))
-
-    def _check_running(self) -> None:
-        if self._failed:
-            raise Unavailable(f"model {self.name} has stopped: {self._failed}{self._way_back()}")
-        if self._leaving is not None:
-            raise Unavailable(f"{self._leaving}; ask again", retry_after_s=1)
-        if self._stopping:
-            raise Unavailable("the server is stopping")
-
-    def _way_back(self) -> str:
-        if self.obstacle is None:
-            return ""
-        return f". It serves the state before; to go on without this event: POST /models/{self.name}/skip"
-
-    def _enqueue(self, work: Work, *, first: bool = False, stopped: bool = False) -> asyncio.Future[Any]:
-        """Let work wait. first: before all else; stopped: also where the model takes no other work."""
-        if not stopped:
-            self._check_running()
-        future = self._queue.put(work, first=first)
-        self._wake.set()
-        return future
 
     # -- the steps of a job (jobs/background.py) ------------------------------------------------------------------
 
     async def step(self, work: CatchingUp | Swapping | Settling) -> Any:
         """What a step of a job answers, which comes before all that waits."""
-        return await self._enqueue(work, first=True)
+        return await self._loop.put(work, first=True)
 
-    # -- the loop -------------------------------------------------------------------------------------------------
-
-    async def _run(self) -> None:
-        while True:
-            if not self._queue and not self._questions:
-                if self._stopping and (not self._unlogged or self._failed):
-                    break
-                if not self._stopping and not await self._woken():
-                    continue
-            questions, self._questions = self._questions, []
-            taken = self._queue.take() if self._queue else IDLE
-            futures = [*(future for _, future in questions), *taken.futures]
-            try:
-                answers = await self._answers([question for question, _ in questions], taken)
-            except asyncio.CancelledError:
-                raise
-            except BaseException as error:  # noqa: BLE001  what a model's code raises need be no Exception
-                self._fail(futures, error)
-                if not isinstance(error, GivenUp):
-                    await self._read_again()
-                continue
-            finally:
-                self.feed.publish()
-                self.moved(self.published.position)
-            if self._journal.read_anew is not None:
-                self._stand_anew()
-            settle(futures, answers)
-            self._look_at_changes()
-        await self._end()
-
-    async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
-        """What the questions find, then what the work answers, for which there is nobody perhaps."""
-        journal, answers = self._journal, []
-        waiting = self._unlogged.take()
-        if questions:
-            answers = await self._call(journal.answers, questions)
-        if taken.futures or waiting:
-            done = await self._call(do, journal, taken.work, waiting)
-            answers += done.answers[: len(taken.futures)]
-            self._unlogged.put_back([] if self._stopping else done.unlogged)  # at the end there is no next time
-        elif self._snapshot_in_s() <= 0:
-            await self._call(journal.take_snapshot_if_due)
-        return answers
-
-    async def _end(self) -> None:
-        self._jobs.release()
-        snapshots = self._journal.snapshots
-        # None may outlive the worker: the name could belong to another model by the time it is kept.
-        if snapshots.newest is not None:
-            await asyncio.wait([asyncio.wrap_future(snapshots.newest)])
-        if self._keep_snapshot and not self._failed and not self._journal.unresolved:
-            await self._call(self._journal.take_last_snapshot)
-
-    async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await self._loop.run_in_executor(self._executor, function, *args)
-
-    async def _woken(self) -> bool:
-        """Wait for work, or until predictions are to be written or a snapshot is due; false where there is nothing."""
-        self._wake.clear()
-        left_s = min(self._unlogged.due_in_s(), self._snapshot_in_s())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), None if left_s == math.inf else left_s)
-            return bool(self._queue or self._questions)
-        return not self._failed
-
-    def _snapshot_in_s(self) -> float:
-        """Seconds until a snapshot is due because of its age."""
-        return math.inf if self._failed else self._journal.snapshots.due_in_s(self.model)
-
-    def _tell_of_snapshot(self, position: int) -> None:
-        self._loop.call_soon_threadsafe(self.feed.tell, position, "snapshot")
+    # -- what the loop tells --------------------------------------------------------------------------------------
 
     def _look_at_changes(self) -> None:
         """Go by what a change has made of the configuration and the jobs."""
         labels = self.model.configuration.labels
         if labels != self._labels:
             self._labels, self._budget = labels, LabelBudget(self.model.configuration.seed, labels)
-            self._unlogged.limit(labels.pending_max)
         self._jobs.look()
 
-    # -- failure, and the way back --------------------------------------------------------------------------------
-
-    def _fail(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
-        """Take no more work: the state may be torn. The others go on."""
-        if isinstance(error, GivenUp):
-            self._failed = error.message
-        else:
-            log.error("model %s stops", self.name, exc_info=error)
-            self._failed = f"{told(error)}; see the server's log"
-        futures += [*(future for _, future in self._questions), *self._queue.clear()]
-        stopped = Unavailable(f"model {self.name} has stopped: {self._failed}")
-        settle(futures, [stopped] * len(futures))
-        self._questions.clear()
-        self._unlogged.clear()
+    def _let_go(self) -> None:
+        """Nobody waits any longer for what will not come."""
         self._jobs.release()
 
-    async def _read_again(self) -> None:
-        """Take the state from store and log instead of the torn one.
-
-        Where the failure was none of the model's, it goes on; where an event cannot be applied, it stands before that,
-        and serves but learns nothing until somebody has set it aside. A store that is away is waited for.
-        """
-        patience = Patience(self.name)
-        while not self._stopping:
-            try:
-                await self._call(self._journal.read_again)
-            except asyncio.CancelledError:
-                raise
-            except StoreUnavailable as error:
-                self._wake.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), patience.after(error))
-            except GivenUp:
-                return
-            except BaseException:  # as it was at the failure
-                log.exception("the state of model %s cannot be read", self.name)
-                return
-            else:
-                self._stand_anew()
-                return
-
-    def _stand_anew(self) -> None:
-        self._journal.stand_anew()
-        self.moved(self.published.position)
-        self._failed = self.obstacle.message if self.obstacle is not None else None
-        self._look_at_changes()
+    def _tell_of_snapshot(self, position: int) -> None:
+        self._event_loop.call_soon_threadsafe(self.feed.tell, position, "snapshot")

@@ -14,7 +14,8 @@ import numpy as np
 from hinged.frames import BadFrame
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.model.events import Learned
-from hinged.solvers.core.solver import CLASSES_MAX, StateReader
+from hinged.solvers.core.solver import CLASSES_MAX
+from hinged.solvers.core.states import StateReader
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from hinged.service.model.learner import Learner
 from hinged.service.model.metrics import ALL, SOURCES
-from hinged.solvers.core.solver import COUNT_MAX, Solver, StateReader
+from hinged.solvers.core.solver import Solver
+from hinged.solvers.core.states import COUNT_MAX, StateReader
 from hinged.solvers.dual.tracking import TrackingSVM
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hinged.service.model.adwin import CLOCK, Adwin
-from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.core.states import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 

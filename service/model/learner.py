@@ -20,18 +20,14 @@ from hinged.service.data.parts import Configuration
 from hinged.service.data.records import Record
 from hinged.service.data.rows import is_fit, refit
 from hinged.service.data.vocabulary import Vocabulary
+from hinged.service.model.decisions import numbers_of
 from hinged.service.model.events import Learned
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.warmup import WarmUp, encoded
 from hinged.service.model.window import Ages, Left
+from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Rows, rows_from_csr
-from hinged.solvers.core.solver import (
-    UNBOUNDED,
-    Finish,
-    PointsFull,
-    Solver,
-    class_numbers,
-)
+from hinged.solvers.core.solver import UNBOUNDED, PointsFull, Solver
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.warm import wait_for_rest
 
@@ -43,29 +39,6 @@ DROPPED_MAX = 2**16  # numbers that are listed at once
 
 Epoch = Callable[[], Iterator[Learned]]
 """All learned batches of the log before an event, in order: what a further epoch learns again."""
-
-
-def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
-    """Class numbers (m,) and the scores (m,) of those classes, from decision values (m, K) of the columns.
-
-    With one column the second class is its positive side. Without any class the prediction is UNKNOWN, the score 0.
-    """
-    numbers = numbers_of(columns, classes)
-    return numbers, score_of(columns, numbers) if classes else np.zeros(numbers.size)
-
-
-def numbers_of(columns: Array, classes: int) -> Array:
-    """The class numbers alone."""
-    if classes == 0:
-        return np.full(columns.shape[0], UNKNOWN, np.int32)
-    return class_numbers(columns, classes)
-
-
-def score_of(columns: Array, numbers: Array) -> Array:
-    """(m,) the scores of the classes `numbers` (m,), from decision values (m, K), K >= 1."""
-    if columns.shape[1] == 1:
-        return np.where(numbers == 1, columns[:, 0], 0.0 - columns[:, 0])
-    return np.asarray(columns[np.arange(numbers.size), numbers])
 
 
 class Learner:

@@ -14,12 +14,8 @@ import numpy as np
 
 from hinged.service.data.classes import Label
 from hinged.service.model.drift import DETECTOR, Drift
-from hinged.solvers.core.solver import (
-    CLASSES_MAX,
-    COUNT_MAX,
-    StateReader,
-    columns_of,
-)
+from hinged.solvers.core.solver import CLASSES_MAX, columns_of
+from hinged.solvers.core.states import COUNT_MAX, StateReader
 from hinged.solvers.scores.sigmoid import WINDOW, Calibration, Sigmoid
 from hinged.solvers.scores.tally import (
     BRIER,

@@ -21,6 +21,7 @@ from hinged.service.data.configuration import read_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
 from hinged.service.model.curves import Curves
+from hinged.service.model.decisions import score_of
 from hinged.service.model.description import described
 from hinged.service.model.events import (
     ClassAdded,
@@ -52,12 +53,12 @@ from hinged.service.model.events import (
 )
 from hinged.service.model.jobs import Job, Jobs, Kind
 from hinged.service.model.labelling import note_answers, take_in
-from hinged.service.model.learner import Epoch, Learner, score_of
+from hinged.service.model.learner import Epoch, Learner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
 from hinged.service.model.state import State, was_undone
 from hinged.service.model.view import Published
-from hinged.solvers.core.solver import Finish
+from hinged.solvers.core.reports import Finish
 
 Array = np.ndarray[Any, Any]
 

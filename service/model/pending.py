@@ -23,7 +23,8 @@ from hinged.service.data.inputs import (
     refitted,
 )
 from hinged.service.model.window import MS_MAX
-from hinged.solvers.core.solver import CLASSES_MAX, StateReader
+from hinged.solvers.core.solver import CLASSES_MAX
+from hinged.solvers.core.states import StateReader
 
 Array = np.ndarray[Any, Any]
 

@@ -24,7 +24,7 @@ from hinged.service.data.inputs import (
     read_inputs,
     refitted,
 )
-from hinged.solvers.core.solver import StateReader
+from hinged.solvers.core.states import StateReader
 
 Array = np.ndarray[Any, Any]
 

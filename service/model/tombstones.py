@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hinged.frames import BadFrame
-from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.core.states import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 

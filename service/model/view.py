@@ -10,12 +10,13 @@ import numpy as np
 from hinged.service.data.classes import Label
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.model.learner import Learner, numbers_of
+from hinged.service.model.decisions import numbers_of
+from hinged.service.model.learner import Learner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.warmup import AnyReader, encoded
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import View
 from hinged.solvers.scores.selection import distances, is_wanted
 from hinged.solvers.scores.sigmoid import Calibration
 

@@ -21,7 +21,7 @@ from hinged.service.data.spread import Spread
 from hinged.service.data.vocabulary import Vocabulary
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr
-from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.core.states import COUNT_MAX, StateReader
 from hinged.solvers.estimators.scaling import CSR, PLAIN
 
 Array = np.ndarray[Any, Any]

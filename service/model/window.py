@@ -8,7 +8,7 @@ import numpy as np
 
 from hinged.service.data.parts import HalfLife, Window
 from hinged.solvers.core.elementary import exp
-from hinged.solvers.core.solver import COUNT_MAX, StateReader
+from hinged.solvers.core.states import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 

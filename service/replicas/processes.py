@@ -58,7 +58,7 @@ class Readers:
         def heard(reader: int, report: dict[str, Any]) -> None:
             exposition.hear(reader, report)
             for name, predictions in report.get("served", {}).items():
-                registry.count_served(name, predictions)
+                registry.roster.count_served(name, predictions)
 
         self._notes = NoteTaker(self._path / NOTES, registry.positions, heard)
         await self._notes.start()

@@ -73,19 +73,10 @@ from hinged.solvers.core.points import (
     POOL_USED,
     USED,
 )
+from hinged.solvers.core.reports import Certificate
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import (
-    BOUND_MAX,
-    COUNT_MAX,
-    MAGNITUDE_MAX,
-    UNBOUNDED,
-    Certificate,
-    State,
-    StateReader,
-    check_fade,
-    columns_of,
-    read_heaviest,
-)
+from hinged.solvers.core.solver import UNBOUNDED, check_fade, columns_of
+from hinged.solvers.core.states import BOUND_MAX, COUNT_MAX, MAGNITUDE_MAX, State, StateReader, read_heaviest
 
 Array = np.ndarray[Any, Any]
 
@@ -188,11 +179,13 @@ class BudgetExpansion(CoefficientExpansion):
         bounds = self.factors if self.parameters.rate > 0 else self.bounds
         done, visits, reason = 0, 0, DONE
         batch = rows.labelled(classes, keys, again=again)
+        f = np.zeros(self.columns)
         while done < len(rows):
+            row = np.empty(self.points.start.size, self.dtype)
             done, visits, reason = learn_rows(
                 self.kernel, self.points, self.machine, self.memory, self.upkeep, self.parameters, bounds,
                 self.places_max, self.seen, self.random, spread,
-                batch, done, visits, self.value_work, turns.WORK_MAX, scores,
+                batch, done, visits, self.value_work, turns.WORK_MAX, f, row, scores,
             )  # fmt: skip
             turns.rest()
             if reason == NEEDS_ROOM:

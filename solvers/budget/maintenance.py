@@ -33,7 +33,7 @@ from hinged.solvers.core.coefficients import (
     first_least,
     leave,
 )
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.kernels import point_row
@@ -95,13 +95,13 @@ def smallest(points, machine, n, passed):
     return i, sizes[i] if i != NONE else np.inf
 
 
-@compiled
+@in_place
 def merged_key(i, j):
     """The key of a merged point, from those of its parts: -2 - the number of the younger example in it."""
     return min(i if i < NONE else -2 - i, j if j < NONE else -2 - j)
 
 
-@compiled
+@in_place
 def merge(kernel, points, machine, table, i, j, near, row, spread):
     """Replace points i and j by their best single one; returns the weight degradation. There must be room.
 
@@ -131,7 +131,7 @@ def merge(kernel, points, machine, table, i, j, near, row, spread):
     return degradation
 
 
-@compiled
+@in_place
 def nearest_of_class(class_of, row, n, i, near):
     """The other point of the class of i with the largest value in row (n,), or NONE; near (m,): the nearest of all."""
     for s in near:
@@ -144,7 +144,7 @@ def nearest_of_class(class_of, row, n, i, near):
     return best
 
 
-@compiled
+@in_place
 def absorb(machine, i, j, kappa):
     """Project the coefficients of point i, which is about to go, onto point j; returns the weight degradation."""
     for c in range(machine.alpha.shape[0]):
@@ -153,7 +153,7 @@ def absorb(machine, i, j, kappa):
     return products(machine.alpha, i, i)[0] * (1.0 - kappa * kappa)
 
 
-@compiled
+@in_place
 def go(kernel, points, machine, i, near, row, spread):
     """Point i leaves, but for its part in the average."""
     if is_averaged(machine.smooth, i, NONE):

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import points as pts
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import (
@@ -30,13 +30,7 @@ from hinged.solvers.core.points import (
     append_point,
 )
 from hinged.solvers.core.rows import rows_from_csr
-from hinged.solvers.core.solver import (
-    COUNT_MAX,
-    MAGNITUDE_MAX,
-    State,
-    StateReader,
-    check_range,
-)
+from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_range
 
 Array = np.ndarray[Any, Any]
 
@@ -67,14 +61,14 @@ def empty_memory(columns: int, places: int, recent: int, dtype: type) -> Memory:
     )
 
 
-@compiled
+@in_place
 def place_of(memory, key):
     """The place of this example, or NONE."""
     at = key % memory.key.shape[0]
     return at if memory.key[at] == key else NONE
 
 
-@compiled
+@in_place
 def take_place(memory, key):
     """Give the example a place, with alpha = 0; whoever stood there is forgotten."""
     at = key % memory.key.shape[0]
@@ -84,7 +78,7 @@ def take_place(memory, key):
     return at
 
 
-@compiled
+@in_place
 def keep_row(memory, own, key, indices, values, norm, self_value):
     """Keep a row as the newest. There must be room."""
     s = append_point(memory.rows, indices, values, norm, self_value)

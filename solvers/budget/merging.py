@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.elementary import exp, expm1, log
 
@@ -42,7 +42,7 @@ GOLDEN_STEPS = 40  # 0.5 * GOLDEN^40 is 2e-9
 BIFURCATION = 0.7991528017874561  # 2 (1 - 1 / e)^2: weight degradation of equal coefficients 1 at kappa = exp(-2)
 
 
-@compiled
+@in_place
 def fit(aa, bb, ab, log_kappa, h):
     """|a p + b q|^2 at h, from |a|^2, |b|^2 and a.b."""
     p = exp(log_kappa * (1.0 - h) * (1.0 - h))
@@ -50,7 +50,7 @@ def fit(aa, bb, ab, log_kappa, h):
     return aa * p * p + 2.0 * ab * p * q + bb * q * q
 
 
-@compiled
+@in_place
 def golden_section(aa, bb, ab, log_kappa, low, high):
     """The h in low..high where `fit` is largest, if it has one maximum there."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
@@ -67,7 +67,7 @@ def golden_section(aa, bb, ab, log_kappa, low, high):
     return 0.5 * (low + high)
 
 
-@compiled
+@in_place
 def best_place(aa, bb, ab, log_kappa):
     """The h in 0..1 where `fit` is largest: the better one of the maxima in the two halves."""
     best, most = 0.0, -1.0
@@ -79,7 +79,7 @@ def best_place(aa, bb, ab, log_kappa):
     return best
 
 
-@compiled
+@in_place
 def lost(a, b, log_kappa, h):
     """The weight degradation in one column, 0 < a <= b, without the cancellation of nearly equal squares."""
     p, q = 2.0 * log_kappa * (1.0 - h) * (1.0 - h), 2.0 * log_kappa * h * h
@@ -87,7 +87,7 @@ def lost(a, b, log_kappa, h):
     return -a * a * expm1(p) - b * b * expm1(q) - 2.0 * a * b * exp(log_kappa) * expm1(both)
 
 
-@compiled
+@in_place
 def fill_table(table):
     """table[i, j] = (h, degradation / |a|^2 (1 - kappa)^2) for m = 1/2 + i / 2 GRID and kappa = j / GRID."""
     steps = table.shape[0] - 1
@@ -117,7 +117,7 @@ def table_of(merging: str) -> Array:
     return table
 
 
-@compiled
+@in_place
 def interpolated(table, what, m, kappa):
     """PLACE or DEGRADATION by bilinear interpolation, for 1/2 <= m <= 1 and 0 <= kappa <= 1."""
     steps = table.shape[0] - 1
@@ -129,7 +129,7 @@ def interpolated(table, what, m, kappa):
     return lower + u * (upper - lower)
 
 
-@compiled
+@in_place
 def products(alpha, i, j):
     """(|a|^2, |b|^2, a.b) of the coefficients of points i and j."""
     aa, bb, ab = 0.0, 0.0, 0.0
@@ -141,13 +141,13 @@ def products(alpha, i, j):
     return aa, bb, ab
 
 
-@compiled
+@in_place
 def are_parallel(aa, bb, ab):
     """Whether the coefficients of two points differ by a factor alone, as they always do in one column."""
     return ab * ab >= (1.0 - 1e-9) * (aa * bb)
 
 
-@compiled
+@in_place
 def place(table, aa, bb, ab, kappa):
     """(h, weight degradation) of a merge with |a| <= |b|."""
     log_kappa = log(max(kappa, KAPPA_LEAST))
@@ -159,7 +159,7 @@ def place(table, aa, bb, ab, kappa):
     return h, max(aa + bb + 2.0 * ab * kappa - fit(aa, bb, ab, log_kappa, h), 0.0)
 
 
-@compiled
+@in_place
 def rank(table, aa, bb, ab, kappa):
     """The weight degradation of a merge with |a| <= |b|, near enough to choose the partner by.
 
@@ -176,13 +176,13 @@ def rank(table, aa, bb, ab, kappa):
     return max(aa + bb + 2.0 * ab * kappa - fit(aa, bb, ab, log(max(kappa, KAPPA_LEAST)), h), 0.0)
 
 
-@compiled
+@in_place
 def may_merge(alpha, class_of, i, j):
     """Whether two points are of one class and pull to the same side."""
     return j != i and class_of[i] == class_of[j] and products(alpha, i, j)[2] > 0.0
 
 
-@compiled
+@in_place
 def has_mate(alpha, class_of, i, n):
     """Whether point i may merge with one of 0..n; with several columns, whether it perhaps may."""
     a, own, found = alpha[0, i], class_of[i], alpha.shape[0] > 1
@@ -191,7 +191,7 @@ def has_mate(alpha, class_of, i, n):
     return found
 
 
-@compiled
+@in_place
 def find_partner(table, alpha, class_of, i, row, n, near):
     """The partner of point i whose merge degrades least, or NONE; row (n,) holds k(x_i, .), near (m,) points near it.
 
@@ -224,7 +224,7 @@ def find_partner(table, alpha, class_of, i, row, n, near):
     return best
 
 
-@compiled
+@in_place
 def near_enough(aa, degradation):
     """The kappa below which no merge of a point of |a|^2 degrades less than this."""
     if degradation >= BIFURCATION * aa:
@@ -233,7 +233,7 @@ def near_enough(aa, degradation):
     return root * root * (1.0 - 1e-6)
 
 
-@compiled
+@in_place
 def join(points, i, j, h, indices, values):
     """Write the row h x_i + (1 - h) x_j to indices, values (dim,) and return its number of non-zeros."""
     p, p_end = points.start[i], points.start[i] + points.length[i]

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from hinged.solvers.core.coefficients import VALUES
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import inner_to_kernel
 
@@ -25,7 +25,7 @@ NEAREST = 3
 RIDGE = 1e-3  # keeps points that nearly coincide from taking large coefficients against each other
 
 
-@compiled
+@in_place
 def nearest_points(class_of, row, n, i, near):
     """The slots of 0..n but i with the largest values in row (n,), largest first, to near (m,); how many."""
     count, enough = 0, row.dtype.type(-1.0)
@@ -42,7 +42,7 @@ def nearest_points(class_of, row, n, i, near):
     return count
 
 
-@compiled
+@in_place
 def inner_sums(points, s, slots, m, spread, sums, norms, at):
     """To sums and norms, from `at` on: inner sum of point s with each of slots[:m], added as in `kernel_row`, and what
     their squared distance is without it. Returns where the next ones go.
@@ -63,7 +63,7 @@ def inner_sums(points, s, slots, m, spread, sums, norms, at):
     return at + m
 
 
-@compiled
+@in_place
 def solve(A, b, m):
     """b[:, :m] <- A^-1 b of each column; A (m, m) is positive definite, and its lower triangle overwritten."""
     for u in range(m):
@@ -133,7 +133,7 @@ def hand_on(kernel, points, machine, i, j, z, near, row, spread):
             smooth[c, z] += b[c, m]
 
 
-@compiled
+@in_place
 def is_averaged(smooth, i, j):
     """Whether one of these points, i alone if j = NONE, has a part in the average."""
     has = False

@@ -15,7 +15,7 @@ from hinged.solvers.budget.maintenance import (
 )
 from hinged.solvers.budget.memory import keep_row, place_of, take_place
 from hinged.solvers.core.coefficients import VALUES, enter, sign_of
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_PART,
@@ -74,7 +74,7 @@ class Parameters(NamedTuple):
     recent: int
 
 
-@compiled
+@in_place
 def twin_of(points, machine, own, self_value, row, n):
     """The point of class `own` at the same place as the example whose kernel row (n,) this is, or NONE."""
     near = False
@@ -86,7 +86,7 @@ def twin_of(points, machine, own, self_value, row, n):
     return NONE
 
 
-@compiled
+@in_place
 def ascent_step(y, f, old, bound, self_value, t, parameters):
     """The change of alpha_i of BSCA (algorithm 2), with the bound on its length."""
     step = 1.0 - y * f
@@ -96,7 +96,7 @@ def ascent_step(y, f, old, bound, self_value, t, parameters):
     return y * min(max(y * old + step / self_value, 0.0), bound) - old
 
 
-@compiled
+@in_place
 def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, indices, values, norm, self_value,
     spread, row, f):  # fmt: skip
     """A step on one example in every column, and budget maintenance; row (n,) is its kernel row, f (K,) = alpha.row.
@@ -143,7 +143,7 @@ def visit(kernel, points, machine, memory, upkeep, parameters, bound, own, key, 
         known = NONE
 
 
-@compiled
+@in_place
 def average(machine, n, t, window):
     """smooth <- smooth + rho (alpha - smooth)."""
     rho = max((ETA + 1.0) / (t + ETA), 1.0 / window)
@@ -153,7 +153,7 @@ def average(machine, n, t, window):
             smooth[s] += rho * (alpha[s] - smooth[s])
 
 
-@compiled
+@in_place
 def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, random, spread, row, steps):
     """So many further steps of BSCA on points held, drawn uniformly. There must be one."""
     columns, n, t = machine.alpha.shape[0], points.used[USED], upkeep.counts[VISITED]
@@ -174,13 +174,13 @@ def make_good(kernel, points, machine, memory, upkeep, parameters, bounds, rando
             machine.alpha[c, s] += change
 
 
-@compiled
+@in_place
 def too_many_holes(points, machine, parameters):
     """Whether the points should be moved together."""
     return points.used[USED] - machine.counts[LIVE] > HOLES_MIN + parameters.budget // HOLES_PART
 
 
-@compiled
+@in_place
 def longest_row(points, memory):
     """The most non-zeros of a stored row."""
     longest = 0
@@ -191,21 +191,19 @@ def longest_row(points, memory):
     return longest
 
 
-@compiled
+@in_place
 def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, places_max, seen, random, spread,
-    batch, begin, visits, value_work, work_max,
+    batch, begin, visits, value_work, work_max, f, row,
     scores):  # fmt: skip
     """Visit rows begin.. of a batch, each followed by extra_steps recent ones; returns (rows, visits done, why).
 
     classes (m,) int64, keys (m,) int64; bounds (classes,) is C w_class, or w_class for BSGD. `visits` are done already
     of row `begin`. scores (m, K) receives the decision values right before each row is learned. Stops before a visit
     for which there is no room, where there are too many holes, and where work_max is reached. value_work: work of a
-    kernel value.
+    kernel value. f (K,) float64 and row (cap,) are scratch.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
-    f = np.zeros(columns)
-    row = np.empty(points.start.shape[0], points.values.dtype)
     stored = memory.rows
     longest = longest_row(points, memory)
     begun, work = machine.counts[VALUES], 0

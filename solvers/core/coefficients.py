@@ -16,18 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled, in_place
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import LEARNED, LIVE, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
-from hinged.solvers.core.solver import (
+from hinged.solvers.core.reports import Certificate, certificate_of
+from hinged.solvers.core.states import (
     COEFFICIENT_MAX,
     COUNT_MAX,
     MAGNITUDE_MAX,
     REACHED_MAX,
-    Certificate,
     State,
     StateReader,
-    certificate_of,
     check_learned,
 )
 
@@ -66,7 +65,7 @@ def sign_of(example_class, c, columns):
     return 1.0 if example_class == (1 if columns == 1 else c) else -1.0
 
 
-@compiled
+@in_place
 def first_least(values, n, scale):
     """The first of values (n,) that is the least but for rounding, NONE where none is finite.
 

@@ -21,19 +21,10 @@ from hinged.solvers.core.kernels import (
     kernel_row,
 )
 from hinged.solvers.core.points import POOL_USED, USED, Points
+from hinged.solvers.core.reports import Contributions, PointScores
 from hinged.solvers.core.rows import Batch, Rows, rows_from_csr
-from hinged.solvers.core.solver import (
-    COUNT_MAX,
-    SAMPLE_MAX,
-    Contributions,
-    PointScores,
-    Solver,
-    State,
-    StateReader,
-    columns_of,
-    read_heaviest,
-    seen_without,
-)
+from hinged.solvers.core.solver import Solver, columns_of, seen_without
+from hinged.solvers.core.states import COUNT_MAX, SAMPLE_MAX, State, StateReader, read_heaviest
 from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]

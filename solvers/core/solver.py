@@ -12,79 +12,29 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.states import BOUND_MAX, COUNT_MAX, State, StateReader
 from hinged.solvers.core.weights import checked_weights, runs_of
 
 Array = np.ndarray[Any, Any]
-State = dict[str, Array]
-Certificate = dict[str, float | int | None]
 
 POINTS_MAX = 100_000
 CACHE_BYTES = 256 * 2**20
 CLASSES_MAX = 1024
-BOUND_MAX = 1e15  # of C times the weight of a class
 UNBOUNDED = sys.maxsize
 WHEN_FULL = ("refuse", "remove")
-COUNT_MAX = 2**62  # of a count in a state
-COEFFICIENT_MAX = 1e150  # its square is finite
-REACHED_MAX = 1e60  # of a coefficient that `examine` takes, and of its part of |w|: no step and no rate leads so far
-MAGNITUDE_MAX = 1e150  # of what else a state holds: its square is finite
-SAMPLE_MAX = 64  # points for which `examine` works out anew what follows from others
 
 
 class PointsFull(ValueError):
     """The expansion holds as many points as it may."""
-
-
-class Finish(NamedTuple):
-    """What a finishing step did: steps taken, and whether it reached its tolerance or its bound on steps."""
-
-    steps: int
-    converged: bool
-
-
-class Contributions(NamedTuple):
-    """What each point adds to the decision values of one row.
-
-    keys (n,): numbers of the points' examples, of a merged point that of its younger part. merged (n,) bool. classes
-    (n,). parts (K, n): sum over the points plus the bias gives the decision values.
-    """
-
-    keys: Array
-    merged: Array
-    classes: Array
-    parts: Array
-
-
-class PointScores(NamedTuple):
-    """Decision values at the points held: keys (n,), classes (n,), scores (n, K), and what the ramp set aside (n,)."""
-
-    keys: Array
-    classes: Array
-    scores: Array
-    aside: Array
-
-
-class View(Protocol):
-    """What predictions read while learning goes on. It never changes."""
-
-    @property
-    def delta(self) -> Array:
-        """(K,) the largest violation of each column, 0 for a solver without one: what asking for labels needs."""
-
-    @property
-    def size(self) -> int:
-        """Kernel values, or features, that a row takes."""
-
-    def decision(self, rows: Rows) -> Array:
-        """Decision values (m, K) of a batch."""
 
 
 class Solver(ABC):
@@ -261,11 +211,23 @@ class Solver(ABC):
     def _learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool) -> Array:
         """Rows of one weight together: those that learn one by one come to the same however rows are batched."""
         scores = np.empty((len(rows), self.columns))
+
+        def learn(run: slice) -> None:
+            part = rows.part(run.start, run.stop)
+            scores[run] = self._learn_run(part, classes[run], keys[run], again=again)
+
+        self._in_runs(weights, learn)
+        return scores
+
+    def _learn_run(self, rows: Rows, classes: Array, keys: Array, *, again: bool) -> Array:
+        """Learn rows of one weight, which is what `weight` says."""
+        return self.learn(rows, classes, keys, again=again)
+
+    def _in_runs(self, weights: Array, learn: Callable[[slice], None]) -> None:
+        """Let this learn the rows of a batch, those of one weight at a time, which `weight` is meanwhile."""
         for run in runs_of(weights):
             with self._weighing(float(weights[run.start])):
-                part = rows.part(run.start, run.stop)
-                scores[run] = self.learn(part, classes[run], keys[run], again=again)
-        return scores
+                learn(run)
 
     @contextmanager
     def _weighing(self, weight: float) -> Iterator[None]:
@@ -389,35 +351,12 @@ class Solver(ABC):
         return seen, weights
 
 
-def read_heaviest(checked: StateReader) -> float:
-    """`heaviest` of a state, which has it where an example had a weight."""
-    if "heaviest" not in checked.state:
-        return 0.0
-    return float(checked.take("heaviest", np.float64, (1,), np.finfo(np.float64).tiny, BOUND_MAX)[0])
-
-
 def check_fade(factor: float, *, fades: bool) -> None:
     """Refuse to fade by no factor, or a solver that cannot."""
     if not fades:
         raise ValueError("this solver cannot let what it has learned fade")
     if not 0.0 < factor <= 1.0:
         raise ValueError(f"factor must be > 0 and <= 1, got {factor}")
-
-
-def check_learned(seen: Array, learned: int) -> None:
-    """Refuse counts of examples by class that are more than were learned.
-
-    A class of which a drop left nothing counts again, from one on, when a further epoch brings it back.
-    """
-    if sum(seen.tolist()) > learned + seen.size:
-        raise ValueError(f"seen must be at most the {learned} examples learned, got {seen}")
-
-
-def check_range(name: str, values: Array, least: Array | float, most: Array | float) -> None:
-    """Refuse values outside of least..most, by more than rounding."""
-    margin = 1e-9 * np.maximum(np.abs(least), np.abs(most))
-    if not ((values >= least - margin) & (values <= most + margin)).all():
-        raise ValueError(f"{name} must lie within bounds, got {values.min()} to {values.max()}")
 
 
 def seen_without(seen: Array, gone: Array, left: Array) -> Array:
@@ -437,58 +376,3 @@ def class_numbers(scores: Array, classes: int) -> Array:
 def columns_of(classes: int) -> int:
     """Columns of coefficients for so many classes."""
     return min(classes, 1) if classes <= 2 else classes
-
-
-def certificate_of(
-    *,
-    support_vectors: int,
-    points: int,
-    kernel_evaluations: int,
-    steps: int,
-    dual: float | None = None,
-    gap: float | None = None,
-    kkt_violation: float | None = None,
-    weight_degradation: float | None = None,
-) -> Certificate:
-    """The parts of every solver's certificate, None for what has no meaning; primal = dual + gap."""
-    return {
-        "support_vectors": support_vectors,
-        "points": points,
-        "kernel_evaluations": kernel_evaluations,
-        "steps": steps,
-        "dual": dual,
-        "primal": None if dual is None or gap is None else dual + gap,
-        "gap": gap,
-        "kkt_violation": kkt_violation,
-        "weight_degradation": weight_degradation,
-    }
-
-
-class StateReader:
-    """Takes arrays out of a state and refuses what compiled code, which checks no bounds, must not see."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-
-    def take(
-        self,
-        name: str,
-        dtype: type,
-        shape: tuple[int | None, ...],
-        least: float | None = None,
-        most: float | None = None,
-    ) -> Array:
-        """A copy of array `name`, of this dtype and shape (None: any), finite, with values in least..most."""
-        if name not in self.state:
-            raise ValueError(f"the state has no array {name}")
-        array = np.array(self.state[name])
-        fits = array.ndim == len(shape) and all(
-            want in (None, got) for want, got in zip(shape, array.shape, strict=True)
-        )
-        if array.dtype != dtype or not fits:
-            raise ValueError(f"{name} must be {np.dtype(dtype).name} {shape}, got {array.dtype} {array.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{name} holds NaN or infinity")
-        if array.size and least is not None and most is not None and (array.min() < least or array.max() > most):
-            raise ValueError(f"{name} must be from {least} to {most}, got {array.min()} to {array.max()}")
-        return array

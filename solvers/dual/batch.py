@@ -14,9 +14,8 @@ from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import LEARNED
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import append_point, has_room
+from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import Finish
-from hinged.solvers.core.weights import runs_of
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.machine import HINGE, enter
 
@@ -80,9 +79,7 @@ class SMO(DualExpansion):
         scores = self.decision(rows)
         entering, f = rows.take(np.flatnonzero(new)), scores[new] - self.machine.b
         own, numbers, each = classes[new], keys[new], weights[new]
-        for run in runs_of(each):
-            with self._weighing(float(each[run.start])):
-                self._enter(entering.part(run.start, run.stop), own[run], numbers[run], f[run])
+        self._in_runs(each, lambda run: self._enter(entering.part(run.start, run.stop), own[run], numbers[run], f[run]))
         self.finish()
         return scores
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled, in_place
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.lanes import lane_sums, larger
 from hinged.solvers.dual.direction import move_gradient
@@ -91,7 +91,7 @@ def box_search(i, j, alpha, g, lower, upper, up, down, row_i, row_j):
 _gaps = lane_sums(lambda alpha, g, lower, upper: (larger((upper - alpha) * g, (lower - alpha) * g),))
 
 
-@compiled
+@in_place
 def box_gap(alpha, g, lower, upper):
     """Duality gap of the points held: sum_s max((upper - alpha) g, (lower - alpha) g). Never negative.
 

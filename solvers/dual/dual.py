@@ -7,42 +7,29 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NEEDS_REMOVAL, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.lanes import dot
-from hinged.solvers.core.points import USED
+from hinged.solvers.core.reports import Certificate, Finish, PointScores, certificate_of
 from hinged.solvers.core.rowcache import (
     HITS,
     MISSES,
     VALUES,
     RowCache,
-    cached_row,
     carried,
-    drop_row,
     new_cache,
 )
 from hinged.solvers.core.rows import Batch
-from hinged.solvers.core.solver import (
-    COUNT_MAX,
-    MAGNITUDE_MAX,
-    Certificate,
-    Finish,
-    PointScores,
-    State,
-    StateReader,
-    certificate_of,
-    check_fade,
-    check_learned,
-    check_range,
-)
+from hinged.solvers.core.solver import check_fade
+from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_learned, check_range
 from hinged.solvers.dual import machine as m
 from hinged.solvers.dual import smo
 from hinged.solvers.dual.coordinate import violation
-from hinged.solvers.dual.direction import extremes, move_gradient
-from hinged.solvers.dual.machine import IDLE, Machine, leave, note_change, scan_column, set_bias
+from hinged.solvers.dual.direction import extremes
+from hinged.solvers.dual.machine import IDLE, Machine, scan_column, set_bias
 from hinged.solvers.dual.making_way import PART, first_to_go
+from hinged.solvers.dual.vacating import ROUNDING, hand_over, move_gradients, vacate
 
 Array = np.ndarray[Any, Any]
 
@@ -51,98 +38,6 @@ RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
 ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
 ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
-ROUNDING = 1e-12  # of the sum of |alpha|: less than that nobody need take over
-COLUMN, REPEATED, SLOT, FORMER = range(4)  # places in what tells where a row of a batch was left
-
-
-def not_begun() -> Array:
-    """(4,) where a row was left that is not learned yet: its column (NONE: it is not begun), how often REPROCESS has
-    been repeated there, the row's slot, and the steps taken before the column.
-    """
-    return np.array([NONE, 0, NONE, 0])
-
-
-@in_place
-def work_of(points, cache, machine, values, steps, value_work):
-    """Work of what has been done since the kernel values and steps were so many."""
-    n = points.used[USED] + 50
-    return value_work * (cache.counters[VALUES] - values) + smo.STEP_WORK * n * (machine.counts[STEPS] - steps)
-
-
-@compiled
-def move_gradients(kernel, points, cache, machine, slots, by):
-    """g += by alpha_s K_s in every column, for the kernel rows K_s of these slots, one after the other."""
-    n = points.used[USED]
-    for s in slots:
-        row = cached_row(kernel, points, cache, s, NONE)
-        for c in range(machine.alpha.shape[0]):
-            if machine.alpha[c, s] != 0.0:
-                g, step = machine.g[c, :n], by * machine.alpha[c, s]
-                for t in range(n):
-                    g[t] += step * np.float64(row[t])
-
-
-@compiled
-def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
-    """Bring sum(alpha) of column c back to 0 by the points that gain most from it, or lose least.
-
-    left (2,): what is left to take over and the sum of |alpha| before, NaN at the beginning. False where work_max is
-    reached before the end. Where the points left are all of one sign, 0 is all that there is.
-    """
-    n = points.used[USED]
-    alpha, g, up, down = machine.alpha[c, :n], machine.g[c, :n], machine.up[c, :n], machine.down[c, :n]
-    lower, upper = machine.lower[c, :n], machine.upper[c, :n]
-    if np.isnan(left[0]):
-        left[0], left[1], rising, falling = 0.0, 0.0, False, False
-        for s in range(n):
-            left[0] -= alpha[s]
-            left[1] += abs(alpha[s])
-            rising, falling = rising or upper[s] > 0.0, falling or lower[s] < 0.0
-        if not (rising and falling):
-            for s in range(n):
-                if machine.class_of[s] != NONE:
-                    note_change(machine, s, alpha[s] == 0.0, True)
-                    alpha[s], g[s] = 0.0, float(machine.sign[c, s])
-                    up[s], down[s] = upper[s] > 0.0, lower[s] < 0.0
-            return True
-    i, j = extremes(g, up, down)
-    begun, done = cache.counters[VALUES], 0
-    while abs(left[0]) > ROUNDING * left[1]:
-        if done + value_work * (cache.counters[VALUES] - begun) > work_max:
-            return False
-        t = i if left[0] > 0.0 else j
-        if t == NONE:
-            return True
-        before = alpha[t]
-        bound = upper[t] if left[0] > 0.0 else lower[t]
-        part = bound - before
-        if abs(part) > abs(left[0]):
-            part, alpha[t] = left[0], before + left[0]
-        else:
-            alpha[t] = bound
-        left[0] -= part
-        up[t], down[t] = alpha[t] < upper[t], alpha[t] > lower[t]
-        note_change(machine, t, before == 0.0, alpha[t] == 0.0)
-        row = cached_row(kernel, points, cache, t, NONE)
-        i, j = move_gradient(g, part, 0.0, row, row, up, down)
-        done += 4 * n
-    return True
-
-
-@compiled
-def vacate(kernel, points, cache, machine, slots, anew, held):
-    """Turn slots into holes; held (K,) counts how many of them each column held. Gradients follow unless `anew`."""
-    for p in range(slots.shape[0]):
-        s = slots[p]
-        if machine.held[s] > 0 and not anew:
-            move_gradients(kernel, points, cache, machine, slots[p : p + 1], 1.0)
-        for c in range(machine.alpha.shape[0]):
-            if machine.alpha[c, s] != 0.0:
-                machine.alpha[c, s] = 0.0
-                note_change(machine, s, False, True)
-                held[c] += 1
-        leave(machine, s)
-        drop_row(cache, s)
 
 
 class DualExpansion(Expansion):
@@ -297,17 +192,9 @@ class DualExpansion(Expansion):
         """Called when all coefficients may have changed."""
 
     def fade(self, factor: float) -> None:
-        """Let all that is held count less (Solver.fade): coefficients and boxes shrink, and gradients follow.
-
-        g = y - K alpha becomes y - factor (y - g), which asks for no kernel value.
-        """
+        """Let all that is held count less (Solver.fade), which asks for no kernel value."""
         check_fade(factor, fades=self.fades)
-        n, machine = self.slots, self.machine
-        for name in ("alpha", "lower", "upper"):
-            getattr(machine, name)[:, :n] *= factor
-        machine.g[:, :n] *= factor
-        machine.g[:, :n] += (1.0 - factor) * machine.sign[:, :n]
-        m.set_masks(machine, n)
+        m.shrink(self.machine, self.slots, float(factor))
         self._settle(0)
 
     def shrunk_to(self, part: float) -> Array:

@@ -24,6 +24,7 @@ from hinged.solvers.core.kernels import (
 )
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import append_point, has_room
+from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rowcache import (
     cached_row,
     clear,
@@ -31,14 +32,8 @@ from hinged.solvers.core.rowcache import (
     new_cache,
 )
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import (
-    BOUND_MAX,
-    Finish,
-    State,
-    StateReader,
-    check_range,
-    columns_of,
-)
+from hinged.solvers.core.solver import columns_of
+from hinged.solvers.core.states import BOUND_MAX, State, StateReader, check_range
 from hinged.solvers.dual.machine import HINGE, enter, leave
 from hinged.solvers.dual.making_way import first_to_go
 from hinged.solvers.dual.margin import (

@@ -47,15 +47,15 @@ from hinged.solvers.core.points import (
     has_room,
 )
 from hinged.solvers.core.random import random_below
+from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rowcache import (
     VALUES,
     cached_line,
     drop_row,
 )
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import Finish
 from hinged.solvers.dual.direction import direction_search, second_order_partner
-from hinged.solvers.dual.dual import COLUMN, REPEATED, SLOT, DualExpansion, not_begun, work_of
+from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.machine import (
     HINGE,
     IDLE,
@@ -66,6 +66,7 @@ from hinged.solvers.dual.machine import (
     scan_column,
     set_bias,
 )
+from hinged.solvers.dual.pausing import COLUMN, REPEATED, SLOT, not_begun, work_of
 from hinged.solvers.dual.removal import remove_blatant
 
 Array = np.ndarray[Any, Any]
@@ -244,7 +245,7 @@ def learn_rows(
     decision values with the state right before each row is learned; f (K,) float64 is scratch, and stance (K,) int8 is
     HINGE throughout. Stops before a row for which there is no room
     (NEEDS_ROOM), behind a row where there are too many holes (NEEDS_COMPACTION), and where work_max is reached
-    (NEEDS_REST): there also within a row, as `at` tells (dual.py). value_work: work of a kernel value.
+    (NEEDS_REST): there also within a row, as `at` tells (pausing.py). value_work: work of a kernel value.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]

@@ -148,14 +148,21 @@ def note_change(machine, s, was_zero, is_zero):
             _list_idle(machine, s)
 
 
-def list_idle_anew(machine: Machine, n: int) -> None:
+@in_place
+def list_idle_anew(machine, n):
     """Make `held` and the idle list anew from the coefficients, in the order of the slots."""
-    machine.held[:n] = (machine.alpha[:, :n] != 0).sum(axis=0)
-    idle = np.flatnonzero((machine.class_of[:n] != NONE) & (machine.held[:n] == 0))
-    machine.idle[: idle.size] = idle
-    machine.idle_at[:] = NONE
-    machine.idle_at[idle] = np.arange(idle.size)
-    machine.counts[IDLE] = idle.size
+    machine.counts[IDLE] = 0
+    for s in range(machine.idle_at.shape[0]):
+        machine.idle_at[s] = NONE
+    for s in range(n):
+        machine.held[s] = 0
+    for c in range(machine.alpha.shape[0]):
+        alpha = machine.alpha[c]
+        for s in range(n):
+            machine.held[s] += alpha[s] != 0.0
+    for s in range(n):
+        if machine.class_of[s] != NONE and machine.held[s] == 0:
+            _list_idle(machine, s)
 
 
 @in_place
@@ -295,11 +302,26 @@ def widths(machine: Machine, n: int) -> Array:
     return found
 
 
-def set_masks(machine: Machine, n: int) -> None:
+@in_place
+def set_masks(machine, n):
     """The masks of coefficients that may rise and fall, from the coefficients."""
-    alpha, live = machine.alpha[:, :n], machine.class_of[:n] != NONE
-    machine.up[:, :n] = live & (alpha < machine.upper[:, :n])
-    machine.down[:, :n] = live & (alpha > machine.lower[:, :n])
+    for c in range(machine.alpha.shape[0]):
+        for s in range(n):
+            live = machine.class_of[s] != NONE
+            machine.up[c, s] = live and machine.alpha[c, s] < machine.upper[c, s]
+            machine.down[c, s] = live and machine.alpha[c, s] > machine.lower[c, s]
+
+
+@in_place
+def shrink(machine, n, factor):
+    """Coefficients and boxes shrink by a factor, and gradients follow: g = y - K alpha becomes y - factor (y - g)."""
+    for c in range(machine.alpha.shape[0]):
+        for s in range(n):
+            machine.alpha[c, s] *= factor
+            machine.lower[c, s] *= factor
+            machine.upper[c, s] *= factor
+            machine.g[c, s] = machine.g[c, s] * factor + (1.0 - factor) * np.float64(machine.sign[c, s])
+    set_masks(machine, n)
 
 
 def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> Machine:

@@ -19,6 +19,7 @@ from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import Kernel, point_row
 from hinged.solvers.core.points import Points, subset
+from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rowcache import (
     VALUES,
     RowCache,
@@ -26,7 +27,6 @@ from hinged.solvers.core.rowcache import (
     clear,
     recut,
 )
-from hinged.solvers.core.solver import Finish
 from hinged.solvers.dual.coordinate import box_search, violation
 from hinged.solvers.dual.direction import direction_search, extremes, second_order_partner
 

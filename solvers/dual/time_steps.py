@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_PART,
@@ -28,13 +28,13 @@ from hinged.solvers.core.points import (
 from hinged.solvers.core.random import random_below
 from hinged.solvers.core.rowcache import (
     VALUES,
-    cached_row,
+    cached_line,
     drop_row,
     forget_slot,
 )
-from hinged.solvers.dual.dual import work_of
 from hinged.solvers.dual.lasvm import HOLES_MIN
-from hinged.solvers.dual.machine import HINGE, IDLE, enter, find_key, leave, note_change
+from hinged.solvers.dual.machine import IDLE, enter, find_key, leave, note_change
+from hinged.solvers.dual.pausing import work_of
 
 Array = np.ndarray[Any, Any]
 
@@ -60,7 +60,7 @@ class Parameters(NamedTuple):
     delta_max: float
 
 
-@compiled
+@in_place
 def optimum(g, alpha, lower, upper, curvature):
     """Where W is largest along one coordinate, within the box (eq. 3, by K_ii). Without curvature that is a bound."""
     if g == 0.0:
@@ -68,14 +68,14 @@ def optimum(g, alpha, lower, upper, curvature):
     return min(max(alpha + g / curvature, lower), upper)
 
 
-@compiled
+@in_place
 def subtract_row(g, step, row):
     """g -= step K_s, for the kernel row K_s (n,) of a point whose coefficient moved by `step`."""
     for s in range(g.shape[0]):
         g[s] -= step * np.float64(row[s])
 
 
-@compiled
+@in_place
 def move_to(kernel, points, cache, machine, c, s, target):
     """Set alpha of slot s in column c to `target`, and all gradients right."""
     n = points.used[USED]
@@ -83,11 +83,12 @@ def move_to(kernel, points, cache, machine, c, s, target):
     machine.alpha[c, s] = target
     machine.up[c, s], machine.down[c, s] = target < machine.upper[c, s], target > machine.lower[c, s]
     note_change(machine, s, before == 0.0, target == 0.0)
-    subtract_row(machine.g[c, :n], target - before, cached_row(kernel, points, cache, s, NONE))
+    row = cache.lines[cached_line(kernel, points, cache, s, NONE), :n]
+    subtract_row(machine.g[c, :n], target - before, row)
     machine.counts[STEPS] += 1
 
 
-@compiled
+@in_place
 def update(kernel, points, cache, machine, smooth, expansion_only, s, part):
     """Update slot s in every column (lines 4 and 7); `part` of each step goes into the average.
 
@@ -106,7 +107,7 @@ def update(kernel, points, cache, machine, smooth, expansion_only, s, part):
     return moved
 
 
-@compiled
+@in_place
 def draw(points, machine, random):
     """A uniformly drawn point. There must be one."""
     n = points.used[USED]
@@ -116,7 +117,7 @@ def draw(points, machine, random):
     return s
 
 
-@compiled
+@in_place
 def gain(points, machine, expansion_only, s):
     """What an update of slot s adds to W, summed over the columns."""
     total = 0.0
@@ -128,7 +129,7 @@ def gain(points, machine, expansion_only, s):
     return total
 
 
-@compiled
+@in_place
 def draw_best(points, machine, random, parameters):
     """Of so many points drawn the one whose update gains most. There must be a point."""
     best = draw(points, machine, random)
@@ -142,7 +143,7 @@ def draw_best(points, machine, random, parameters):
     return best
 
 
-@compiled
+@in_place
 def violates(machine, parameters, s):
     """Whether slot s violates by more than delta_max in a column where it may be updated."""
     for c in range(machine.alpha.shape[0]):
@@ -155,7 +156,7 @@ def violates(machine, parameters, s):
     return False
 
 
-@compiled
+@in_place
 def drop_idle(cache, machine):
     """Drop the points without a coefficient."""
     while machine.counts[IDLE] > 0:
@@ -164,7 +165,7 @@ def drop_idle(cache, machine):
         drop_row(cache, s)
 
 
-@compiled
+@in_place
 def least_useful(points, machine, n):
     """The point with the least sum over columns of |alpha| / (1 + loss)^2, with alpha as its next update would have it.
 
@@ -189,7 +190,7 @@ def least_useful(points, machine, n):
     return worst
 
 
-@compiled
+@in_place
 def remove(kernel, points, cache, machine, smooth, s):
     """Take slot s out of the problem: its coefficients to 0 in every column."""
     for c in range(machine.alpha.shape[0]):
@@ -200,7 +201,7 @@ def remove(kernel, points, cache, machine, smooth, s):
     drop_row(cache, s)
 
 
-@compiled
+@in_place
 def averaged_slots(machine, smooth, n, touched):
     """List in `touched` the slots whose averaged coefficient differs from the coefficient; returns how many."""
     count = 0
@@ -214,7 +215,12 @@ def averaged_slots(machine, smooth, n, touched):
     return count
 
 
-@compiled
+def touched_max(cap: int, parameters: Parameters) -> int:
+    """How many slots `learn_rows` may list as touched, of so many that there is room for."""
+    return cap + BEFORE + parameters.updates + 1
+
+
+@in_place
 def learn_rows(
     kernel,
     points,
@@ -230,6 +236,9 @@ def learn_rows(
     drawn,
     value_work,
     work_max,
+    f,
+    stance,
+    touched,
     scores,
 ):
     """Time steps over rows begin.. of a batch; returns (rows done, why it stopped), as lasvm.py does.
@@ -238,13 +247,11 @@ def learn_rows(
     epoch). bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, columns)
     receives the decision values, by the averaged output, from right before each row is learned. drawn (1,): updates
     made of row `begin` already, those that are averaged counted from BEFORE on, NONE where it is not begun; as are
-    those of the row where it stops. value_work, work_max: as there.
+    those of the row where it stops. f (columns,) and touched (`touched_max`,) are scratch, stance (columns,) int8 is
+    HINGE throughout. value_work, work_max: as there.
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns, updates, expansion_only = machine.alpha.shape[0], parameters.updates, parameters.expansion_only
-    f = np.zeros(columns)
-    stance = np.full(columns, HINGE, np.int8)
-    touched = np.empty(smooth.shape[1] + BEFORE + updates + 1, np.int64)
     draws_work = parameters.draws * (columns + DRAW_WORK) if parameters.draws > 1 else 0
     averaged = averaged_slots(machine, smooth, points.used[USED], touched)
     values_before, steps, swept = cache.counters[VALUES], machine.counts[STEPS], 0
@@ -265,10 +272,10 @@ def learn_rows(
                 f[c] = 0.0
                 scores[r, c] = 0.0
             if averaged > 0 or machine.counts[IDLE] < machine.counts[LIVE]:  # else w = 0
-                row = cached_row(kernel, points, cache, k, NONE)
+                row = cache.lines[cached_line(kernel, points, cache, k, NONE), :n]
                 for c in range(columns):
-                    f[c] = dot(machine.alpha[c, :n], row[:n])
-                    scores[r, c] = dot(smooth[c, :n], row[:n])
+                    f[c] = dot(machine.alpha[c, :n], row)
+                    scores[r, c] = dot(smooth[c, :n], row)
             # A new time step: the average of the last one has served.
             for p in range(averaged):
                 for c in range(columns):
@@ -330,7 +337,7 @@ def learn_rows(
     return classes.shape[0], DONE
 
 
-@compiled
+@in_place
 def random_updates(kernel, points, cache, machine, smooth, random, updates, value_work, work_max):
     """So many updates of points drawn at random, not averaged: the batch counterpart (section 6).
 
@@ -344,8 +351,9 @@ def random_updates(kernel, points, cache, machine, smooth, random, updates, valu
     return updates
 
 
-@compiled
+@in_place
 def subtract_steps(kernel, points, cache, slots, steps, g):
     """g (n,) of a column, where the coefficients of these slots have moved by `steps`."""
     for p in range(slots.shape[0]):
-        subtract_row(g, steps[p], cached_row(kernel, points, cache, slots[p], NONE))
+        row = cache.lines[cached_line(kernel, points, cache, slots[p], NONE), : g.shape[0]]
+        subtract_row(g, steps[p], row)

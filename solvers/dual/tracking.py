@@ -40,22 +40,15 @@ from hinged.solvers.core.counts import (
     STEPS,
 )
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.reports import Certificate, Finish, certificate_of
 from hinged.solvers.core.rowcache import (
     VALUES,
 )
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import (
-    Certificate,
-    Finish,
-    State,
-    StateReader,
-    certificate_of,
-    check_range,
-)
-from hinged.solvers.core.weights import runs_of
+from hinged.solvers.core.states import State, StateReader, check_range
 from hinged.solvers.dual import machine as m
 from hinged.solvers.dual.dual import DualExpansion
-from hinged.solvers.dual.machine import Machine
+from hinged.solvers.dual.machine import HINGE, Machine
 from hinged.solvers.dual.time_steps import (
     ALGORITHMS,
     K_MAX,
@@ -64,6 +57,7 @@ from hinged.solvers.dual.time_steps import (
     learn_rows,
     random_updates,
     subtract_steps,
+    touched_max,
 )
 
 Array = np.ndarray[Any, Any]
@@ -150,31 +144,30 @@ class TrackingSVM(DualExpansion):
         """A time step for each row of a batch (Solver.learn); with `again`, points that are held are not entered."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
-        scores = self._take_steps(rows, classes, keys, again=again)
+        scores = self._learn_run(rows, classes, keys, again=again)
         if self.algorithm == "batch":
             self._update_all()
         return scores
 
     def _learn_weighted(self, rows: Rows, classes: Array, keys: Array, weights: Array, *, again: bool) -> Array:
-        scores = np.empty((len(rows), self.columns))
-        for run in runs_of(weights):
-            with self._weighing(float(weights[run.start])):
-                part = rows.part(run.start, run.stop)
-                scores[run] = self._take_steps(part, classes[run], keys[run], again=again)
+        scores = super()._learn_weighted(rows, classes, keys, weights, again=again)
         if self.algorithm == "batch":
             self._update_all()
         return scores
 
-    def _take_steps(self, rows: Rows, classes: Array, keys: Array, *, again: bool) -> Array:
+    def _learn_run(self, rows: Rows, classes: Array, keys: Array, *, again: bool) -> Array:
         scores = np.empty((len(rows), self.columns))
         bounds = self.bounds
         drawn = np.array([NONE])
         done = 0
         batch = rows.labelled(classes, keys, again=again)
+        f, stance = np.zeros(self.columns), np.full(self.columns, HINGE, np.int8)
         while done < len(rows):
+            touched = np.empty(touched_max(self.smooth.shape[1], self.parameters), np.int64)
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.smooth, self.parameters, bounds,
-                self.seen, self.random, batch, done, drawn, self.value_work, turns.WORK_MAX, scores,
+                self.seen, self.random, batch, done, drawn, self.value_work, turns.WORK_MAX,
+                f, stance, touched, scores,
             )  # fmt: skip
             turns.rest()
             self._provide(reason, batch, done)

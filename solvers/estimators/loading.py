@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hinged.frames import BadFrame, decode, kind_of
-from hinged.solvers.core.solver import StateReader
+from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators import baselines, sklearn
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.classifier import SolverClassifier

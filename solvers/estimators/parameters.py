@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from hinged.solvers.core.kernels import KERNELS
-from hinged.solvers.core.solver import BOUND_MAX, WHEN_FULL
+from hinged.solvers.core.solver import WHEN_FULL
+from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.estimators.base import PRECISIONS
 from hinged.solvers.estimators.scaling import AUTO
 

@@ -20,7 +20,7 @@ from river import base
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import KERNELS, make_kernel
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import BOUND_MAX
+from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.parameters import COUNT, NONE, RULES, check, integer, number, one_of
 from hinged.solvers.estimators.scaling import DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found

@@ -40,20 +40,10 @@ from hinged.solvers.core.kernels import (
 )
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.random import next_random
+from hinged.solvers.core.reports import Certificate, certificate_of
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import (
-    COEFFICIENT_MAX,
-    COUNT_MAX,
-    REACHED_MAX,
-    UNBOUNDED,
-    Certificate,
-    Solver,
-    State,
-    StateReader,
-    certificate_of,
-    check_learned,
-    columns_of,
-)
+from hinged.solvers.core.solver import UNBOUNDED, Solver, columns_of
+from hinged.solvers.core.states import COEFFICIENT_MAX, COUNT_MAX, REACHED_MAX, State, StateReader, check_learned
 from hinged.solvers.online.online import checked_eta
 
 Array = np.ndarray[Any, Any]

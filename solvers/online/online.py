@@ -27,16 +27,8 @@ from hinged.solvers.core.kernels import (
     Kernel,
 )
 from hinged.solvers.core.rows import Batch, Rows
-from hinged.solvers.core.solver import (
-    COUNT_MAX,
-    MAGNITUDE_MAX,
-    REACHED_MAX,
-    UNBOUNDED,
-    State,
-    StateReader,
-    check_range,
-    columns_of,
-)
+from hinged.solvers.core.solver import UNBOUNDED, columns_of
+from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, REACHED_MAX, State, StateReader, check_range
 from hinged.solvers.online.rules import (
     ETA_MAX,
     FORGETTING,
@@ -45,6 +37,7 @@ from hinged.solvers.online.rules import (
     Rule,
     learn_rows,
     leave_margins,
+    scratch_of,
 )
 
 Array = np.ndarray[Any, Any]
@@ -115,7 +108,8 @@ class RuledExpansion(OnlineExpansion):
         bounds = self.class_bounds if self.rule.removal == RESCALING else self.bounds
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, self.tally, self.rule, self.factors, bounds, self.seen,
-            self.random, self.full_at, batch, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
+            self.random, self.full_at, batch, begin, self._spread(), self.value_work, turns.WORK_MAX,
+            *scratch_of(self.points, self.columns, self.rule), scores,
         )  # fmt: skip
         return done, reason
 

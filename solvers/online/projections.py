@@ -38,9 +38,9 @@ from hinged.solvers.core.points import (
     has_room,
 )
 from hinged.solvers.core.rows import Batch
-from hinged.solvers.core.solver import MAGNITUDE_MAX, State, StateReader
+from hinged.solvers.core.states import MAGNITUDE_MAX, State, StateReader
 from hinged.solvers.online.online import OnlineExpansion, checked_eta
-from hinged.solvers.online.rules import Rule, learn_rows
+from hinged.solvers.online.rules import Rule, learn_rows, scratch_of
 from hinged.solvers.online.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
@@ -333,10 +333,11 @@ class NOGD(SpanExpansion):
         if self.live == self.full_at:
             return super()._learn_rows(batch, begin, scores)
         end = min(batch.classes.size, begin + self.full_at - self.live)
+        rule = Rule(margin=1.0, eta=self.projection.eta)
         done, reason = learn_rows(
-            self.kernel, self.points, self.machine, np.zeros((self.columns, 2)),
-            Rule(margin=1.0, eta=self.projection.eta), self.factors, self.bounds, self.seen, self.random, self.full_at,
-            batch._replace(classes=batch.classes[:end]), begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
+            self.kernel, self.points, self.machine, np.zeros((self.columns, 2)), rule, self.factors,
+            self.bounds, self.seen, self.random, self.full_at, batch._replace(classes=batch.classes[:end]), begin,
+            self._spread(), self.value_work, turns.WORK_MAX, *scratch_of(self.points, self.columns, rule), scores,
         )  # fmt: skip
         if self.live == self.full_at:
             self._make_features()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core.coefficients import VALUES, enter, first_least, leave, sign_of
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import (
     DONE,
     HOLES_PART,
@@ -25,7 +25,7 @@ from hinged.solvers.core.kernels import (
     point_row,
 )
 from hinged.solvers.core.lanes import dot
-from hinged.solvers.core.points import USED, append_point, has_room
+from hinged.solvers.core.points import USED, Points, append_point, has_room
 from hinged.solvers.core.random import random_below
 from hinged.solvers.dual.lasvm import HOLES_MIN
 from hinged.solvers.dual.machine import find_key
@@ -54,7 +54,7 @@ class Rule(NamedTuple):
     removal: int = SMALLEST
 
 
-@compiled
+@in_place
 def step_of(rule, y, f, weight, bound, self_value):
     """What an example adds to its coefficient in a column that gives it the value f."""
     if self_value <= 0.0 or not y * f <= rule.margin:
@@ -64,7 +64,7 @@ def step_of(rule, y, f, weight, bound, self_value):
     return y * rule.eta * weight
 
 
-@compiled
+@in_place
 def add_to_margins(machine, n, c, factor, row):
     """BudgetPerceptron keeps f of the points it holds: add factor k(x, .)."""
     for i in range(n):
@@ -72,7 +72,7 @@ def add_to_margins(machine, n, c, factor, row):
             machine.smooth[c, i] += factor * row[i]
 
 
-@compiled
+@in_place
 def forget(machine, tally, s, n, row, self_value):
     """Shrink all columns before slot s leaves, as little as keeps Q within what the mistakes have earned.
 
@@ -143,7 +143,7 @@ def most_redundant(points, machine, n):
     return first_least(lacking, n, scale)
 
 
-@compiled
+@in_place
 def leave_margins(kernel, points, machine, slots, spread, row):
     """Take what these slots add out of the margins that BudgetPerceptron keeps."""
     n = points.used[USED]
@@ -154,7 +154,7 @@ def leave_margins(kernel, points, machine, slots, spread, row):
             add_to_margins(machine, n, c, -machine.alpha[c, s], row)
 
 
-@compiled
+@in_place
 def drawn(machine, random):
     """A uniformly drawn point other than the newest."""
     left = random_below(random, machine.counts[LIVE] - 1)
@@ -165,7 +165,7 @@ def drawn(machine, random):
     return s
 
 
-@compiled
+@in_place
 def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
     """Remove one point for the newest, whose kernel row with the others is `row` (overwritten)."""
     n = points.used[USED]
@@ -205,7 +205,13 @@ def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
     leave(machine, s)
 
 
-@compiled
+def scratch_of(points: Points, columns: int, rule: Rule) -> tuple[Array, Array, Array, Array]:
+    """What `learn_rows` writes into: row, mean, f, step."""
+    row = np.empty(points.start.size, points.values.dtype)
+    return row, np.empty(row.size if rule.averages else 0), np.zeros(columns), np.zeros(columns)
+
+
+@in_place
 def learn_rows(
     kernel,
     points,
@@ -222,19 +228,21 @@ def learn_rows(
     spread,
     value_work,
     work_max,
+    row,
+    mean,
+    f,
+    step,
     scores,
 ):
     """Learn rows begin.. of a batch; returns (rows done, why it stopped). Arguments: solvers/dual/lasvm.py.
 
     weights (classes,), bounds (classes,) is C times them; full_at: points that may be held; scores (m, K) receives what
     the state right before each row predicts. An example that is held already (`again`) adds to its coefficient.
-    Stops before a row with NEEDS_REST where work_max is reached. value_work: work of a kernel value.
+    Stops before a row with NEEDS_REST where work_max is reached. value_work: work of a kernel value. Scratch
+    (`scratch_of`): row (cap,), f and step (K,), and, where the rule averages, mean (cap,).
     """
     indptr, indices, values, norms, selves, classes, keys, again = batch
     columns = machine.alpha.shape[0]
-    row = np.empty(points.start.shape[0], values.dtype)
-    mean = np.empty(row.shape[0] if rule.averages else 0)
-    f, step = np.zeros(columns), np.zeros(columns)
     begun, swept = machine.counts[VALUES], 0
     for r in range(begin, classes.shape[0]):
         if swept + value_work * (machine.counts[VALUES] - begun) > work_max:

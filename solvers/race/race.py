@@ -13,22 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hinged.solvers.core.kernels import LINEAR, Kernel
+from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.solver import (
-    CACHE_BYTES,
-    COUNT_MAX,
-    Certificate,
-    Contributions,
-    Finish,
-    PointScores,
-    Solver,
-    State,
-    StateReader,
-    View,
-    check_learned,
-    class_numbers,
-    seen_without,
-)
+from hinged.solvers.core.solver import CACHE_BYTES, Solver, class_numbers, seen_without
+from hinged.solvers.core.states import COUNT_MAX, State, StateReader, check_learned
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, Arm, Setting, first_settings, near, read_settings
 from hinged.solvers.race.standings import (

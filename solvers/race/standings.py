@@ -8,7 +8,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import exp
-from hinged.solvers.core.solver import State, StateReader
+from hinged.solvers.core.states import State, StateReader
 
 Array = np.ndarray[Any, Any]
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import exp, log, log1p
-from hinged.solvers.core.solver import COUNT_MAX, State, StateReader
+from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 
 Array = np.ndarray[Any, Any]
 

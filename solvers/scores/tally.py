@@ -24,12 +24,8 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import log
-from hinged.solvers.core.solver import (
-    COUNT_MAX,
-    State,
-    StateReader,
-    columns_of,
-)
+from hinged.solvers.core.solver import columns_of
+from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 from hinged.solvers.scores.sigmoid import WINDOW
 
 Array = np.ndarray[Any, Any]

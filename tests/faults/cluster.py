@@ -31,9 +31,8 @@ from statistics import median
 import httpx
 from nodes import CONFIGURATION, TTL_S, Nodes
 from running import PATIENCE_S
-from states import digest_of
+from states import digest_of, load_model
 
-from hinged.service.engine.history import load_model
 from hinged.service.model.events import Learned, decode_event
 from hinged.service.store.redis import RedisStore
 

@@ -24,12 +24,11 @@ from pathlib import Path
 from disturbances import impatient
 from redis_server import RedisServer
 from scene import Scene
-from states import digest_of
+from states import digest_of, load_model
 from under_load import CONFIGURATIONS_JSON, SIZES, run
 
 from hinged.frames import BadFrame
 from hinged.service.data.configuration import new_configuration
-from hinged.service.engine.history import load_model
 from hinged.service.errors import StoreUnavailable
 from hinged.service.model.events import decode_event
 from hinged.service.model.model import Model

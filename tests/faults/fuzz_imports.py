@@ -35,6 +35,7 @@ from fuzz_scenes import NOW, SIZES, Stream
 from states import digest_of
 
 from hinged.service.commands.ask import Ask
+from hinged.service.engine.creation import import_file
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
@@ -87,7 +88,7 @@ def case(number, registry):
         snapshot, told, choices = damaged(number)
         faulty["told"] = told
         try:
-            model = registry._import("m", BytesIO(pack_export("m", 1, snapshot)))
+            model = import_file(registry.store, "m", BytesIO(pack_export("m", 1, snapshot)), registry.settings)
         except Invalid as error:
             return "refused", str(error)
         try:

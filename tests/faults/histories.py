@@ -150,7 +150,7 @@ async def settled_digest(worker):
             at, digest, busy = await worker.read(lambda m: (m.position, digest_of(m), bool(m.jobs.running())))
         except ServiceError:
             return None
-        if not busy and not worker._unlogged and not worker._journal.unresolved:
+        if not busy and not worker._loop.unlogged and not worker._journal.unresolved:
             return at, digest
         await asyncio.sleep(0.01)
     return None

@@ -29,9 +29,7 @@ import httpx
 import numpy as np
 from disturbances import impatient
 from program import run_program
-from states import digest_of
-
-from hinged.service.engine.history import load_model
+from states import digest_of, load_model
 
 KERNEL = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
 MODELS = {"in-place": KERNEL | {"solver": "exact"}, "anew": KERNEL}

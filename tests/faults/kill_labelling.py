@@ -35,10 +35,9 @@ from pathlib import Path
 import httpx
 from plain_pool import POOL_MAX, PlainPool, most_at_once
 from running import RunningServer
-from states import digest_of
+from states import digest_of, load_model
 
 from hinged.service.data.configuration import new_configuration
-from hinged.service.engine.history import load_model
 from hinged.service.model.events import decode_event
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings

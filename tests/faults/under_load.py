@@ -25,13 +25,12 @@ from dataclasses import dataclass, field
 import httpx
 from disturbances import impatient
 from program import run_program
-from states import digest_of
+from states import digest_of, load_model
 
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_rows
-from hinged.service.engine.history import load_model
 from hinged.service.model.events import Learned, decode_event
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings

@@ -15,7 +15,7 @@ from hinged.service.commands.figures import curves_of, glance
 from hinged.service.data.configuration import new_configuration
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
-from hinged.service.engine.registry import SERVING
+from hinged.service.engine.roster import SERVING
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 
 router = APIRouter(default_response_class=JSON)
@@ -24,7 +24,7 @@ router = APIRouter(default_response_class=JSON)
 @router.get("/models", tags=["models"], openapi_extra=operation(MODELS))
 async def list_models(request: Request) -> Response:
     """All models in short: state, configuration, position in the log, examples, classes."""
-    return JSON({"models": visible(request, registry_of(request).summaries())})
+    return JSON({"models": visible(request, registry_of(request).opened().summaries())})
 
 
 @router.put(
@@ -49,7 +49,7 @@ async def describe_model(model: str, request: Request) -> Response:
     """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
     registry = registry_of(request)
     worker = registry.get(model)
-    state, error = registry.state(model)
+    state, error = registry.roster.state(model)
     if error is not None and worker.obstacle is None:
         raise Unavailable(f"model {model} has stopped: {error}", state=state)
     why = {} if error is None else {"error": error}
@@ -59,9 +59,9 @@ async def describe_model(model: str, request: Request) -> Response:
 @router.get("/overview", tags=["models"], openapi_extra=operation(OVERVIEW))
 async def overview(request: Request) -> Response:
     """All models in the figures that cost nothing, from what each published last: waits for none of them."""
-    registry = registry_of(request)
-    found = visible(request, [*registry.summaries(configured=False), *registry.compiling()])
-    workers = dict(registry.workers())
+    roster = registry_of(request).opened()
+    found = visible(request, [*roster.summaries(configured=False), *roster.compiling()])
+    workers = dict(roster.workers())
     standing = [model | (glance(workers[model["model"]]) if model["model"] in workers else {}) for model in found]
     return JSON({"models": standing})
 

@@ -28,7 +28,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from hinged.service.edge.streams import Streams
-from hinged.service.engine.registry import COMPILING, LOADING, SERVING, Registry
+from hinged.service.engine.registry import Registry
+from hinged.service.engine.roster import COMPILING, LOADING, SERVING
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
 from hinged.service.model.metrics import ALL
@@ -155,7 +156,7 @@ class Models(Collector):
     """What Prometheus is told of each model, read at that moment."""
 
     def __init__(self, registry: Registry) -> None:
-        self._models = registry
+        self._registry = registry
 
     def describe(self) -> list[Metric]:
         """Nothing before it is asked: models come and go."""
@@ -163,25 +164,26 @@ class Models(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every metric with one sample a model."""
-        workers = self._models.workers()
-        yield GaugeMetricFamily("hinged_ready", "1 once all models are loaded that can be.", float(self._models.ready))
+        roster, ready = self._registry.roster, float(self._registry.ready)
+        workers = roster.workers()
+        yield GaugeMetricFamily("hinged_ready", "1 once all models are loaded that can be.", ready)
         states = GaugeMetricFamily("hinged_models", "Models in each state.", labels=["state"])
-        for state, models in self._models.progress().items():
+        for state, models in roster.progress().items():
             if state != "total":  # a sum over the states is what they are together
                 states.add_metric([state], float(models))
         yield states
         up = GaugeMetricFamily(
             "hinged_model_up", "1 if the model serves, 0 if it stopped or could not be loaded.", labels=["model"]
         )
-        for name in self._models.names():
-            state, _ = self._models.state(name)
+        for name in roster.names():
+            state, _ = roster.state(name)
             if state not in {COMPILING, LOADING}:
                 up.add_metric([name], float(state == SERVING))
         yield up
         waited = CounterMetricFamily(
             "hinged_turn_wait_seconds", "Time that the model's work has waited for a processor.", labels=["model"]
         )
-        for name, seconds in self._models.waited():
+        for name, seconds in roster.waited():
             waited.add_metric([name], seconds)
         yield waited
         for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):

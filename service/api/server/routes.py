@@ -48,7 +48,7 @@ async def healthz() -> Response:
 async def readyz(request: Request) -> Response:
     """200 once kernels are compiled and all models loaded that can be, 503 before; how many of them do what."""
     registry = registry_of(request)
-    ready, models = registry.ready, registry.progress()
+    ready, models = registry.ready, registry.roster.progress()
     return JSON({"status": "ready" if ready else "starting", "models": models}, 200 if ready else 503)
 
 

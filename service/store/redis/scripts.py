@@ -30,8 +30,16 @@ or write a few bytes once, without which what frees it could not begin.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha1
+from typing import Any
+
+Steps = Callable[..., tuple[str, list[Any]]]
+"""Runs a script, with arguments, on one model as its writer: the word that it answers, and the rest. KeyError, Fenced.
+
+`lasting`: what it writes is fsynced when it has answered.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,56 +14,30 @@ again, the append is given up: its number is written down, durably, and should i
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from contextlib import contextmanager, suppress
-from io import BytesIO
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import (
-    MISSING,
-    SNAPSHOT_CHUNK_BYTES,
-    SNAPSHOTS_KEPT,
-    SPOILED,
-    Damaged,
-    Event,
-    Fenced,
-    OutcomeUnknown,
-    PositionTaken,
-    Store,
-)
-from hinged.service.store.checks import (
-    check_places,
-    event_checksum,
-    snapshot_hash,
-    sound,
-)
-from hinged.service.store.redis import scripts
+from hinged.service.store.base import Event, Fenced, OutcomeUnknown, PositionTaken, Store
+from hinged.service.store.checks import check_places, sound
+from hinged.service.store.redis import chunks, scripts
 from hinged.service.store.redis.nodes import Nodes
+from hinged.service.store.redis.packing import BATCH_BYTES, BATCH_EVENTS, Packed, missing, pack, pack_event, unpack
+from hinged.service.store.redis.rebuilding import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hinged.service.store.redis.scripts import Script
+    from hinged.service.store.redis.scripts import Script, Steps
 
 log = logging.getLogger(__name__)
 
-BATCH_BYTES = 2**20
-"""Payload that one read, or one step of a copy, takes at once, bytes; at least one event."""
-BATCH_EVENTS = 1_000
 TRIM_EVENTS = 1_000
 QUESTION_IDS = 1_000
 """Ids that one question asks for."""
-SLICE_IDS = 4_096
-"""Ids that one step forgets."""
-REPLACED_MAX = 3
-"""How often a snapshot may be replaced while it is read."""
-
-Packed = tuple[bytes, bytes, int]
-"""Kind, payload and checksum of an event."""
 
 
 class RedisStore(Store):
@@ -114,7 +88,7 @@ class RedisStore(Store):
 
     def create(self, model: str, first: Event) -> None:
         """List the name, then begin the log."""
-        packed = _pack(0, [first])
+        packed = pack(0, [first])
         with self._naming:
             self._change_list(scripts.LIST, "SADD", 2, model)
             word, _ = self._write(
@@ -132,7 +106,7 @@ class RedisStore(Store):
 
     def append(self, model: str, after: int, events: Sequence[Event]) -> int:
         """Append in one step, and wait until it is fsynced."""
-        packed = _pack(after, events)
+        packed = pack(after, events)
         self._give_up(model)
         number = next(self._numbers)
         try:
@@ -178,19 +152,13 @@ class RedisStore(Store):
 
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
         """Write the chunks, then make them visible and remove what is no longer kept in one step."""
-        name, born, hashed = uuid4().hex, self._born(model), snapshot_hash(position)
+        name, born = uuid4().hex, self._born(model)
         with self._guard:
             others = [*self._in_progress]
             self._in_progress.add(name)
         try:
             self._write(model, scripts.BEGIN_SNAPSHOT, born, name, position, *others)
-            parts = range(0, len(state), SNAPSHOT_CHUNK_BYTES)
-            for part, start in enumerate(parts):
-                chunk = memoryview(state)[start : start + SNAPSHOT_CHUNK_BYTES]
-                hashed.update(chunk)
-                self._write_snapshot(model, scripts.ADD_CHUNK, born, name, part, chunk)
-            record = f"{name} {len(parts)} {len(state)} {hashed.hexdigest()}"
-            self._write_snapshot(model, scripts.COMPLETE_SNAPSHOT, born, name, record, SNAPSHOTS_KEPT, lasting=True)
+            chunks.write(self._steps(model, born), model, name, position, state)
         finally:
             with self._guard:
                 self._in_progress.discard(name)
@@ -203,27 +171,8 @@ class RedisStore(Store):
 
     def get_snapshot(self, model: str, position: int) -> bytes:
         """Read the chunks; from the beginning if the snapshot is replaced meanwhile."""
-        damaged = Damaged(f"the snapshot of {model} at position {position} fails its checksum")
-        for _ in range(REPLACED_MAX):
-            self._born(model)
-            record = self._nodes.ask("HGET", self._keys(model)[4], position)
-            if record is None:
-                raise KeyError(position)
-            try:
-                name, parts, size, hexdigest = record.decode().split()
-                state = self._chunks(model, name, int(parts), int(size))
-            except ValueError:
-                raise damaged from None
-            if state is None:
-                if self._nodes.ask("HGET", self._keys(model)[4], position) == record:
-                    raise damaged
-                continue
-            hashed = snapshot_hash(position)
-            hashed.update(state)
-            if hashed.hexdigest() != hexdigest:
-                raise damaged
-            return state
-        raise StoreUnavailable(f"the snapshot of {model} at position {position} is replaced faster than it is read")
+        self._born(model)
+        return chunks.read(self._nodes.ask, self._keys(model)[4], model, position)
 
     def trim(self, model: str, through: int) -> None:
         """Forget events from the front, a slice at a time, then their ids."""
@@ -236,7 +185,7 @@ class RedisStore(Store):
     def redact(self, model: str, through: int, events: Mapping[int, Event], ids: Sequence[str]) -> None:
         """Put a copy of the log in its place, in which the events are the other ones, and forget the ids with that."""
         check_places(through, events)
-        others = {place: _pack_event(place, event) for place, event in sorted(events.items())}
+        others = {place: pack_event(place, event) for place, event in sorted(events.items())}
         names = [name.encode() for name in ids]
         self._give_up(model)
         self._rebuild(model, through, others, names)
@@ -287,37 +236,10 @@ class RedisStore(Store):
             ((cursor,)) = self._write(model, scripts.TRIM_IDS, born, through, cursor or b"0", lasting=True)[1]
 
     def _rebuild(self, model: str, through: int, others: Mapping[int, Packed], ids: list[bytes]) -> None:
-        """Copy the log a slice at a time, while appends go on, and put the copy in its place with the last.
-
-        `others` by position, in ascending order. Of many ids all but the last slice go before.
-        """
-        born, name, places = self._born(model), uuid4().hex, [*others]
+        """Put a copy of the log in its place, one log at a time. The errors of `rebuild`."""
+        steps = self._steps(model, self._born(model))
         with self._rebuilding:
-            word, found = self._write(model, scripts.BEGIN_REBUILDING, born, through, name)
-            if word == "short":
-                raise PositionTaken(f"the log of {model} ends at {int(found[0])}, not at {through} or later")
-            at, end, done = int(found[0]), int(found[1]), 0
-            try:
-                while len(ids) > SLICE_IDS:
-                    self._write(model, scripts.FORGET_IDS, born, through, *ids[:SLICE_IDS])
-                    ids = ids[SLICE_IDS:]
-                while not done:
-                    if at < end:
-                        script, more = scripts.COPY, _next(others, places, at, end)
-                    else:
-                        script, more = scripts.FINISH_REBUILDING, ["", BATCH_BYTES, BATCH_EVENTS, 0, *ids]
-                    at, done = self._copy(model, script, born, through, name, at, *more)
-            except BaseException:
-                with suppress(StoreUnavailable, KeyError):  # the next rebuilding or opening removes the copy
-                    self._write(model, scripts.END_REBUILDING, born, name)
-                raise
-
-    def _copy(self, model: str, script: Script, born: str, *arguments: Any) -> list[int]:
-        """How far the copy of a log is after this step of it, and whether it has taken its place."""
-        word, found = self._write(model, script, born, *arguments, lasting=True)
-        if word == "overtaken":
-            raise StoreUnavailable(f"the log of {model} was rebuilt by somebody else meanwhile")
-        return [int(number) for number in found]
+            rebuild(steps, model, through, others, ids)
 
     def _take_over(self) -> int:
         """Get an epoch that is higher than any that has written, and write it everywhere."""
@@ -349,11 +271,9 @@ class RedisStore(Store):
     def _write(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> Any:
         return self._call(model, script, self._epoch_of(model), born, *arguments, lasting=lasting)
 
-    def _write_snapshot(self, model: str, script: Script, born: str, *arguments: Any, lasting: bool = False) -> None:
-        if self._write(model, script, born, *arguments, lasting=lasting)[0] == "dropped":
-            raise StoreUnavailable(
-                f"a snapshot of {model} was dropped while it was written: the log was trimmed or redacted"
-            )
+    def _steps(self, model: str, born: str) -> Steps:
+        """Steps on one model, for what is done in several (chunks.py, rebuilding.py)."""
+        return lambda script, *arguments, **how: self._write(model, script, born, *arguments, **how)
 
     def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
         """An answer's word and the rest. KeyError for `gone`, Fenced for `fenced`."""
@@ -400,49 +320,8 @@ class RedisStore(Store):
         while after < end:
             (entries,) = self._call(model, scripts.READ, born, after + 1, end, BATCH_BYTES, BATCH_EVENTS)[1]
             if not entries:
-                yield from ((missing, MISSING) for missing in range(after + 1, end + 1))
+                yield from missing(after, end)
                 return
-            for entry, fields in entries:
-                position = int(entry.partition(b"-")[0])
-                yield from ((missing, MISSING) for missing in range(after + 1, position))
+            for position, event in unpack(after, entries):
+                yield position, event
                 after = position
-                parts = dict(zip(fields[::2], fields[1::2], strict=True))
-                kind, payload, check = (parts.get(name, b"") for name in (b"kind", b"payload", b"checksum"))
-                whole = check == b"%d" % event_checksum(after, kind, payload)
-                yield after, Event(kind.decode(), payload) if whole else SPOILED
-
-    def _chunks(self, model: str, name: str, parts: int, size: int) -> bytes | None:
-        """The parts of a snapshot, put together; None if one is missing or they are not of this size."""
-        state = BytesIO()
-        for part in range(parts):
-            chunk = self._nodes.ask("HGET", f"{self._keys(model)[4]}:{name}", part)
-            if chunk is None or state.tell() + len(chunk) > size:
-                return None
-            state.write(chunk)
-        return state.getvalue() if state.tell() == size else None
-
-
-def _pack(after: int, events: Sequence[Event]) -> list[bytes | int]:
-    """The arguments of an append. UnicodeEncodeError before anything is sent."""
-    packed: list[bytes | int] = [after, len(events)]
-    for position, event in enumerate(events, after + 1):
-        packed += [*_pack_event(position, event), len(event.ids)]
-        packed += [name.encode() for name in event.ids]
-    return packed
-
-
-def _pack_event(position: int, event: Event) -> tuple[bytes, bytes, int]:
-    kind = event.kind.encode()
-    return kind, event.payload, event_checksum(position, kind, event.payload)
-
-
-def _next(others: Mapping[int, Packed], places: Sequence[int], at: int, end: int) -> list[Any]:
-    """Arguments of a copy of what is next behind `at`, and of those others there that may be sent at once."""
-    to, size, sent = min(at + BATCH_EVENTS, end), 0, list[Any]()
-    for place in places[bisect_right(places, at) : bisect_right(places, to)]:
-        size += len(others[place][1])
-        if sent and size > BATCH_BYTES:
-            to = place - 1
-            break
-        sent += [place, *others[place]]
-    return [to, BATCH_BYTES, BATCH_EVENTS, len(sent) // 4, *sent]

@@ -14,6 +14,7 @@ from hinged.frames import decode, encode
 from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
 from hinged.service.model import learner
@@ -110,6 +111,10 @@ HOLES = [
 ]
 
 
+def imported(registry, state):
+    return import_file(registry.store, "m", BytesIO(pack_export("m", 1, state)), registry.settings)
+
+
 @pytest.mark.parametrize(("kind", "changed", "told"), HOLES, ids=[f"{k}-{[*c, *t]}" for k, c, t in HOLES])
 def test_what_no_stream_leads_to_is_refused(registry, states, kind, changed, told):
     facts, arrays = decode(states[kind], SNAPSHOT)
@@ -119,7 +124,7 @@ def test_what_no_stream_leads_to_is_refused(registry, states, kind, changed, tol
     for path, value in told.items():
         put(facts, path, value)
     with pytest.raises(Invalid):
-        registry._import("m", BytesIO(pack_export("m", 1, encode(SNAPSHOT, facts, arrays))))
+        imported(registry, encode(SNAPSHOT, facts, arrays))
 
 
 def test_more_challengers_than_there_may_be_are_refused_before_one_is_made(registry, states, monkeypatch):
@@ -128,7 +133,7 @@ def test_more_challengers_than_there_may_be_are_refused_before_one_is_made(regis
     made = []
     monkeypatch.setattr(Model, "begin", made.append)
     with pytest.raises(Invalid, match="challengers"):
-        registry._import("m", BytesIO(pack_export("m", 1, encode(SNAPSHOT, facts, arrays))))
+        imported(registry, encode(SNAPSHOT, facts, arrays))
     assert not made
 
 

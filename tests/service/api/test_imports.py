@@ -16,6 +16,7 @@ from hinged.service.commands.learn import LearnRequest, make_plan
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import inputs_state, read_inputs
+from hinged.service.engine.creation import import_file
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
@@ -142,7 +143,7 @@ def test_a_file_beyond_this_servers_limits_is_refused(tmp_path, states, limits, 
 
     registry = asyncio.run(make())
     with pytest.raises(Invalid, match=word):
-        registry._import("m", BytesIO(pack_export("m", 1, states["lasvm"])))
+        import_file(registry.store, "m", BytesIO(pack_export("m", 1, states["lasvm"])), registry.settings)
     assert store.models() == []
     store.close()
 

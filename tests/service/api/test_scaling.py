@@ -5,10 +5,10 @@ import pytest
 from asking import BASE, Asking, example, refusal
 from changing import NEEDLE, found_in, until_ended
 from running import RunningServer
+from states import load_model
 
 from hinged.client import Client
 from hinged.frames import decode, encode
-from hinged.service.engine.history import load_model
 from hinged.service.model.events import Created
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore

@@ -4,14 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from states import digest_of
+from states import digest_of, load_model
 from working import SIZES, begun, examples_of, learning
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Challenge, Configure, Forget
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History, load_model
+from hinged.service.engine.history import History
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import Learning

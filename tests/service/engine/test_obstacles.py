@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from asking import BASE
 from running import ROOT, RunningServer
-from states import digest_of
+from states import digest_of, load_model
 from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Configure
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History, load_model
+from hinged.service.engine.history import History
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from failing_store import FailingStore
 from running import PATIENCE_S
-from states import digest_of
+from states import digest_of, load_model
 from working import predictions_of, until
 
 from hinged.service.commands.ask import Ask, Offer
@@ -18,7 +19,6 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import load_model
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from hinged.service.model.events import ClassAdded, Created
@@ -26,34 +26,9 @@ from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.base import Damaged, Event, OutcomeUnknown
-from hinged.service.store.sqlite import SQLiteStore
 
 CONFIGURATION = json.dumps({"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}})
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
-
-
-class FailingStore(SQLiteStore):
-    """The real store; `failures` tells what the next appends meet, `held` stops them until it is set."""
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.failures = []
-        self.held = None
-        self.appends = 0
-
-    def append(self, model, after, events):
-        self.appends += 1
-        if self.held is not None:
-            self.held.wait(PATIENCE_S)
-        failure = self.failures.pop(0) if self.failures else None
-        if failure == "before":
-            raise StoreUnavailable("the disk did not take it")
-        if failure == "unknown, not written":
-            raise OutcomeUnknown("the disk failed at fsync")
-        position = super().append(model, after, events)
-        if failure == "unknown, written":
-            raise OutcomeUnknown("the disk failed at fsync")
-        return position
 
 
 @pytest.fixture

@@ -175,8 +175,8 @@ def test_a_snapshot_from_before_that_is_being_written_is_dropped(store, model, e
             outcome.append(str(error))
 
     with monkeypatch.context() as patched:
-        for name in ("sqlite", "redis"):
-            patched.setattr(f"hinged.service.store.{name}.store.snapshot_hash", lambda _: SimpleNamespace(update=hold))
+        for name in ("sqlite.store", "redis.chunks"):
+            patched.setattr(f"hinged.service.store.{name}.snapshot_hash", lambda _: SimpleNamespace(update=hold))
         snapshot = threading.Thread(target=put)
         snapshot.start()
         begun.wait()

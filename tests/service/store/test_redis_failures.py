@@ -236,14 +236,17 @@ def test_what_a_crash_left_of_a_snapshot_is_removed_at_the_next_opening_or_snaps
 
 def test_a_trim_drops_older_snapshots_that_are_being_written(store, model, monkeypatch):
     store.append(model, 1, [ONE, ONE])
-    write = store._write_snapshot
+    from hinged.service.store.redis.scripts import ADD_CHUNK  # noqa: PLC0415
 
-    def trim_first(*arguments, **options):
-        monkeypatch.setattr(store, "_write_snapshot", write)
-        store.trim(model, 3)
-        write(*arguments, **options)
+    write = store._write
 
-    monkeypatch.setattr(store, "_write_snapshot", trim_first)
+    def trim_first(model, script, *arguments, **options):
+        if script is ADD_CHUNK:
+            monkeypatch.setattr(store, "_write", write)
+            store.trim(model, 3)
+        return write(model, script, *arguments, **options)
+
+    monkeypatch.setattr(store, "_write", trim_first)
     with pytest.raises(StoreUnavailable, match="the log was trimmed"):
         store.put_snapshot(model, 2, b"holds what must be forgotten")
     assert store.snapshots(model) == []

@@ -16,7 +16,8 @@ from storing import CREATED, EMPTY, OPEN, SECRETS, keys, payloads, redact, with_
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event
 from hinged.service.store.redis import RedisStore, rewriting
-from hinged.service.store.redis import store as module
+from hinged.service.store.redis.packing import BATCH_BYTES, BATCH_EVENTS
+from hinged.service.store.redis.rebuilding import _next
 
 
 @pytest.fixture
@@ -276,9 +277,9 @@ def test_on_a_cluster_every_master_writes_its_files_anew(cluster, on_redis):
 
 def test_the_steps_of_a_copy_are_as_large_as_they_may_be():
     places = {at: (b"kind", bytes(2**19), 0) for at in (2, 3, 4, 2_000)}
-    packed = module._next(places, [*places], 0, 5_000)
+    packed = _next(places, [*places], 0, 5_000)
     assert (packed[0], packed[3], packed[4::4]) == (3, 2, [2, 3])
-    packed = module._next(places, [*places], 3, 5_000)
+    packed = _next(places, [*places], 3, 5_000)
     assert (packed[0], packed[3], packed[4::4]) == (1_003, 1, [4])
-    packed = module._next(places, [*places], 1_003, 1_500)
-    assert packed == [1_500, module.BATCH_BYTES, module.BATCH_EVENTS, 0]
+    packed = _next(places, [*places], 1_003, 1_500)
+    assert packed == [1_500, BATCH_BYTES, BATCH_EVENTS, 0]

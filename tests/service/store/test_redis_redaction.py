@@ -29,7 +29,7 @@ def half_way(store):
     """A redaction as it stands when its server dies after a step of the copy."""
     born = store._born("m")
     store._write("m", scripts.BEGIN_REBUILDING, born, 4, "half")
-    assert store._copy("m", scripts.COPY, born, 4, "half", 0, 3, 2**20, 3, 0) == [3, 0]
+    assert store._write("m", scripts.COPY, born, 4, "half", 0, 3, 2**20, 3, 0) == ("ok", [3, 0])
 
 
 def interrupted(store, monkeypatch, script, by):

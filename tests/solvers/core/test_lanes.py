@@ -8,7 +8,7 @@ from numba.core.errors import TypingError
 
 from hinged.solvers.core.lanes import LANES, dot
 from hinged.solvers.dual.coordinate import box_gap
-from hinged.solvers.dual.gap import gap_target
+from hinged.solvers.dual.pace import gap_target
 
 
 def in_lanes(terms):

@@ -9,7 +9,7 @@ from streams import Stream, two_moons
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
-from hinged.solvers.core.solver import Finish
+from hinged.solvers.core.reports import Finish
 from hinged.solvers.dual.coordinate import best_moves, box_gap
 from hinged.solvers.dual.machine import IDLE
 

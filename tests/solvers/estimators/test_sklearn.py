@@ -44,7 +44,7 @@ from hinged.sklearn import (
     TrackingSVMClassifier,
 )
 from hinged.solvers.catalogue import SOLVERS
-from hinged.solvers.core.solver import Finish
+from hinged.solvers.core.reports import Finish
 
 ONLINE = [
     LASVMClassifier,

@@ -5,7 +5,7 @@ import pytest
 from changing import changed, same_solver, taught, while_folding
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import digest_of
+from states import digest_of, load_model
 from working import SIZES, examples_of, learning, predictions_of, with_worker
 
 from hinged.service.commands.change import (
@@ -15,7 +15,6 @@ from hinged.service.commands.change import (
     Retire,
 )
 from hinged.service.data.parts import LIVES
-from hinged.service.engine.history import load_model
 from hinged.service.errors import (
     Conflict,
     NotFound,

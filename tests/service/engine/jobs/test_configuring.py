@@ -5,13 +5,13 @@ import asyncio
 import numpy as np
 import pytest
 from changing import EXACT, changed, offered, same_solver, taught
+from states import load_model
 from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.commands.change import (
     Configure,
     Forget,
 )
-from hinged.service.engine.history import load_model
 from hinged.service.errors import (
     Invalid,
 )

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis_server import RedisServer
 from running import RunningServer
+from states import load_model
 from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.api.changes import routes
@@ -20,7 +21,6 @@ from hinged.service.commands.change import (
     Correct,
     Forget,
 )
-from hinged.service.engine.history import load_model
 from hinged.service.errors import (
     Conflict,
     Gone,

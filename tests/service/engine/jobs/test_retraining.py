@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 from changing import EXACT, changed, predicted, same_solver, taught, while_folding
+from states import load_model
 from working import SIZES, examples_of, learning, until, with_worker
 
 from hinged.service.commands.change import (
@@ -13,7 +14,7 @@ from hinged.service.commands.change import (
     Correct,
     Forget,
 )
-from hinged.service.engine.history import History, load_model
+from hinged.service.engine.history import History
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import Swapping
 from hinged.service.errors import (

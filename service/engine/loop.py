@@ -1,0 +1,242 @@
+"""The loop of a model: takes what has queued up as a micro-batch, has it done on the model's journal, answers.
+
+Here stands who waits for what, when the journal's thread is given work, and what becomes of a model whose code has
+failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hinged.service.engine.history import told
+from hinged.service.engine.journal import Journal, Question
+from hinged.service.engine.patience import Patience
+from hinged.service.engine.queue import Queue, Queued, settle
+from hinged.service.engine.scheduling.turns import GivenUp
+from hinged.service.engine.unlogged import Unlogged
+from hinged.service.engine.work import Keeping, Work, do
+from hinged.service.errors import StoreUnavailable, Unavailable
+from hinged.service.model.pending import Made
+
+log = logging.getLogger(__name__)
+
+IDLE = Queued(Keeping(), [], 0)
+"""What there is to do where nobody waits: predictions are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is told how it goes with a model.
+
+    moved: the position of what was published. changed: configuration and jobs may be others. ended: nothing will come
+    of what was asked.
+    """
+
+    moved: Callable[[int], None]
+    changed: Callable[[], None]
+    ended: Callable[[], None]
+
+
+class Loop:
+    """Runs from its beginning until `stop`; nothing but this writes the model. Used on the event loop.
+
+    queue: work that waits. unlogged: predictions that wait to be written. failed: why no work is taken, if it is not.
+    """
+
+    def __init__(self, journal: Journal, executor: Executor, watch: Watch) -> None:
+        """executor: runs the model's calls."""
+        settings, labels = journal.settings, journal.model.configuration.labels
+        self.name = journal.model.name
+        self.queue = Queue(self.name, settings)
+        self.unlogged = Unlogged(labels.pending_max, settings.pending_flush_s)
+        self.failed: str | None = None if journal.obstacle is None else journal.obstacle.message
+        self._journal = journal
+        self._executor = executor
+        self._watch = watch
+        self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # who reads the model itself
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._leaving: str | None = None
+        self._keep_snapshot = True
+        self._task = asyncio.create_task(self._run(), name=f"worker of {self.name}")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no more work is taken."""
+        return self._stopping or self.failed is not None
+
+    def check_running(self) -> None:
+        """Unavailable where no more work is taken, with why."""
+        if self.failed:
+            raise Unavailable(f"model {self.name} has stopped: {self.failed}{self._way_back()}")
+        if self._leaving is not None:
+            raise Unavailable(f"{self._leaving}; ask again", retry_after_s=1)
+        if self._stopping:
+            raise Unavailable("the server is stopping")
+
+    def put(self, work: Work, *, first: bool = False, stopped: bool = False) -> asyncio.Future[Any]:
+        """Let work wait: the future of its answer. first: before all else; stopped: also where no other work is taken.
+
+        Unavailable where it is not taken, QueueFull where too much waits.
+        """
+        if not stopped:
+            self.check_running()
+        future = self.queue.put(work, first=first)
+        self._wake.set()
+        return future
+
+    def ask(self, question: Question) -> asyncio.Future[Any]:
+        """Let a question to the model wait until between two changes: the future of what it finds."""
+        if self._journal.obstacle is None:
+            self.check_running()
+        future = asyncio.get_running_loop().create_future()
+        self._questions.append((question, future))
+        self._wake.set()
+        return future
+
+    def keep(self, predictions: Sequence[Made]) -> None:
+        """Let predictions wait to be written with other events."""
+        if not self.unlogged:
+            self._wake.set()
+        self.unlogged.add(predictions)
+
+    async def stop(self, *, keep_snapshot: bool, why: str | None) -> None:
+        """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
+        self._stopping = True
+        self._leaving = why
+        self._journal.history.leave.set()
+        self._keep_snapshot = keep_snapshot
+        self._wake.set()
+        await self._task
+
+    def _way_back(self) -> str:
+        if self._journal.obstacle is None:
+            return ""
+        return f". It serves the state before; to go on without this event: POST /models/{self.name}/skip"
+
+    async def _run(self) -> None:
+        while True:
+            if not self.queue and not self._questions:
+                if self._stopping and (not self.unlogged or self.failed):
+                    break
+                if not self._stopping and not await self._woken():
+                    continue
+            questions, self._questions = self._questions, []
+            taken = self.queue.take() if self.queue else IDLE
+            futures = [*(future for _, future in questions), *taken.futures]
+            try:
+                answers = await self._answers([question for question, _ in questions], taken)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001  what a model's code raises need be no Exception
+                self._fail(futures, error)
+                if not isinstance(error, GivenUp):
+                    await self._read_again()
+                continue
+            finally:
+                self._journal.feed.publish()
+                self._watch.moved(self._journal.published.position)
+            if self._journal.read_anew is not None:
+                self._stand_anew()
+            settle(futures, answers)
+            self._look_at_changes()
+        await self._end()
+
+    async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
+        """What the questions find, then what the work answers, for which there is nobody perhaps."""
+        journal, answers = self._journal, []
+        waiting = self.unlogged.take()
+        if questions:
+            answers = await self._call(journal.answers, questions)
+        if taken.futures or waiting:
+            done = await self._call(do, journal, taken.work, waiting)
+            answers += done.answers[: len(taken.futures)]
+            self.unlogged.put_back([] if self._stopping else done.unlogged)  # at the end there is no next time
+        elif self._snapshot_in_s() <= 0:
+            await self._call(journal.take_snapshot_if_due)
+        return answers
+
+    async def _end(self) -> None:
+        self._watch.ended()
+        snapshots = self._journal.snapshots
+        # None may outlive the worker: the name could belong to another model by the time it is kept.
+        if snapshots.newest is not None:
+            await asyncio.wait([asyncio.wrap_future(snapshots.newest)])
+        if self._keep_snapshot and not self.failed and not self._journal.unresolved:
+            await self._call(self._journal.take_last_snapshot)
+
+    async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+
+    async def _woken(self) -> bool:
+        """Wait for work, or until predictions are to be written or a snapshot is due; false where there is nothing."""
+        self._wake.clear()
+        left_s = min(self.unlogged.due_in_s(), self._snapshot_in_s())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), None if left_s == math.inf else left_s)
+            return bool(self.queue or self._questions)
+        return not self.failed
+
+    def _snapshot_in_s(self) -> float:
+        """Seconds until a snapshot is due because of its age."""
+        return math.inf if self.failed else self._journal.snapshots.due_in_s(self._journal.model)
+
+    def _look_at_changes(self) -> None:
+        """Go by what a change has made of the configuration and the jobs."""
+        self.unlogged.limit(self._journal.model.configuration.labels.pending_max)
+        self._watch.changed()
+
+    # -- failure, and the way back --------------------------------------------------------------------------------
+
+    def _fail(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
+        """Take no more work: the state may be torn. The others go on."""
+        if isinstance(error, GivenUp):
+            self.failed = error.message
+        else:
+            log.error("model %s stops", self.name, exc_info=error)
+            self.failed = f"{told(error)}; see the server's log"
+        futures += [*(future for _, future in self._questions), *self.queue.clear()]
+        stopped = Unavailable(f"model {self.name} has stopped: {self.failed}")
+        settle(futures, [stopped] * len(futures))
+        self._questions.clear()
+        self.unlogged.clear()
+        self._watch.ended()
+
+    async def _read_again(self) -> None:
+        """Take the state from store and log instead of the torn one.
+
+        Where the failure was none of the model's, it goes on; where an event cannot be applied, it stands before that,
+        and serves but learns nothing until somebody has set it aside. A store that is away is waited for.
+        """
+        patience = Patience(self.name)
+        while not self._stopping:
+            try:
+                await self._call(self._journal.read_again)
+            except asyncio.CancelledError:
+                raise
+            except StoreUnavailable as error:
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), patience.after(error))
+            except GivenUp:
+                return
+            except BaseException:  # as it was at the failure
+                log.exception("the state of model %s cannot be read", self.name)
+                return
+            else:
+                self._stand_anew()
+                return
+
+    def _stand_anew(self) -> None:
+        self._journal.stand_anew()
+        self._watch.moved(self._journal.published.position)
+        obstacle = self._journal.obstacle
+        self.failed = None if obstacle is None else obstacle.message
+        self._look_at_changes()

@@ -1,0 +1,198 @@
+"""The models of a server by name, and what each does: its solver is compiled, it loads, it serves, or it has stopped.
+
+Whoever changes one (registry.py) says so here; whoever asks for one, or for all, finds it here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.engine.loading import Loads
+from hinged.service.engine.scheduling.threads import Lane
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import Conflict, Invalid, NotFound, Unavailable
+
+LOADING, SERVING, STOPPED = "loading", "serving", "stopped"
+"""States of a model."""
+COMPILING = "compiling"
+"""What is done for one that is new: it is in the log, and will serve once its solver is compiled."""
+
+
+class Running(NamedTuple):
+    """A model that is loaded: its worker, the lane of its calls, and that of its jobs."""
+
+    worker: Worker
+    lane: Lane
+    jobs: Lane
+
+    def give_up(self, why: str) -> None:
+        """End what the model computes, and what is computed for it."""
+        self.lane.give_up(why)
+        self.jobs.give_up(why)
+
+
+class Roster:
+    """All models of a server. Used on its event loop.
+
+    loads: those that are being loaded. running: those that are loaded. broken: those that could not be, and why.
+    coming: the configurations of those that are in the log, and whose solver is compiled.
+    """
+
+    def __init__(self, loads: Loads, models_max: int) -> None:
+        self.loads = loads
+        self.running: dict[str, Running] = {}
+        self.broken: dict[str, str] = {}
+        self.coming: dict[str, Configuration] = {}
+        self._elsewhere: set[str] = set()  # models that were here and that another server has now
+        self._wanted: Counter[str] = Counter()  # those whose solver is compiled, or loaded, before they are in the log
+        self._beginning = 0  # models that are just being created
+        self._models_max = models_max
+
+    # -- who asks -------------------------------------------------------------------------------------------------
+
+    def find(self, name: str) -> Worker:
+        """The worker of a model. NotFound if there is none, Unavailable if it is not loaded yet or could not be.
+
+        One that is asked for is loaded before others.
+        """
+        running = self.running.get(name)
+        if running is not None:
+            return running.worker
+        check_name(name)
+        self.check_compiled(name)
+        if name in self.loads:
+            self.loads.hurry(name)
+            raise Unavailable(f"model {name} is being loaded; try again soon", retry_after_s=1, state=LOADING)
+        if name in self.broken:
+            raise Unavailable(f"model {name} could not be loaded: {self.broken[name]}", state=STOPPED)
+        if name in self._elsewhere:
+            raise Unavailable(f"model {name} is at another server by now; ask again", retry_after_s=1)
+        raise NotFound(f"there is no model {name!r}")
+
+    def names(self) -> list[str]:
+        """Every model, whether it is loaded, can be or not; sorted."""
+        return sorted({*self.running, *self.loads, *self.broken})
+
+    def workers(self) -> list[tuple[str, Worker]]:
+        """Every model that is loaded, by name."""
+        return [(name, running.worker) for name, running in sorted(self.running.items())]
+
+    def state(self, name: str) -> tuple[str, str | None]:
+        """What a model does that there is, and why where it has stopped."""
+        running = self.running.get(name)
+        if running is not None:
+            failure = running.worker.failure
+            return (SERVING, None) if failure is None else (STOPPED, failure)
+        if name in self.loads:
+            return COMPILING if name in self.coming else LOADING, None
+        return STOPPED, self.broken.get(name)
+
+    def progress(self) -> dict[str, int]:
+        """How many models there are, and how many of them are loading, serve and have stopped."""
+        found = {"total": 0, LOADING: 0, SERVING: 0, STOPPED: 0}
+        for name in self.names():
+            found["total"] += 1
+            state, _ = self.state(name)
+            found[LOADING if state == COMPILING else state] += 1
+        return found
+
+    def summaries(self, *, configured: bool = True) -> list[dict[str, Any]]:
+        """Every model in short, sorted by name, from what was published last; `error` where it has stopped.
+
+        configured: with its configuration.
+        """
+        return [self._summary(name, configured=configured) for name in self.names()]
+
+    def _summary(self, name: str, *, configured: bool) -> dict[str, Any]:
+        state, error = self.state(name)
+        found: dict[str, Any] = {"model": name, "state": state}
+        running = self.running.get(name)
+        if running is not None:
+            published = running.worker.published
+            if configured:
+                found["configuration"] = running.worker.model.configuration.model_dump(mode="json")
+            found |= {
+                "position": published.position,
+                "examples": published.examples,
+                "classes": list(published.labels),
+            }
+        return found if error is None else {**found, "error": error}
+
+    def compiling(self) -> list[dict[str, Any]]:
+        """The models that will be there once their solver is compiled, sorted by name."""
+        coming = self._wanted.keys() - set(self.names())
+        return [{"model": name, "state": COMPILING} for name in sorted(coming)]
+
+    def waited(self) -> list[tuple[str, float]]:
+        """Seconds that each model that is loaded has waited for a place to compute on, by name."""
+        return [(name, running.lane.account.waited_s) for name, running in sorted(self.running.items())]
+
+    def count_served(self, name: str, predictions: int) -> None:
+        """Predictions that a reader has made with a model."""
+        running = self.running.get(name)
+        if running is not None:
+            running.worker.predictions_served += predictions
+
+    # -- who changes it -------------------------------------------------------------------------------------------
+
+    def lacks(self, name: str) -> bool:
+        """Whether there is no model of this name."""
+        return name not in self.running and name not in self.loads and name not in self.broken
+
+    def check_compiled(self, name: str) -> None:
+        """Unavailable while the solver of a new model is compiled."""
+        if name in self.coming:
+            raise Unavailable(
+                f"the solver of model {name} is being compiled; try again soon", retry_after_s=1, state=COMPILING
+            )
+
+    def check_room(self) -> None:
+        """Conflict if there is no room for another model."""
+        count = len(self.running) + len(self.loads) + self._beginning
+        if count >= self._models_max:
+            raise Conflict(f"the server has {count} models of at most {self._models_max}")
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Conflict if there is no room for another model; meanwhile it counts as one."""
+        self.check_room()
+        self._beginning += 1
+        try:
+            yield
+        finally:
+            self._beginning -= 1
+
+    @contextmanager
+    def wanted(self, name: str) -> Iterator[None]:
+        """Meanwhile a solver is compiled, or loaded, for a model of this name."""
+        self._wanted[name] += 1
+        try:
+            yield
+        finally:
+            self._wanted -= Counter((name,))
+
+    def serve(self, name: str, running: Running) -> None:
+        """A model is loaded."""
+        self.running[name] = running
+        self._elsewhere.discard(name)
+
+    def left(self, name: str) -> None:
+        """Another server has this model now, or is to have it."""
+        self._elsewhere.add(name)
+
+    def came(self, name: str) -> None:
+        """This server has the model."""
+        self._elsewhere.discard(name)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could not be a file's name or part of a key."""
+    if not MODEL_NAME.fullmatch(name):
+        raise Invalid(
+            f"a model's name has 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-' and begins with a letter or a digit, "
+            f"got {name[:80]!r}"
+        )

@@ -1,0 +1,35 @@
+"""What decision values come to: the class that they name, and its score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hinged.service.model.metrics import UNKNOWN
+from hinged.solvers.core.solver import class_numbers
+
+Array = np.ndarray[Any, Any]
+
+
+def predicted(columns: Array, classes: int) -> tuple[Array, Array]:
+    """Class numbers (m,) and the scores (m,) of those classes, from decision values (m, K) of the columns.
+
+    With one column the second class is its positive side. Without any class the prediction is UNKNOWN, the score 0.
+    """
+    numbers = numbers_of(columns, classes)
+    return numbers, score_of(columns, numbers) if classes else np.zeros(numbers.size)
+
+
+def numbers_of(columns: Array, classes: int) -> Array:
+    """The class numbers alone."""
+    if classes == 0:
+        return np.full(columns.shape[0], UNKNOWN, np.int32)
+    return class_numbers(columns, classes)
+
+
+def score_of(columns: Array, numbers: Array) -> Array:
+    """(m,) the scores of the classes `numbers` (m,), from decision values (m, K), K >= 1."""
+    if columns.shape[1] == 1:
+        return np.where(numbers == 1, columns[:, 0], 0.0 - columns[:, 0])
+    return np.asarray(columns[np.arange(numbers.size), numbers])

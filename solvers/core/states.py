@@ -1,0 +1,70 @@
+"""The state of a solver as arrays, read with care: anybody may have written it, and compiled code checks no bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+State = dict[str, Array]
+
+BOUND_MAX = 1e15  # of C times the weight of a class
+COUNT_MAX = 2**62  # of a count in a state
+COEFFICIENT_MAX = 1e150  # its square is finite
+REACHED_MAX = 1e60  # of a coefficient that `examine` takes, and of its part of |w|: no step and no rate leads so far
+MAGNITUDE_MAX = 1e150  # of what else a state holds: its square is finite
+SAMPLE_MAX = 64  # points for which `examine` works out anew what follows from others
+
+
+class StateReader:
+    """Takes arrays out of a state and refuses what compiled code, which checks no bounds, must not see."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def take(
+        self,
+        name: str,
+        dtype: type,
+        shape: tuple[int | None, ...],
+        least: float | None = None,
+        most: float | None = None,
+    ) -> Array:
+        """A copy of array `name`, of this dtype and shape (None: any), finite, with values in least..most."""
+        if name not in self.state:
+            raise ValueError(f"the state has no array {name}")
+        array = np.array(self.state[name])
+        fits = array.ndim == len(shape) and all(
+            want in (None, got) for want, got in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != dtype or not fits:
+            raise ValueError(f"{name} must be {np.dtype(dtype).name} {shape}, got {array.dtype} {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinity")
+        if array.size and least is not None and most is not None and (array.min() < least or array.max() > most):
+            raise ValueError(f"{name} must be from {least} to {most}, got {array.min()} to {array.max()}")
+        return array
+
+
+def read_heaviest(checked: StateReader) -> float:
+    """`heaviest` of a state, which has it where an example had a weight."""
+    if "heaviest" not in checked.state:
+        return 0.0
+    return float(checked.take("heaviest", np.float64, (1,), np.finfo(np.float64).tiny, BOUND_MAX)[0])
+
+
+def check_learned(seen: Array, learned: int) -> None:
+    """Refuse counts of examples by class that are more than were learned.
+
+    A class of which a drop left nothing counts again, from one on, when a further epoch brings it back.
+    """
+    if sum(seen.tolist()) > learned + seen.size:
+        raise ValueError(f"seen must be at most the {learned} examples learned, got {seen}")
+
+
+def check_range(name: str, values: Array, least: Array | float, most: Array | float) -> None:
+    """Refuse values outside of least..most, by more than rounding."""
+    margin = 1e-9 * np.maximum(np.abs(least), np.abs(most))
+    if not ((values >= least - margin) & (values <= most + margin)).all():
+        raise ValueError(f"{name} must lie within bounds, got {values.min()} to {values.max()}")
