@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 PATIENCE_S = 300
 """How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
 PORTS = random.SystemRandom()  # not of a seed, which Hypothesis makes the same in all processes
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For httpx, where all is plain HTTP: by itself each of its clients reads the machine's certificates, for 20 ms."""
 forked = None
 """Where a server's process comes from, if not from nothing (zygote.py): the tests set it, benchmarks do not."""
 
@@ -104,15 +107,16 @@ class RunningServer:
 
     def wait_until_ready(self, seconds=PATIENCE_S):
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                raise RuntimeError(f"the server ended with {self.process.returncode}: {self.log.read_text()[-2000:]}")
-            try:
-                if httpx.get(f"{self.url}/readyz", timeout=PATIENCE_S).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.05)
+        with httpx.Client(timeout=PATIENCE_S, verify=PLAIN) as http:
+            while time.monotonic() < end:
+                if (code := self.process.poll()) is not None:
+                    raise RuntimeError(f"the server ended with {code}: {self.log.read_text()[-2000:]}")
+                try:
+                    if http.get(f"{self.url}/readyz").status_code == 200:
+                        return
+                except httpx.TransportError:
+                    pass
+                time.sleep(0.05)
         raise RuntimeError(f"the server is not ready after {seconds} s: {self.log.read_text()[-2000:]}")
 
     def run(self):

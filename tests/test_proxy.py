@@ -1,5 +1,6 @@
 """The proxy of docker/nginx.conf, before a real server: TLS, WebSocket, event stream, and what it must not change."""
 
+import asyncio
 import os
 import shutil
 import socket
@@ -12,7 +13,7 @@ import pytest
 from asking import BASE, example
 from running import PATIENCE_S, ROOT, RunningServer, eventually, free_port, missing
 
-from hinged import Client
+from hinged import AsyncClient, Client, HingedError
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,21 @@ def http(proxied):
     url, folder, _ = proxied
     with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=folder / "proxy.pem")) as http:
         yield http
+
+
+def test_clients_trust_the_certificates_of_the_machine_and_no_other(proxied, client, monkeypatch):
+    url, _, _ = proxied
+
+    async def models():
+        async with AsyncClient(url, tries_max=1) as opened:
+            return [model["model"] for model in await opened.models()]
+
+    assert asyncio.run(models()) == [model["model"] for model in client.models()]
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with Client(url, tries_max=1) as stranger, pytest.raises(HingedError, match="CERTIFICATE_VERIFY_FAILED"):
+        stranger.models()
+    with pytest.raises(HingedError, match="CERTIFICATE_VERIFY_FAILED"):
+        asyncio.run(models())
 
 
 def test_a_websocket_learns_and_predicts_through_it(client):

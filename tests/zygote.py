@@ -2,7 +2,8 @@
 
 With running.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
 signals of its own, but its modules and the usual kernels come with the fork; so does a script that serves in its place.
-What wants another environment than the tests have, but for OTHERS, is started from nothing.
+What wants another environment than the tests have, but for OTHERS, is started from nothing; but servers with a library
+before all others (LD_PRELOAD), which are started again and again, have a process of their own to be forked from.
 """
 
 import atexit
@@ -62,10 +63,9 @@ class Forked:
 class Zygote:
     """The process that forks, ended with this one."""
 
-    def __init__(self):
+    def __init__(self, env):
         self._lock = threading.Lock()
         self._line, theirs = socket.socketpair()
-        env = plain(os.environ)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
@@ -85,7 +85,7 @@ class Zygote:
         self._process.wait()
 
 
-_zygotes = []
+_zygotes = []  # the one for the tests' environment, and the last one for another
 
 
 def plain(env):
@@ -96,12 +96,21 @@ def plain(env):
 def start(program, env, log):
     """The process of a server with this environment that appends to this log; None if it cannot come from a fork."""
     if not _zygotes:
-        _zygotes.append(Zygote())
-        atexit.register(_zygotes[0].close)
-    (zygote,) = _zygotes
-    if plain(env) != zygote.env:
-        return None
-    return Forked(zygote, zygote.ask({"program": program, "env": env, "log": str(log)}))
+        _zygotes.append(Zygote(plain(os.environ)))
+        atexit.register(_close)
+    wanted = plain(env)
+    if "LD_PRELOAD" in wanted and all(zygote.env != wanted for zygote in _zygotes):
+        _close(1)
+        _zygotes[1:] = [Zygote(wanted)]
+    for zygote in _zygotes:
+        if zygote.env == wanted:
+            return Forked(zygote, zygote.ask({"program": program, "env": env, "log": str(log)}))
+    return None
+
+
+def _close(begin=0):
+    for zygote in _zygotes[begin:]:
+        zygote.close()
 
 
 def _serve(request):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
+from hinged.client.certificates import Certificates
 from hinged.client.events import Place, afollow, follow
 from hinged.client.exchange import (
     Exchange,
@@ -53,8 +54,9 @@ class Client(Routes):
         super().__init__(url, tries_max)
         self._authorization, self._timeout_s = authorization(key), timeout_s
         self._http = httpx.Client(
-            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
-        )
+            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False,
+            verify=Certificates(),
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self
@@ -117,8 +119,9 @@ class AsyncClient(Routes):
         super().__init__(url, tries_max)
         self._authorization, self._timeout_s = authorization(key), timeout_s
         self._http = httpx.AsyncClient(
-            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False
-        )
+            headers=self._authorization, timeout=timeout_s, mounts=dict.fromkeys(UNPROXIED), follow_redirects=False,
+            verify=Certificates(),
+        )  # fmt: skip
 
     async def __aenter__(self) -> Self:
         return self

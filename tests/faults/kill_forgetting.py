@@ -29,6 +29,7 @@ import httpx
 import numpy as np
 from disturbances import impatient
 from program import run_program
+from running import PLAIN
 from states import digest_of, load_model
 
 KERNEL = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
@@ -63,7 +64,7 @@ class Traffic:
         serial = itertools.count()
         mine = {name: [] for name in MODELS}
         try:
-            with httpx.Client(base_url=self.url, timeout=30) as http:
+            with httpx.Client(base_url=self.url, timeout=30, verify=PLAIN) as http:
                 while not self.stop.is_set():
                     name = rng.choice(list(MODELS))
                     if mine[name] and rng.random() < 0.3:
@@ -133,7 +134,7 @@ def ended(url, told, seconds=120):
     left, end = set(told.jobs.values()), time.monotonic() + seconds
     while left and time.monotonic() < end:
         for job in list(left):
-            answer = httpx.get(f"{url}{job}", timeout=60)
+            answer = httpx.get(f"{url}{job}", timeout=60, verify=PLAIN)
             # The server knows the newest hundred; of those before, `undone` tells.
             old = answer.status_code == 404 and len(told.jobs) > 100
             if old or answer.json()["state"] == "done":
@@ -148,15 +149,15 @@ def ended(url, told, seconds=120):
 def asked_again(url, name, told):
     """What the server says of each example when it is sent again: how many are not gone, and how many are lost."""
     undone = lost = 0
-    for given, (x, y) in told.learned.items():
-        if given in told.asked - told.forgotten:
-            continue  # it may be forgotten or not
-        example = {"id": given, "x": x, "y": y}
-        answer = httpx.post(f"{url}/models/{name}/learn", json={"examples": [example]}, timeout=60)
-        if given in told.forgotten:
-            undone += answer.status_code != 410
-        else:
-            lost += answer.status_code != 200 or not answer.json()["results"][0]["duplicate"]
+    with httpx.Client(base_url=url, timeout=60, verify=PLAIN) as http:
+        for given, (x, y) in told.learned.items():
+            if given in told.asked - told.forgotten:
+                continue  # it may be forgotten or not
+            answer = http.post(f"/models/{name}/learn", json={"examples": [{"id": given, "x": x, "y": y}]})
+            if given in told.forgotten:
+                undone += answer.status_code != 410
+            else:
+                lost += answer.status_code != 200 or not answer.json()["results"][0]["duplicate"]
     return {"undone": undone, "lost": lost}
 
 

@@ -25,7 +25,6 @@ import json
 import os
 import random
 import socket
-import ssl
 import statistics
 import sys
 import tempfile
@@ -37,7 +36,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from running import RunningServer
+from running import PLAIN, RunningServer
 
 from hinged.service.model.events import Learned, decode_event
 from hinged.service.store.sqlite import SQLiteStore
@@ -59,8 +58,6 @@ SETTINGS = {
     "snapshot_examples": 20_000,
 }
 WRONG_MAX = 20
-PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Never used: by itself each client would make one, for 20 ms and 2 MB."""
 GOOD = {200, 202, 404, 410, 429, 503}
 """404: a lease that somebody else has answered; 410: an example that was forgotten."""
 

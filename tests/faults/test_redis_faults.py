@@ -56,7 +56,7 @@ def test_redis_away_in_the_middle_of_further_epochs_stops_no_model(tmp_path):
                 return redis.info("commandstats").get("cmdstat_xrange", {"calls": 0})["calls"]
 
             logged = redis.xlen("hinged:{m}:log")
-            finishing = executor.submit(ask.post, "/models/m/finish", json={"epochs": 50})
+            finishing = executor.submit(ask.post, "/models/m/finish", json={"epochs": 20})
             while redis.xlen("hinged:{m}:log") == logged:
                 assert not finishing.done(), finishing.result().text
             read = pages()  # the server knows that the step was appended once it goes on reading

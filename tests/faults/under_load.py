@@ -15,6 +15,7 @@ state       the recovered state (newest snapshot and the log behind it), the log
 answers     predictions and scores that clients got: those of the uninterrupted model
 """
 
+import functools
 import json
 import random
 import threading
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 import httpx
 from disturbances import impatient
 from program import run_program
+from running import PLAIN
 from states import digest_of, load_model
 
 from hinged.service.commands.learn import make_plan
@@ -72,7 +74,7 @@ def example(model, rng):
 
 def client(number, url, seed, traffic, stop, patience_s):
     rng = random.Random(seed * 1000 + number)
-    with httpx.Client(base_url=url, timeout=rng.choice(patience_s)) as connection:
+    with httpx.Client(base_url=url, timeout=rng.choice(patience_s), verify=PLAIN) as connection:
         converse(connection, number, rng, traffic, stop)
 
 
@@ -125,8 +127,7 @@ def send(connection, model, examples, with_ids, traffic, stop):
 
 def uninterrupted(name, log, traffic_examples):
     """A model that got the examples of the log's order one by one, from what the clients had sent."""
-    settings = Settings()
-    configuration = new_configuration(CONFIGURATIONS_JSON[name], settings)
+    configuration = configuration_of(name)
     model = Model(name, configuration, **SIZES)
     model.apply(1, log[0])
     answers = {}
@@ -145,7 +146,7 @@ def check_model(store, name, traffic):
     logged = [(event, r) for event in log if isinstance(event, Learned) for r in range(len(event.ids))]
     ids = [event.id_of(r) for event, r in logged]
     acknowledged = traffic.acknowledged[name]
-    lost = [i for i in acknowledged if i not in set(ids)]
+    lost = acknowledged.keys() - set(ids)
     invented, stream = [], []
     labels = labels_of(log)
     contents = {content: spelled for spelled in traffic.nameless[name] for content in [content_of(name, spelled)]}
@@ -161,7 +162,7 @@ def check_model(store, name, traffic):
             invented.append(identity)
         else:
             stream.append((given, identity, eval(spelled[0], {}), spelled[1]))  # noqa: S307  our own repr
-    folded = Model(name, new_configuration(CONFIGURATIONS_JSON[name], Settings()), **SIZES)
+    folded = Model(name, configuration_of(name), **SIZES)
     for position, event in enumerate(log, 1):
         folded.apply(position, event)
     recovered = load_model(store, name, **SIZES)
@@ -182,9 +183,13 @@ def check_model(store, name, traffic):
 CONFIGURATIONS_JSON = {name: json.dumps(c) for name, c in CONFIGURATIONS.items()}
 
 
+@functools.cache
+def configuration_of(name):
+    return new_configuration(CONFIGURATIONS_JSON[name], Settings())
+
+
 def content_of(name, spelled):
-    configuration = new_configuration(CONFIGURATIONS_JSON[name], Settings())
-    return digests(to_rows([eval(spelled[0], {})], configuration), [spelled[1]])[0]  # noqa: S307
+    return digests(to_rows([eval(spelled[0], {})], configuration_of(name)), [spelled[1]])[0]  # noqa: S307
 
 
 def labels_of(log):

@@ -410,6 +410,12 @@ def test_an_async_client_asks_many_things_at_once_and_waits_without_blocking(ser
 
 
 def test_importing_the_client_needs_no_numpy_and_no_server():
-    code = "import sys, hinged; print(*sorted(sys.modules))"
+    code = "import sys; from hinged import Client; print(*sorted(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"numpy", "numba", "hinged.service"}.isdisjoint(result.stdout.split())
+
+
+def test_importing_estimators_or_the_server_brings_no_client():
+    code = "import sys, hinged.sklearn, hinged.service.app; print('httpx' in sys.modules, hinged.Client.__name__)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False", "Client"]

@@ -35,7 +35,7 @@ def close(a, b):
 @pytest.mark.parametrize("delta_max", [None, 1.5])
 @pytest.mark.parametrize("C", [1.0, 50.0])
 def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
-    X, y = two_moons(150, noise=0.4, seed=3)
+    X, y = two_moons(100, noise=0.4, seed=3)
     y[0] = -y[1]  # two classes from the second example on
     parameters = {"delta_max": delta_max, "idle_max": 0}
     stream = Stream(X, (y > 0).astype(int), batch=1, C=C, **parameters, dtype=np.float64).learn(0, 1)

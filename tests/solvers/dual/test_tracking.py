@@ -80,7 +80,7 @@ def check_invariants(solver, X):
 @pytest.mark.parametrize(("kernel", "C", "K"), [("rbf", 0.5, 1), ("linear", 1.0, 10), ("rbf", 20.0, 5)])
 @pytest.mark.parametrize("more", [PAPER, {"draws": 4, "delta_max": 0.5}], ids=["paper", "more"])
 def test_each_time_step_is_that_of_a_plain_loop(algorithm, kernel, C, K, more):
-    X, y = two_moons(120, noise=0.4, seed=3)
+    X, y = two_moons(90, noise=0.4, seed=3)
     solver = new_solver(kernel=make_kernel(kernel), C=C, K=K, algorithm=algorithm, seed=11, **more)
     state = np.array([11], np.uint64)
     oracle = naive.NaiveTracking(naive.gram(kernel, X), y, C, K, algorithm, lambda n: random_below(state, n), **more)
