@@ -61,8 +61,14 @@ def _saved(data: bytes) -> SolverClassifier:
     labels = np.array(machine["labels"], np.dtype(facts["labels_type"]))
     estimator.restore(learner, labels, rows, is_sparse=machine["sparse"])
     if facts["feature_names"]:
-        estimator.feature_names_in_ = np.array(facts["feature_names"], object)
+        estimator.feature_names_in_ = _feature_names(facts["feature_names"], machine["dim"])
     return estimator
+
+
+def _feature_names(names: Any, dim: int) -> Array:
+    if not isinstance(names, list) or len(names) != dim or not all(isinstance(name, str) for name in names):
+        raise BadFrame(f"feature_names must be {dim} texts, got {names!r:.80}")
+    return np.array(names, object)
 
 
 def _exported(data: bytes) -> SolverClassifier:
