@@ -78,8 +78,8 @@ def _exported(data: bytes) -> SolverClassifier:
     taught, arrays = facts["learner"], part(arrays, "learner.")
     configuration, labels = taught["configuration"], taught["labels"]
     features, kernel = configuration["features"], dict(configuration["kernel"])
-    if features["type"] == "named":
-        raise ValueError("a model of named features is no estimator: estimators take columns of numbers")
+    if features["type"] not in ("dense", "sparse"):
+        raise ValueError(f"a model of {features['type']} features is no estimator: estimators take columns of numbers")
     if len({type(label) for label in labels}) != 1:
         raise ValueError(f"an estimator has classes, all of one type; the model's are {labels!r:.200}")
     state = renumbered(part(arrays, "solver."), -1)
