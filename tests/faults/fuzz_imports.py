@@ -149,12 +149,21 @@ def run_cases(numbers, say, folder):
 
 
 def fuzz(seconds, first, *, verbose=False):
-    """Cases from number `first` on, for so long. Returns how many there were, and what was found."""
+    """Cases from number `first` on, for so long after the first begins, and until one of each outcome was there.
+
+    Returns how many there were, and what was found.
+    """
     context = multiprocessing.get_context("spawn")
     counts, found = {"refused": 0, "accepted": 0}, []
-    end, number = time.monotonic() + seconds, first
+    end, number = None, first
     reasons: dict[str, int] = {}
-    while time.monotonic() < end:
+
+    def over():
+        if end is None:
+            return bool(found)  # not even the first begins
+        return time.monotonic() >= end and (bool(found) or all(counts.values()))
+
+    while not over():
         folder = tempfile.mkdtemp()
         told, say = context.Pipe(duplex=False)
         process = context.Process(target=run_cases, args=(range(number, number + 10**9), say, folder), daemon=True)
@@ -162,7 +171,7 @@ def fuzz(seconds, first, *, verbose=False):
         say.close()
         under_way = None
         try:
-            while time.monotonic() < end or under_way is not None:
+            while not over() or under_way is not None:
                 if not told.poll(CASE_S if under_way is not None else 10 * CASE_S):
                     found.append({"case": under_way, "error": f"it takes longer than {CASE_S} s"})
                     break
@@ -174,6 +183,7 @@ def fuzz(seconds, first, *, verbose=False):
                     break
                 if kind == "begin":
                     under_way = number = what
+                    end = end or time.monotonic() + seconds
                     continue
                 under_way, number = None, number + 1
                 if kind == "wrong":
