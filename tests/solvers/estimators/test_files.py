@@ -110,6 +110,17 @@ def forged(data, change):
         (lambda facts, _: facts.update(feature_names=["a", 2]), "feature_names must be 2 texts"),
         (lambda facts, _: facts["machine"].update(dim=9), "columns of dense features of width 9"),
         (lambda facts, _: facts["machine"].update(labels=[0, 1]), "labels"),
+        (lambda facts, _: facts["machine"].update(labels=[0, 1, 1]), "labels must be different ones"),
+        (lambda facts, _: facts["machine"].update(labels=[0, 1, 0.5]), "labels must be different ones"),
+        (
+            lambda facts, _: facts["machine"].update(labels=["a", "b", "cd"]) or facts.update(labels_type="<U1"),
+            "labels",
+        ),
+        (
+            lambda facts, _: facts["machine"].update(labels=[0.5, 1.5, 2.0]) or facts.update(labels_type="<f8"),
+            "label type",
+        ),
+        (lambda facts, _: facts["machine"].update(seed=[7]), "seed must be an integer"),
         (lambda _, arrays: arrays.pop("solver.alpha"), "no array alpha"),
         (lambda _, arrays: arrays.update({"heard.classes": arrays["heard.classes"] + 5}), "classes must be"),
         (lambda _, arrays: arrays.update({"scale.scale": arrays["scale.scale"] * 0.0}), "scales must be > 0"),
