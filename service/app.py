@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 import sys
 import time
@@ -36,6 +35,7 @@ from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
 from hinged.service.edge.allocator import settle
 from hinged.service.edge.direct import Direct
+from hinged.service.edge.ending import FAILURE, give_up, has_given_up
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
 from hinged.service.edge.serving import make_server
@@ -166,21 +166,23 @@ def serve(settings: Settings | None = None) -> None:
     if readers is not None:
         readers.serve(server)
         sockets = []  # it takes connections by itself
-    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has drained
+    with suppress(KeyboardInterrupt):  # of a moment in which uvicorn takes no signals yet
         server.run(sockets)
     if not server.started:
         sys.exit(STARTUP_FAILURE)
+    if has_given_up():
+        sys.exit(FAILURE)
 
 
 def _tell_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and starting.exception() is not None:
         log.error("the server cannot get ready and stops", exc_info=starting.exception())
-        signal.raise_signal(signal.SIGTERM)
+        give_up()
 
 
 def _stop_fenced(message: str) -> None:
     log.error("the server stops: %s", message)
-    signal.raise_signal(signal.SIGTERM)
+    give_up()
 
 
 async def _service_error(connection: Any, error: Exception) -> Any:

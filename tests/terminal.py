@@ -85,6 +85,12 @@ class Terminal:
         self._bytes += part
         return bool(part)
 
+    def close(self):
+        """Close the window: the system hangs up on the command."""
+        if self._ours is not None:
+            os.close(self._ours)
+        self._ours = None
+
     def __enter__(self):
         return self
 
@@ -92,4 +98,4 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._ours)
+        self.close()

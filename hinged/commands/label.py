@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import string
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import click
 
 from hinged.client.client import HingedError
+from hinged.commands.child import SIGNALS
 from hinged.commands.keyboard import Keys
 from hinged.commands.options import asks, console, sentence
 from hinged.commands.questions import STRATEGIES
@@ -162,7 +164,10 @@ class Session:
         return sum([self.give_back(candidate) for candidate in held])
 
     def _query(self, n: int) -> Queries:
-        return self.client.query(self.model, n=n, **self._ask)
+        """Those in hand come with the others; another terminal of the same annotator has its own."""
+        with self._lock:
+            held = list(self._held)
+        return self.client.query(self.model, n=n, held=held, **self._ask)
 
     def _take(self, answer: Queries) -> None:
         with self._lock:
@@ -208,6 +213,8 @@ def label(client: Client, *, model: str, annotator: str, strategy: str, lease_s:
             "this needs a terminal; programs take `hinged query --json` and the route POST /models/{model}/learn"
         )
     screen = console()
+    for number in SIGNALS:  # also where the terminal is closed
+        signal.signal(number, signal.default_int_handler)
     session = Session(client, model, annotator, strategy=strategy, lease_s=lease_s, prefetch=prefetch)
     with session:
         try:

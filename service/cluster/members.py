@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hinged.service.edge.ending import give_up
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Conflict, NotFound, StoreUnavailable, Unavailable
 from hinged.service.settings import Settings
@@ -102,7 +102,7 @@ class Members:
                     await self.claim(name)
         except Fenced as error:
             log.error("the server stops: %s", error.message)  # noqa: TRY400  the store was taken over: no traceback
-            signal.raise_signal(signal.SIGTERM)
+            give_up()
         except StoreUnavailable as error:
             log.warning("no sign of life could be given: %s", error.message)
         except Exception:

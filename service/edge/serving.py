@@ -7,7 +7,8 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -360,6 +361,15 @@ class Server(uvicorn.Server):
         """What speaks HTTP over one more connection, as uvicorn makes it for those that it accepts."""
         make = cast("type[Connection]", self.config.http_protocol_class)
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Take signals while it serves. uvicorn sends itself those again once it has drained, and the process would end
+        as one that a signal killed, though all went as it was asked for; unless it has the number 1, as in a container.
+        """
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End streams, then requests; both together within the time to drain."""

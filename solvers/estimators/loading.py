@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from hinged.frames import BadFrame, decode, kind_of
 from hinged.solvers.core.states import StateReader
@@ -13,7 +14,7 @@ from hinged.solvers.estimators import baselines, sklearn
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.classifier import SolverClassifier
 from hinged.solvers.estimators.files import KIND, SCALE_PARTS, VERSION, kernel_of, part, renumbered
-from hinged.solvers.estimators.parameters import check
+from hinged.solvers.estimators.parameters import check, integer
 from hinged.solvers.estimators.scaling import DENSE, SPARSE, Scale
 
 Array = np.ndarray[Any, Any]
@@ -25,6 +26,8 @@ ESTIMATORS: dict[str, type[SolverClassifier]] = {
     if isinstance(each, type) and issubclass(each, SolverClassifier) and hasattr(each, "solver")
 }
 """By their names."""
+
+SEED = {"seed": integer(0, 2**63 - 1)}
 
 EXPORT, MODEL, FORMAT = "export", "model", 3
 """Kinds of a server's frames, and the format of the snapshot in them."""
@@ -58,11 +61,26 @@ def _saved(data: bytes) -> SolverClassifier:
     learner.hear(arrays["heard.scores"], arrays["heard.classes"])
     scale = machine["scale"]
     rows = None if scale is None else _scale(part(arrays, "scale."), scale["form"], machine["dim"], scale["rest"])
-    labels = np.array(machine["labels"], np.dtype(facts["labels_type"]))
+    labels = _labels(machine["labels"], facts["labels_type"])
     estimator.restore(learner, labels, rows, is_sparse=machine["sparse"])
     if facts["feature_names"]:
-        estimator.feature_names_in_ = np.array(facts["feature_names"], object)
+        estimator.feature_names_in_ = _feature_names(facts["feature_names"], machine["dim"])
     return estimator
+
+
+def _labels(values: list[Any], kind: str) -> Array:
+    """Labels as a fit has them: different ones, of one type, and none that another label would become."""
+    labels: Array = np.array(values, np.dtype(kind))
+    if len({type(label) for label in values}) != 1 or len(set(values)) != len(values) or labels.tolist() != values:
+        raise BadFrame(f"labels must be different ones, all of the type {kind!r:.20}, got {values!r:.80}")
+    check_classification_targets(labels)
+    return labels
+
+
+def _feature_names(names: Any, dim: int) -> Array:
+    if not isinstance(names, list) or len(names) != dim or not all(isinstance(name, str) for name in names):
+        raise BadFrame(f"feature_names must be {dim} texts, got {names!r:.80}")
+    return np.array(names, object)
 
 
 def _exported(data: bytes) -> SolverClassifier:
@@ -72,8 +90,8 @@ def _exported(data: bytes) -> SolverClassifier:
     taught, arrays = facts["learner"], part(arrays, "learner.")
     configuration, labels = taught["configuration"], taught["labels"]
     features, kernel = configuration["features"], dict(configuration["kernel"])
-    if features["type"] == "named":
-        raise ValueError("a model of named features is no estimator: estimators take columns of numbers")
+    if features["type"] not in ("dense", "sparse"):
+        raise ValueError(f"a model of {features['type']} features is no estimator: estimators take columns of numbers")
     if len({type(label) for label in labels}) != 1:
         raise ValueError(f"an estimator has classes, all of one type; the model's are {labels!r:.200}")
     state = renumbered(part(arrays, "solver."), -1)
@@ -128,6 +146,7 @@ def _family(solver: str) -> str:
 
 def _learner(machine: dict[str, Any], parameters: dict[str, Any], state: dict[str, Array]) -> Learner:
     """The machine of a state."""
+    check({"seed": machine["seed"]}, SEED)
     own = {name: value for name, value in parameters.items() if name not in ("precision", "seed")}
     learner = Learner(
         machine["solver"],

@@ -23,6 +23,7 @@ from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.parameters import COUNT, NONE, RULES, check, integer, number, one_of
+from hinged.solvers.estimators.probabilities import FEWEST, inverse_temperature
 from hinged.solvers.estimators.scaling import DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
 
 Array = np.ndarray[Any, Any]
@@ -94,6 +95,7 @@ class SVMClassifier(base.Classifier):
         self._observed: list[tuple[Array, Array, int, float]] = []
         self._warmup = min(warmup, parameters.get("points_max") or warmup)
         self._learner = self._new_learner(1.0)
+        self._inverse, self._temperature_due = 1.0, FEWEST
 
     @property
     def _multiclass(self) -> bool:
@@ -120,6 +122,8 @@ class SVMClassifier(base.Classifier):
         else:
             self._learner.learn(rows, np.array([self._numbers[y]]), _weights([w]))
         self._places = places
+        if self._learner.numbered >= self._temperature_due:
+            self._find_temperature()
 
     def _check_weight(self, y: base.typing.ClfTarget, w: float) -> None:
         check({"w": w}, WEIGHT)
@@ -135,10 +139,12 @@ class SVMClassifier(base.Classifier):
         return max(scores, key=lambda label: scores[label]) if scores else None
 
     def predict_proba_one(self, x: dict[base.typing.FeatureName, Any], **_: Any) -> dict[base.typing.ClfTarget, float]:
-        """Softmax of the decision values: they order examples as these do, and are not calibrated."""
+        """Probability of each label: decision values at the temperature at which they fitted best, of the newest 1,000
+        examples, before each was learned. They order labels as decision_one does.
+        """
         scores = self.decision_one(x)
         most = max(scores.values(), default=0.0)
-        powers = [exp(score - most) for score in scores.values()]
+        powers = [exp(self._inverse * (score - most)) for score in scores.values()]
         return {label: power / sum(powers) for label, power in zip(scores, powers, strict=True)}
 
     def decision_one(self, x: dict[base.typing.FeatureName, Any]) -> dict[base.typing.ClfTarget, float]:
@@ -182,6 +188,14 @@ class SVMClassifier(base.Classifier):
         self._learner.learn(self._rows(*csr), np.array(numbers), _weights(weights))
         if len(self._observed) == self._warmup:
             self._warming, self._observed = False, []
+
+    def _find_temperature(self) -> None:
+        """Find it by what was heard; anew once a tenth more was learned, so that it follows from the stream alone."""
+        scores, classes = self._learner.heard
+        self._temperature_due = self._learner.numbered + 1
+        if len(classes) >= FEWEST:  # of as many labels as there are now
+            self._inverse = inverse_temperature(scores, classes)
+            self._temperature_due += self._learner.numbered // 10
 
     def _rows(self, indptr: Array, indices: Array, values: Array) -> Rows:
         """A CSR batch in the present scale."""

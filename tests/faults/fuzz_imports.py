@@ -4,11 +4,12 @@
     PYTHONPATH=.:tests:tests/faults python tests/faults/fuzz_imports.py --case 4711
 
 Real models of every solver, over dense, sparse and named features, with and without windows, with candidates, pending
-predictions, challengers, forgotten and corrected examples, are exported. One to four things in such a file are changed:
-a number becomes an extreme one or its neighbour, a row is swapped or comes twice, an array gets another shape or that
-of another model, what is told in two places changes in both. It is encoded anew and imported. What is accepted has to
-learn, forget, finish, let examples leave its window, predict, tell its figures, and after each of these be written and
-read again as the same model.
+predictions, challengers, forgotten and corrected examples, are exported; estimators of every class are saved. One to
+four things in such a file are changed: a number becomes an extreme one or its neighbour, a row is swapped or comes
+twice, an array gets another shape or that of another model, what is told in two places changes in both. It is encoded
+anew and imported. What is accepted has to learn, forget, finish, let examples leave its window, predict, tell its
+figures, and after each of these be written and read again as the same model. A file of an estimator is loaded as one,
+too: it learns, predicts and is saved again.
 
 The cases run in a process of their own, for compiled code checks no bounds: it may crash, or never return. Each case
 follows from its number alone. What is found is told with it, on a line of JSON; the exit status is 1 then.
@@ -21,6 +22,7 @@ import faulthandler
 import json
 import multiprocessing
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -31,9 +33,12 @@ from pathlib import Path
 
 import numpy as np
 from fuzz_damage import damaged
+from fuzz_estimators import damaged_file
+from fuzz_estimators import live as live_as_estimator
 from fuzz_scenes import NOW, SIZES, Stream
 from states import digest_of
 
+from hinged.frames import kind_of
 from hinged.service.commands.ask import Ask
 from hinged.service.engine.creation import import_file
 from hinged.service.engine.registry import Registry
@@ -43,7 +48,9 @@ from hinged.service.model.events import Imported, decode_event
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from hinged.solvers.estimators.files import KIND as ESTIMATOR
 
+ESTIMATORS_SHARE = 0.25
 CASE_S = 120
 """A case that takes longer hangs; most take a hundredth."""
 
@@ -81,14 +88,25 @@ def live(model, choices):
             raise AssertionError(f"after {done}: {error!r}") from error
 
 
+def changed(number):
+    """The file of a case, what was changed in it, and its choices. One in four is an estimator's."""
+    choices = random.Random(f"kind {number}")
+    if choices.random() < ESTIMATORS_SHARE:
+        return *damaged_file(choices), choices
+    snapshot, told, choices = damaged(number)
+    return pack_export("m", 1, snapshot), told, choices
+
+
 def case(number, registry):
     """refused, or accepted. What must not be is raised."""
     faulty = {"case": number}
     try:
-        snapshot, told, choices = damaged(number)
+        data, told, choices = changed(number)
         faulty["told"] = told
+        if kind_of(data) == ESTIMATOR:
+            told.append(f"read as an estimator: {live_as_estimator(data, choices)}")
         try:
-            model = import_file(registry.store, "m", BytesIO(pack_export("m", 1, snapshot)), registry.settings)
+            model = import_file(registry.store, "m", BytesIO(data), registry.settings)
         except Invalid as error:
             return "refused", str(error)
         try:
@@ -122,7 +140,7 @@ def run_cases(numbers, say, folder):
     registry = asyncio.run(_registry(store))
     for number in numbers:
         with contextlib.suppress(Exception):  # the case tells it
-            damaged(number)  # models and donors are made, and compiled, before its time begins
+            changed(number)  # models and donors are made, and compiled, before its time begins
         say.send(("begin", number))
         try:
             say.send(("end", case(number, registry)))
@@ -132,12 +150,21 @@ def run_cases(numbers, say, folder):
 
 
 def fuzz(seconds, first, *, verbose=False):
-    """Cases from number `first` on, for so long. Returns how many there were, and what was found."""
+    """Cases from number `first` on, for so long after the first begins, and until one of each outcome was there.
+
+    Returns how many there were, and what was found.
+    """
     context = multiprocessing.get_context("spawn")
     counts, found = {"refused": 0, "accepted": 0}, []
-    end, number = time.monotonic() + seconds, first
+    end, number = None, first
     reasons: dict[str, int] = {}
-    while time.monotonic() < end:
+
+    def over():
+        if end is None:
+            return bool(found)  # not even the first begins
+        return time.monotonic() >= end and (bool(found) or all(counts.values()))
+
+    while not over():
         folder = tempfile.mkdtemp()
         told, say = context.Pipe(duplex=False)
         process = context.Process(target=run_cases, args=(range(number, number + 10**9), say, folder), daemon=True)
@@ -145,7 +172,7 @@ def fuzz(seconds, first, *, verbose=False):
         say.close()
         under_way = None
         try:
-            while time.monotonic() < end or under_way is not None:
+            while not over() or under_way is not None:
                 if not told.poll(CASE_S if under_way is not None else 10 * CASE_S):
                     found.append({"case": under_way, "error": f"it takes longer than {CASE_S} s"})
                     break
@@ -157,6 +184,7 @@ def fuzz(seconds, first, *, verbose=False):
                     break
                 if kind == "begin":
                     under_way = number = what
+                    end = end or time.monotonic() + seconds
                     continue
                 under_way, number = None, number + 1
                 if kind == "wrong":

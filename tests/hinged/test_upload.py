@@ -115,6 +115,14 @@ def test_weights_of_examples_come_along_and_stay_where_a_label_is_corrected(mode
     assert back.weight_of(key + 1) == 1.0
 
 
+@pytest.mark.parametrize(("form", "x"), [("named", {"a": 1}), ("text", "words are hashed")])
+def test_a_model_of_what_is_no_column_of_numbers_is_no_estimator(form, x, client, name):
+    client.create_model(name, kernel={"type": "linear"}, features={"type": form})
+    client.learn(name, [{"x": x, "y": "b"}])
+    with pytest.raises(ValueError, match=f"a model of {form} features is no estimator"):
+        load(client.export_model(name))
+
+
 @pytest.mark.parametrize("labels", [["no", "yes"], ["1", "true"], [False, True], [-1, 1], [-1.0, 1.0]])
 def test_labels_are_strings_booleans_and_integers(labels, client, name):
     X, y = blobs(classes=2)
@@ -170,10 +178,7 @@ def test_what_is_no_model_is_refused_in_words(client, server, name):
         assert "checksum" in answer.json()["error"]["message"]
     with pytest.raises(HingedError):
         client.model(name)
-    client.create_model(name, kernel={"type": "rbf"}, features={"type": "named"})
-    client.learn(name, [{"x": {"a": 1}, "y": "b"}])
-    with pytest.raises(ValueError, match="a model of named features is no estimator"):
-        load(client.export_model(name))
+    client.create_model(name, kernel={"type": "rbf"}, features={"type": "dense", "dim": 2})
     with pytest.raises(HingedError, match="already"):
         client.upload(name, LASVMClassifier().fit(X, y))
 

@@ -1,11 +1,12 @@
 """`hinged label` in a real terminal, against a real server."""
 
 import itertools
+import signal
 import sys
 from datetime import datetime, timedelta
 
 import pytest
-from running import eventually
+from running import PATIENCE_S, eventually
 from terminal import Terminal
 
 from hinged import HingedError
@@ -170,6 +171,19 @@ def test_an_interrupted_session_gives_its_leases_back(client, model, label, end)
     assert "4 given back" in terminal.text
 
 
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP", "closed"])
+def test_a_session_whose_terminal_is_closed_gives_its_leases_back(client, model, label, end):
+    terminal = label()
+    terminal.expect("q quit")
+    eventually(lambda: len(leased(client, model)) >= 3)
+    if end == "closed":
+        terminal.close()
+    else:
+        terminal.process.send_signal(getattr(signal, end))
+    terminal.process.wait(PATIENCE_S)
+    assert leased(client, model) == set()
+
+
 def test_leases_are_kept_while_a_person_thinks(client, model, label):
     terminal = label("--lease", "4", "--prefetch", "1")
     terminal.expect("q quit")
@@ -289,15 +303,26 @@ def test_without_prefetch_each_question_is_chosen_after_the_label_before_it(clie
             asked.answer(candidate, "ham")
 
 
-def test_what_was_fetched_by_a_session_that_died_comes_first_in_the_next(client, model):
-    dead = session(client, model, prefetch=1)
-    first = dead.next()
-    open_ones = leased(client, model)
-    assert len(open_ones) == 2
-    with session(client, model, prefetch=1) as asked:
-        assert {asked.next()["id"], asked.next()["id"]} == open_ones
-        assert first["id"] in open_ones
-    assert leased(client, model) == set()
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_two_sessions_of_one_annotator_never_have_the_same_question(client, model, prefetch):
+    with session(client, model, prefetch=prefetch) as one, session(client, model, prefetch=prefetch) as other:
+        asked = []
+        while candidates := [(each, c) for each in (one, other) if (c := each.next()) is not None]:
+            for each, candidate in candidates:
+                asked.append(candidate["id"])
+                each.answer(candidate, "ham")
+        assert sorted(asked) == sorted(f"m{i}" for i in range(11))
+
+
+def test_a_session_that_ends_leaves_the_other_of_its_annotator_what_that_holds(client, model):
+    with session(client, model) as one:
+        question = one.next()
+        with session(client, model) as other:
+            other.next()
+            assert len(leased(client, model)) == 6
+        assert question["id"] in leased(client, model)
+        assert len(leased(client, model)) == 3
+        one.answer(question, "ham")
 
 
 def test_a_closed_session_is_closed_again_without_harm(client, model):

@@ -1,7 +1,6 @@
 """The embedded store's files are taken from under a running server."""
 
 import shutil
-import signal
 
 import pytest
 from asking import BASE, Asking, example, refusal
@@ -57,4 +56,4 @@ def test_nothing_is_acknowledged_once_the_database_is_removed(running, ask, away
     model.learn(*EXAMPLES[:10])
     away(running.data_dir)
     refused_once_gone(model)
-    assert running.terminate() == -signal.SIGTERM
+    assert running.terminate() == 0

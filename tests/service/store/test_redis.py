@@ -10,9 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from asking import Asking, example
 from proxy import Proxy
 from redis_server import PASSWORD, RedisServer, newer_executable
-from running import eventually
+from running import PATIENCE_S, RunningServer, eventually
 from storing import CREATED, ONE, keys, payloads
 
 from hinged.service.errors import StoreUnavailable
@@ -214,6 +215,16 @@ def test_who_opens_the_store_takes_it_over_and_the_other_writes_no_more(redis_se
             assert second.append("m", 1, [ONE]) == 2
             assert second.get_snapshot("m", 1) == b"state"
             assert first.end("m") == 2
+
+
+def test_a_server_whose_store_was_taken_over_ends_as_one_that_failed(redis_server, tmp_path):
+    with RunningServer(tmp_path / "one", store=redis_server.url) as first, Asking(first.url) as ask:
+        model = ask.new_model("m")
+        with RunningServer(tmp_path / "two", store=redis_server.url) as second:
+            assert model.try_learn(example([0, 1], "a")).status_code == 503
+            assert first.process.wait(PATIENCE_S) == 1
+            assert "another server has taken over the store" in first.log.read_text()
+            assert second.terminate() == 0
 
 
 def test_a_server_that_was_replaced_cannot_bring_back_what_its_heir_deleted(redis_server):

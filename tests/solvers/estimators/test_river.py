@@ -138,6 +138,34 @@ def test_the_order_of_a_dictionary_has_no_meaning():
     assert all(models[0].decision_one(x) == models[1].decision_one(x) for x, _ in stream)
 
 
+@pytest.mark.parametrize(
+    ("stream", "loss"), [(datasets.Phishing, metrics.LogLoss), (datasets.ImageSegments, metrics.CrossEntropy)]
+)
+def test_probabilities_fit_what_comes_better_than_decision_values_as_they_are(stream, loss):
+    model, told, plain = SVMClassifier(), loss(), loss()
+    for x, y in stream().take(500):
+        scores, found = model.decision_one(x), model.predict_proba_one(x)
+        assert list(found) == list(scores)
+        if len(found) > 1:
+            powers = np.exp(list(scores.values()))
+            assert max(found, key=found.get) == model.predict_one(x)
+            assert sum(found.values()) == pytest.approx(1.0)
+            told.update(y, found)
+            plain.update(y, dict(zip(scores, (powers / powers.sum()).tolist(), strict=True)))
+        model.learn_one(x, y)
+    assert told.get() < 0.8 * plain.get()
+
+
+def test_who_asks_for_probabilities_and_when_changes_nothing():
+    asked, silent = SVMClassifier(), SVMClassifier()
+    stream = list(datasets.ImageSegments().take(150))
+    for x, y in stream:
+        asked.predict_proba_one(x)
+        for model in (asked, silent):
+            model.learn_one(x, y)
+    assert all(asked.predict_proba_one(x) == silent.predict_proba_one(x) for x, _ in stream[:20])
+
+
 def test_labels_may_come_at_any_time():
     model = SVMClassifier(C=10.0)
     centres = {"low": 0.0, "middle": 2.0, "high": 4.0}
