@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, cast
 
@@ -45,6 +45,7 @@ from hinged.service.data.examples import (
 from hinged.service.data.parts import DEFAULT, Configuration
 from hinged.service.edge.access import check_examples, require
 from hinged.service.edge.middleware import JSON
+from hinged.service.engine.learning import LearnAnswer
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
@@ -155,8 +156,15 @@ def learn_request(
     for index, content in zip(places, digests(inputs, [labels[index] for index in places]), strict=True):
         contents[index] = content
     # What is kept for another reading is the body, a fraction of the size of what was parsed.
-    reread = partial(_read_again, body, settings=settings, elsewhere=elsewhere)
+    reread = reader(body, settings, elsewhere)
     return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
+
+
+def reader(
+    body: Body, settings: Settings, elsewhere: Sequence[Elsewhere] = ()
+) -> Callable[[Configuration], LearnRequest]:
+    """What reads the request of a body once more, for another configuration."""
+    return partial(_read_again, body, settings=settings, elsewhere=elsewhere)
 
 
 def _read_again(
@@ -167,7 +175,11 @@ def _read_again(
 
 
 async def _learn(worker: Worker, request: LearnRequest) -> dict[str, Any]:
-    answer = await worker.learn(request)
+    return shown_learned(worker, await worker.learn(request))
+
+
+def shown_learned(worker: Worker, answer: LearnAnswer) -> dict[str, Any]:
+    """What is told of examples that were learned."""
     results = []
     for r in answer.results:
         result: dict[str, Any] = {
@@ -219,7 +231,7 @@ async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -
     settings = registry_of(connection).settings
     form = form_of(worker.published.configuration)
     examples, details = parse_predict(body, settings.batch_examples_max, form=form)
-    return await _predict_examples(worker, examples, details, settings)
+    return await predict_examples(worker, examples, details, settings)
 
 
 async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
@@ -238,7 +250,7 @@ async def predict_one(
     worker = registry.get(model)
     _check_position(worker, min_position)
     example: UnlabelledExample = {"x": parse_x(x, form=form_of(worker.published.configuration))}
-    return JSON(await _predict_examples(worker, [example], Details(), registry.settings))
+    return JSON(await predict_examples(worker, [example], Details(), registry.settings))
 
 
 @router.post(
@@ -266,9 +278,10 @@ def _check_position(worker: Worker, wanted: int) -> None:
         raise Invalid(f"min_position must be at most {newest}, where model {worker.model.name} is, got {wanted}")
 
 
-async def _predict_examples(
+async def predict_examples(
     worker: Worker, examples: list[UnlabelledExample], details: Details, settings: Settings
 ) -> dict[str, Any]:
+    """Predict examples that were parsed. Invalid before anything else is done."""
     explain = details.explain
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
