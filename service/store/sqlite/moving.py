@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from hinged.service.store.sqlite.writer import Writer
 
 
+MOVED_BYTES = 2**18
+"""Payload of a slice: it is written twice, there and, as zeros, where it was."""
+
+
 def move_all(writer: Writer) -> None:
     """Move all rows, those first that a former purge has left. The writer's errors: nothing is lost, and it goes on."""
     if writer.do(_is_moving):
@@ -74,7 +78,8 @@ def _end(connection: sqlite3.Connection) -> None:
 def _move_events(connection: sqlite3.Connection) -> bool:
     """Move a slice of events; whether there was one."""
     last = last_of_slice(
-        connection.execute("SELECT rowid, length(payload) FROM events_moving ORDER BY rowid LIMIT ?", (BATCH_EVENTS,))
+        connection.execute("SELECT rowid, length(payload) FROM events_moving ORDER BY rowid LIMIT ?", (BATCH_EVENTS,)),
+        MOVED_BYTES,
     )
     if last is None:
         return False

@@ -212,12 +212,12 @@ def remove_events(key: int, through: int, connection: sqlite3.Connection) -> boo
     return True
 
 
-def last_of_slice(rows: sqlite3.Cursor) -> int | None:
+def last_of_slice(rows: sqlite3.Cursor, bytes_max: int = BATCH_BYTES) -> int | None:
     """Of rows (number, bytes), in order, the number of the last that belongs to one slice; None where there is none."""
     size, last = 0, None
     for last, length in rows.fetchall():  # noqa: B007 (used behind the loop)
         size += length or 0
-        if size >= BATCH_BYTES:
+        if size >= bytes_max:
             break
     return last
 
