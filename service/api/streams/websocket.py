@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from hinged.service.api.examples.routes import shown_learned
-from hinged.service.api.examples.together import predict_together, read_learn
+from hinged.service.api.examples.requests import shown_learned
+from hinged.service.api.examples.together import TOGETHER_MAX, predict_together, read_learn
 from hinged.service.api.streams.frames import ALONE, ROUTES, Answer, Outcome, Read, read_frame, told
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
@@ -48,8 +48,8 @@ from hinged.service.store.base import Damaged
 
 log = logging.getLogger(__name__)
 
-TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 2**16
-"""Frames that are read together at most: they keep the event loop busy for a millisecond."""
+TOGETHER_BYTES_MAX = 2**16
+"""Of frames that are read together."""
 
 
 class Close(NamedTuple):
