@@ -71,7 +71,7 @@ class Queue:
         return taken
 
     def _note(self, examples: int) -> None:
-        """Learn from how long it took between two pieces of work, of which the second waited, how long examples take."""
+        """Learn how long examples take from the time until the next piece of work is taken, if it waited."""
         now = asyncio.get_running_loop().time()
         if self._busy is not None and self._busy[1]:
             each_s = (now - self._busy[0]) / self._busy[1]
@@ -82,9 +82,7 @@ class Queue:
         """The refusal of what finds no room, which says when most of what waits will be done."""
         wait_s = math.ceil((self._each_s or 0.0) * self.examples)
         after_s = min(max(1, wait_s), RETRY_MAX_S)
-        return QueueFull(
-            f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=min(max(1, wait_s), RETRY_MAX_S)
-        )
+        return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
 
     def _with_following(self, first: Learning, taken: Queued) -> Queued:
         requests, futures, examples = list(first.requests), list(taken.futures), taken.examples
