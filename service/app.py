@@ -27,6 +27,7 @@ from hinged.service.api import (
     router,
     unknown_route,
 )
+from hinged.service.api.examples.together import Gathering
 from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document, operation_id
 from hinged.service.api.server.exposition import Exposition
@@ -134,6 +135,7 @@ def create_app(
     app.state.access = access
     streams = app.state.streams = Streams(chosen.streams_max)
     app.state.labelstudio = Inbox()
+    app.state.gathering = Gathering()
     exposition = app.state.exposition = Exposition(streams)
     app.include_router(router, dependencies=[Depends(authorise), Depends(known_query)])
     app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))

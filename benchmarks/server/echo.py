@@ -1,18 +1,23 @@
-"""What predictions are compared with: a FastAPI route that gives the body back, on the same uvicorn. Takes a port."""
+"""What predictions are compared with: an application that gives the body back, on the same uvicorn. Takes a port."""
 
 import sys
 
 import uvicorn
-from fastapi import FastAPI, Request
-from starlette.responses import Response
 
-app = FastAPI()
+HEADERS = [(b"content-type", b"application/json")]
 
 
-@app.post("/echo")
-async def echo(request: Request):
-    return Response(await request.body(), media_type="application/json")
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [*HEADERS, length]})
+    await send({"type": "http.response.body", "body": body})
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_config=None)
+    uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_config=None, lifespan="off")

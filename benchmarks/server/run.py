@@ -116,7 +116,7 @@ def serving(**settings):
 
 @contextmanager
 def echoing():
-    """A FastAPI route that gives the body back: (port, process id)."""
+    """An application that gives the body back: (port, process id)."""
     port = free_port()
     process = subprocess.Popen([sys.executable, Path(__file__).with_name("echo.py"), str(port)])
     try:
@@ -228,7 +228,7 @@ def predicting(options):
                 ours.append(1e6 * (cpu_s(server.pid) - before[0]) / found[0])
                 theirs.append(1e6 * (cpu_s(echo_pid) - before[1]) / found[1])
             yield Line(
-                "2", f"predictions of one example ({name}) beside FastAPI's echo, requests/s", "60 %",
+                "2", f"predictions of one example ({name}) beside a bare echo, requests/s", "60 %",
                 f"{100 * middle(ratios):.0f} % ({span([100 * r for r in ratios], 0)}); CPU {middle(ours):.0f} beside "
                 f"{middle(theirs):.0f} us a request",
                 middle(ratios) >= 0.6,

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import uvicorn
 from pydantic_core import to_json
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -110,6 +110,9 @@ class Together:
 
 WHOLE = "hinged.whole"
 """Of a scope: its body has come, so that to receive it takes no time."""
+
+THERE = "hinged.there"
+"""Of a WebSocket's scope: what gives the next frame as `receive` does, or None where none has come yet."""
 
 MALFORMED = "hinged.malformed"
 """Of a scope: what is wrong with its body, of which nothing more comes."""
@@ -301,6 +304,20 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
             reason = _line(f"the handshake of a WebSocket was not understood: {self.conn.handshake_exc}")
             self.transport.write(self.conn.reject(HTTPStatus.BAD_REQUEST, reason).serialize())
             self.transport.close()
+
+    async def run_asgi(self) -> None:
+        """The application may take all frames that have come, without a turn of the event loop for each."""
+        cast("dict[str, Any]", self.scope)[THERE] = self._next_there
+        await super().run_asgi()
+
+    def _next_there(self) -> ASGIReceiveEvent | None:
+        if self.queue.empty():
+            return None
+        message = self.queue.get_nowait()
+        if self.read_paused and self.queue.empty():  # as `receive` does
+            self.read_paused = False
+            self.transport.resume_reading()
+        return message
 
     def handle_cont(self, event: Any) -> None:
         """A fragment of a frame."""

@@ -149,8 +149,11 @@ class Worker:
 
         QueueFull where too much waits; the errors of the plan; StoreUnavailable when nothing was acknowledged.
         """
-        answer: LearnAnswer = await self._loop.put(Learning([request]))
-        return answer
+        return await self.begin_to_learn(request)
+
+    def begin_to_learn(self, request: LearnRequest) -> asyncio.Future[LearnAnswer]:
+        """The same for who sends more before it is answered: the request waits in the queue on return."""
+        return self._loop.put(Learning([request]))
 
     async def finish(self, epochs: int = 0) -> dict[str, Any]:
         """Learn the log again `epochs` times (Conflict if it is trimmed), then run the finishing step; its figures."""

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from hinged.service.api import quick_routes
+from hinged.service.api.examples.together import Gathering
 from hinged.service.edge.access import Access, authorise
 from hinged.service.edge.direct import endpoint_of
 from hinged.service.edge.middleware import Edge, error_response
@@ -39,6 +40,7 @@ class State:
     def __init__(self, registry: Replicas, access: Access) -> None:
         self.registry = registry
         self.access = access
+        self.gathering = Gathering()
 
 
 class Front:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from hinged.service.api.examples.requests import (
+    learn_batch,
+    learn_request,
+    predict_batch,
+    predict_examples,
+    shown_learned,
+)
 from hinged.service.api.examples.shapes import (
     FINISH,
     FINISH_BODY,
@@ -19,6 +24,7 @@ from hinged.service.api.examples.shapes import (
     PREDICT,
     PREDICTED,
 )
+from hinged.service.api.examples.together import learn_gathered, predict_gathered
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
     form_of,
@@ -26,23 +32,13 @@ from hinged.service.api.wire import (
     read_optional,
     registry_of,
 )
-from hinged.service.commands.planned import Elsewhere, LearnRequest
-from hinged.service.commands.predict import Predictions, make_predictions
-from hinged.service.data.batches import read_batch
-from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
-    Body,
     Details,
-    LabelledExample,
     UnlabelledExample,
-    check_ids,
-    digests,
     parse_learn,
-    parse_predict,
     parse_x,
-    to_inputs,
 )
-from hinged.service.data.parts import DEFAULT, Configuration
+from hinged.service.data.parts import DEFAULT
 from hinged.service.edge.access import check_examples, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry
@@ -56,9 +52,7 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
-from hinged.service.settings import Settings
 
-EXPLAINED_MAX = 1_000
 MinPosition = Annotated[
     int, Query(ge=0, description="position that the state must have reached, as an answer to learn told it")
 ]
@@ -80,29 +74,7 @@ async def learn(model: str, request: Request) -> Response:
     registry = registry_of(request)
     worker = registry.get(model)
     body, packed = await read_examples(request, registry.settings.body_bytes_max)
-    return JSON(await (learn_batch if packed else learn_from)(request, worker, body))
-
-
-async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
-    """Learn the examples of a body."""
-    settings, configuration = registry_of(connection).settings, worker.published.configuration
-    examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
-    check_examples(connection, examples)
-    return await _learn(worker, learn_request(body, examples, configuration, settings))
-
-
-async def learn_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
-    """Learn the examples of a batch."""
-    require(connection, "writer")  # each brings an x
-    read = partial(_batch_request, body, settings=registry_of(connection).settings)
-    return await _learn(worker, read(worker.published.configuration))
-
-
-def _batch_request(body: bytes, configuration: Configuration, settings: Settings) -> LearnRequest:
-    batch = read_batch(body, configuration, settings, labelled=True)
-    labels = cast("list[Label]", batch.labels)
-    reread = partial(_batch_request, body, settings=settings)
-    return LearnRequest(batch.ids, labels, batch.rows, digests(batch.rows, labels), reread=reread)
+    return JSON(await (learn_batch if packed else learn_gathered)(request, worker, body))
 
 
 @router.post(
@@ -130,58 +102,8 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     if len(xs) < len(examples):
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
     worker = await registry.create_default(xs, partial(learn_request, body, examples, settings=settings))
-    return JSON(await _learn(worker, learn_request(body, examples, worker.published.configuration, settings)))
-
-
-def learn_request(
-    body: Body,
-    examples: list[LabelledExample],
-    configuration: Configuration,
-    settings: Settings,
-    elsewhere: Sequence[Elsewhere] = (),
-) -> LearnRequest:
-    """The request of a body whose examples were parsed, checked. Invalid."""
-    ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
-    labels = [example["y"] for example in examples]
-    for index, label in enumerate(labels):
-        check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
-    leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
-    places = [index for index, example in enumerate(examples) if "x" in example]
-    if not places:
-        return LearnRequest(ids, labels, None, [None] * len(examples), leases, elsewhere=elsewhere)
-    inputs = to_inputs([examples[index]["x"] for index in places], configuration, places)
-    contents: list[bytes | None] = [None] * len(examples)
-    for index, content in zip(places, digests(inputs, [labels[index] for index in places]), strict=True):
-        contents[index] = content
-    # What is kept for another reading is the body, a fraction of the size of what was parsed.
-    reread = partial(_read_again, body, settings=settings, elsewhere=elsewhere)
-    return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
-
-
-def _read_again(
-    body: Body, configuration: Configuration, settings: Settings, elsewhere: Sequence[Elsewhere]
-) -> LearnRequest:
-    examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
-    return learn_request(body, examples, configuration, settings, elsewhere)
-
-
-async def _learn(worker: Worker, request: LearnRequest) -> dict[str, Any]:
-    answer = await worker.learn(request)
-    results = []
-    for r in answer.results:
-        result: dict[str, Any] = {
-            "id": r.id,
-            "prediction": r.prediction,
-            "score": r.score,
-            "duplicate": r.duplicate,
-        }
-        if r.votes is not None:
-            result |= {"collected": r.votes.collected, "needed": r.votes.needed}
-            if r.votes.tally:
-                result["votes"] = [{"label": label, "count": count} for label, count in r.votes.tally]
-        results.append(result)
-    return {"model": worker.model.name, "position": answer.position, "results": results}
+    read = learn_request(body, examples, worker.published.configuration, settings)
+    return JSON(shown_learned(worker, await worker.learn(read)))
 
 
 @router.post(
@@ -211,22 +133,7 @@ async def predict(model: str, request: Request, min_position: MinPosition = 0) -
     worker = registry.get(model)
     _check_position(worker, min_position)
     body, packed = await read_examples(request, registry.settings.body_bytes_max)
-    return JSON(await (predict_batch if packed else predict_from)(request, worker, body))
-
-
-async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
-    """Predict the examples of a body."""
-    settings = registry_of(connection).settings
-    form = form_of(worker.published.configuration)
-    examples, details = parse_predict(body, settings.batch_examples_max, form=form)
-    return await _predict_examples(worker, examples, details, settings)
-
-
-async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
-    """Predict the examples of a batch."""
-    published = worker.published
-    batch = read_batch(body, published.configuration, registry_of(connection).settings, labelled=False)
-    return _shown(worker, batch.ids, await make_predictions(worker, published, batch.rows, batch.ids))
+    return JSON(await (predict_batch if packed else predict_gathered)(request, worker, body))
 
 
 @router.get("/models/{model}/predict", tags=["examples"], openapi_extra=operation(PREDICTED))
@@ -238,7 +145,7 @@ async def predict_one(
     worker = registry.get(model)
     _check_position(worker, min_position)
     example: UnlabelledExample = {"x": parse_x(x, form=form_of(worker.published.configuration))}
-    return JSON(await _predict_examples(worker, [example], Details(), registry.settings))
+    return JSON(await predict_examples(worker, [example], Details(), registry.settings))
 
 
 @router.post(
@@ -264,34 +171,3 @@ def _check_position(worker: Worker, wanted: int) -> None:
     newest = worker.published.position
     if wanted > newest:
         raise Invalid(f"min_position must be at most {newest}, where model {worker.model.name} is, got {wanted}")
-
-
-async def _predict_examples(
-    worker: Worker, examples: list[UnlabelledExample], details: Details, settings: Settings
-) -> dict[str, Any]:
-    explain = details.explain
-    ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
-    if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
-        raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
-    published = worker.published
-    inputs = to_inputs([example["x"] for example in examples], published.configuration)
-    return _shown(worker, ids, await make_predictions(worker, published, inputs, ids, details))
-
-
-def _shown(worker: Worker, ids: list[str | None], found: Predictions) -> dict[str, Any]:
-    results = []
-    for r, (given, scores, wish) in enumerate(zip(ids, found.scores, found.wishes or (), strict=True)):
-        result: dict[str, Any] = {
-            "id": given,
-            "prediction": found.labels[r],
-            "probability": found.probabilities[r],
-            "scores": scores,
-            "label": wish._asdict(),
-        }
-        if found.of_classes is not None:
-            result["probabilities"] = found.of_classes[r]
-        if found.support_vectors is not None:
-            result["support_vectors"] = found.support_vectors[r]
-        results.append(result)
-    return {"model": worker.model.name, "position": found.published.position, "results": results}

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from hinged.service.api.examples.routes import learn_request
+from hinged.service.api.examples.requests import learn_request
 from hinged.service.api.wire import form_of
 from hinged.service.commands.change import Correct, Forget
 from hinged.service.commands.planned import Elsewhere

@@ -1,42 +1,44 @@
 """The WebSocket of a model: frames that say what the routes say, many under way at once, answered in order.
 
-A frame is read and given to the worker, then the next one is read: what comes while an append is under way shares the
-next micro-batch and its fsync. At most `frames_in_flight_max` frames wait for their answers; beyond that nothing is
-read, and TCP slows the client down. So it does where the client does not read its answers.
+Frames are read and given to the worker, then the next ones are read: what comes while an append is under way shares the
+next micro-batch and its fsync. Frames of one kind that have come together are also read and answered together
+(examples/together.py). At most `frames_in_flight_max` frames wait for their answers; beyond that nothing is read, and
+TCP slows the client down. So it does where the client does not read its answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from itertools import groupby
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json, to_json
-from starlette.requests import HTTPConnection
+from pydantic_core import to_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from hinged.service.api.examples.routes import learn_from, predict_from
-from hinged.service.api.labels.routes import ask_from, offer_from
+from hinged.service.api.examples.requests import shown_learned
+from hinged.service.api.examples.together import TOGETHER_MAX, predict_together, read_learn
+from hinged.service.api.streams.frames import ALONE, ROUTES, Answer, Outcome, Read, read_frame, told
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.examples import Body
-from hinged.service.data.problems import shown
 from hinged.service.edge.access import (
     RULES,
     Access,
     caller,
     require,
 )
+from hinged.service.edge.serving import THERE
 from hinged.service.engine.follow import Follower
+from hinged.service.engine.learning import LearnAnswer
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
     UNFORESEEN,
-    BodyTooLarge,
     Conflict,
     InternalError,
-    Invalid,
     QueueFull,
     ServiceError,
     StoreUnavailable,
@@ -46,27 +48,8 @@ from hinged.service.store.base import Damaged
 
 log = logging.getLogger(__name__)
 
-REF_CHARS_MAX = 128
-
-Answer = dict[str, Any]
-
-
-class Operation(NamedTuple):
-    """What a frame may ask for, as a route does; changes: whether later frames are to see what it did."""
-
-    route: str
-    run: Callable[[HTTPConnection, Worker, Body], Awaitable[Answer]]
-    changes: bool
-
-
-OPERATIONS = {
-    "learn": Operation("learn", learn_from, changes=True),
-    "predict": Operation("predict", predict_from, changes=False),
-    "pool": Operation("offer", offer_from, changes=True),
-    "query": Operation("ask", ask_from, changes=True),
-}
-SUBSCRIBE_OP = "subscribe"
-NAMES = (*OPERATIONS, SUBSCRIBE_OP)
+TOGETHER_BYTES_MAX = 2**16
+"""Of frames that are read together."""
 
 
 class Close(NamedTuple):
@@ -83,10 +66,10 @@ IDLE = 4408
 
 
 class Asked(NamedTuple):
-    """A frame that was read, and what becomes of it."""
+    """Frames that are done together, and what becomes of each."""
 
-    ref: str | None
-    answer: asyncio.Task[Answer]
+    refs: Sequence[str | None]
+    outcomes: asyncio.Task[list[Outcome]]
     answered: asyncio.Event
 
 
@@ -101,7 +84,8 @@ class Frames:
         self._room = asyncio.Semaphore(self._settings.frames_in_flight_max)
         self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
         self._newest: Asked | None = None
-        self._change: asyncio.Task[Answer] | None = None  # the newest one, which what only reads waits for
+        self._change: asyncio.Future[Any] | None = None  # the newest one, which what only reads waits for
+        self._there: Callable[[], Any] = socket.scope.get(THERE, lambda: None)
         self._subscription: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._left = False  # the client
@@ -134,7 +118,7 @@ class Frames:
         finally:
             await _cancelled(reading, writing, *ends, *([self._subscription] if self._subscription else []))
             left = [self._asked.get_nowait() for _ in range(self._asked.qsize())]
-            await _cancelled(*(asked.answer for asked in left if asked))  # what the worker has it does all the same
+            await _cancelled(*(asked.outcomes for asked in left if asked))  # what the worker has it does all the same
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -142,22 +126,33 @@ class Frames:
         """Take frames until the client leaves (None) or there is a reason to close."""
         while True:
             data = await self._receive()
-            if data is None:
-                return None
-            if isinstance(data, Close):
+            if data is None or isinstance(data, Close):
                 return data
             await self._room.acquire()
-            ref: str | None = None
-            try:
-                ref, op, body = _frame(data, self._settings.frame_bytes_max)
-                if not self._access.knows(caller(self._socket)):
-                    self._put(ref, self._refuse(Unauthenticated(REVOKED.reason)))
-                    return REVOKED
-                await self._submit(ref, op, body)
-            except _Refused as refused:
-                self._put(refused.ref, self._refuse(refused.error))
-            except ServiceError as error:
-                self._put(ref, self._refuse(error))
+            frames, over = await self._with_following(data)
+            standing = self._standing()
+            read = [read_frame(frame, self._settings.frame_bytes_max, standing) for frame in frames]
+            for op, of_op in groupby(read, lambda frame: frame.op):
+                await self._submit(op, [*of_op])
+            await asyncio.sleep(0)  # who sends without a pause leaves the event loop to others now and then
+            if over:
+                return None
+            if isinstance(standing, Unauthenticated):
+                return REVOKED
+
+    async def _with_following(self, first: str | bytes) -> tuple[list[str | bytes], bool]:
+        """A frame and those that have come behind it, as far as there is room; whether the client has left then."""
+        frames, size = [first], len(first)
+        while len(frames) < TOGETHER_MAX and size < TOGETHER_BYTES_MAX and not self._room.locked():
+            message = self._there()
+            if message is None:
+                break
+            if message["type"] == "websocket.disconnect":
+                return frames, True
+            await self._room.acquire()
+            frames.append(_data(message))
+            size += len(frames[-1])
+        return frames, False
 
     async def _receive(self) -> str | bytes | Close | None:
         """The next frame; None if the client has left, a reason to close if it is idle."""
@@ -170,85 +165,150 @@ class Frames:
                 if waits or (self._subscription is not None and not self._subscription.done()):
                     continue
                 return Close(IDLE, f"no frame for {self._settings.stream_idle_s:g} s")
-            if message["type"] == "websocket.disconnect":
-                return None
-            data: str | bytes = message.get("text") or message.get("bytes") or ""
-            return data
+            return None if message["type"] == "websocket.disconnect" else _data(message)
 
-    async def _submit(self, ref: str, op: str, body: dict[str, Any]) -> None:
-        """Begin what a frame asks for. Where the model's queue is full, our own frames in it are answered first."""
+    def _standing(self) -> ServiceError | None:
+        """Why nothing is done for the client any more, or just now; None where it has a key that is good."""
+        try:
+            return None if self._access.knows(caller(self._socket)) else Unauthenticated(REVOKED.reason)
+        except ServiceError as error:
+            return error
+
+    # -- doing --------------------------------------------------------------------------------------------------------
+
+    async def _submit(self, op: str, run: Sequence[Read]) -> None:
+        """Begin what some frames ask for, all of them the same, before the next one is looked at."""
+        bodies = [frame.body for frame in run]
+        try:
+            if op:
+                require(self._socket, RULES[ROUTES[op]].role or "admin")
+        except ServiceError as error:
+            run = [frame._replace(op="", refusal=error) for frame in run]
+            op = ""
+        if op in ALONE or op == "subscribe":
+            for frame in run:
+                await self._submit_one(frame)
+            return
+        if op == "learn":
+            await self._learn(run, bodies)
+        elif op == "predict":
+            self._put(run, asyncio.create_task(self._predicted(bodies, self._change)), asyncio.Event())
+        else:
+            refusals = [frame.refusal for frame in run if frame.refusal is not None]
+            self._put(run, asyncio.create_task(_refused([*refusals])), asyncio.Event())
+
+    async def _learn(self, run: Sequence[Read], bodies: Sequence[Body]) -> None:
+        requests: list[LearnRequest | ServiceError]
+        try:
+            requests = read_learn(self._socket, self._worker, bodies)
+        except Exception:
+            log.exception("unforeseen")
+            requests = [InternalError(UNFORESEEN)] * len(run)
+        waiting: list[asyncio.Future[LearnAnswer] | ServiceError] = []
+        try:
+            for request in requests:
+                waiting.append(await self._queued(request))  # noqa: PERF401  as far as it comes
+        finally:  # what the model has is answered, also where the server stops meanwhile
+            self._put(run[: len(waiting)], asyncio.create_task(self._learned(waiting)), asyncio.Event())
+
+    async def _queued(self, request: LearnRequest | ServiceError) -> asyncio.Future[LearnAnswer] | ServiceError:
+        """Let a request wait. Where the model's queue is full, our own frames in it are done first."""
+        if isinstance(request, ServiceError):
+            return request
+        try:
+            try:
+                self._change = future = self._worker.begin_to_learn(request)
+            except QueueFull:
+                if self._change is None or self._change.done():
+                    raise
+                await asyncio.wait([self._change])
+                self._change = future = self._worker.begin_to_learn(request)
+        except ServiceError as error:
+            return error
+        return future
+
+    async def _learned(self, waiting: Sequence[asyncio.Future[LearnAnswer] | ServiceError]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        try:
+            for one in waiting:
+                try:
+                    outcomes.append(one if isinstance(one, ServiceError) else shown_learned(self._worker, await one))
+                except ServiceError as error:
+                    outcomes.append(error)
+        finally:  # where the client has left nobody asks for the rest
+            for one in waiting[len(outcomes) :]:
+                if not isinstance(one, ServiceError):
+                    one.cancel()
+        return outcomes
+
+    async def _predicted(self, bodies: Sequence[Body], before: asyncio.Future[Any] | None) -> list[Outcome]:
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        return await predict_together(self._socket, self._worker, bodies)
+
+    async def _submit_one(self, frame: Read) -> None:
+        """Begin what is done alone. Where the model's queue is full, our own frames in it are answered first."""
         answered = asyncio.Event()
-        begin = self._begin(ref, op, body, answered)
-        task = asyncio.create_task(begin())
+        run, before = ALONE.get(frame.op), self._change
+
+        async def work() -> list[Outcome]:
+            try:
+                if run is not None:
+                    return [await run(self._socket, self._worker, frame.body)]
+                if before is not None and not before.done():
+                    await asyncio.wait([before])
+                return [self._subscribe(frame, answered)]
+            except ServiceError as error:
+                return [error]
+
+        task = asyncio.create_task(work())
         await asyncio.sleep(0)  # now it is in the model's queue, before the next frame
         newest = self._newest
         if newest is not None and not newest.answered.is_set() and _was_full(task):
             await newest.answered.wait()
-            task = asyncio.create_task(begin())
+            task = asyncio.create_task(work())
             await asyncio.sleep(0)
-        if op in OPERATIONS and OPERATIONS[op].changes:
+        if run is not None:
             self._change = task
-        self._put(ref, task, answered)
+        self._put([frame], task, answered)
 
-    def _put(self, ref: str | None, task: asyncio.Task[Answer], answered: asyncio.Event | None = None) -> None:
-        self._newest = Asked(ref, task, answered or asyncio.Event())
+    def _put(self, run: Sequence[Read], outcomes: asyncio.Task[list[Outcome]], answered: asyncio.Event) -> None:
+        self._newest = Asked([frame.ref for frame in run], outcomes, answered)
         self._asked.put_nowait(self._newest)
-
-    def _begin(
-        self, ref: str, op: str, body: dict[str, Any], answered: asyncio.Event
-    ) -> Callable[[], Coroutine[Any, Any, Answer]]:
-        """What does the work of a frame, whose role is checked here."""
-        if op not in NAMES:
-            raise Invalid(f"op must be one of {', '.join(NAMES)}, got {shown(op)}")
-        before = self._change
-        operation = OPERATIONS.get(op)
-        require(self._socket, RULES["follow" if operation is None else operation.route].role or "admin")
-
-        async def work() -> Answer:
-            if before is not None and not before.done() and (operation is None or not operation.changes):
-                await asyncio.wait([before])
-            if operation is None:
-                return self._subscribe(ref, body, answered)
-            return await operation.run(self._socket, self._worker, body)
-
-        return work
-
-    def _refuse(self, error: ServiceError) -> asyncio.Task[Answer]:
-        async def refuse() -> Answer:
-            raise error
-
-        return asyncio.create_task(refuse())
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
         """Answer what was read, in order, until a None."""
         while (asked := await self._asked.get()) is not None:
-            await self._send({"ref": asked.ref, **await _outcome(asked.answer)})
+            answers = zip(asked.refs, await _foreseen(asked), strict=True)
+            await self._send([{"ref": ref, **told(outcome)} for ref, outcome in answers])
             asked.answered.set()
-            self._room.release()
+            for _ in asked.refs:
+                self._room.release()
 
-    async def _send(self, frame: dict[str, Any]) -> None:
-        """Send one frame, to nobody if the client has left. TimeoutError where it does not read."""
+    async def _send(self, frames: Sequence[dict[str, Any]]) -> None:
+        """Send frames, to nobody if the client has left. TimeoutError where it does not read."""
         if self._left:
             return
         try:
             async with asyncio.timeout(self._settings.stream_idle_s):
-                await self._socket.send_text(to_json(frame, inf_nan_mode="constants").decode())
+                for frame in frames:
+                    await self._socket.send_text(to_json(frame, inf_nan_mode="constants").decode())
         except WebSocketDisconnect:  # what it sent before is on its way to us, and will be done
             self._left = True
 
     # -- subscribing --------------------------------------------------------------------------------------------------
 
-    def _subscribe(self, ref: str, body: dict[str, Any], answered: asyncio.Event) -> Answer:
+    def _subscribe(self, frame: Read, answered: asyncio.Event) -> Answer:
         if self._subscription is not None and not self._subscription.done():
             raise Conflict("this socket has subscribed already")
-        follower = self._worker.follow(parsed(SUBSCRIBE, body).get("from"))
+        follower = self._worker.follow(parsed(SUBSCRIBE, frame.body).get("from"))
         begins = follower.position
-        self._subscription = asyncio.create_task(self._tell(ref, follower, answered))
+        self._subscription = asyncio.create_task(self._tell(frame.ref, follower, answered))
         return {"model": self._worker.model.name, "position": begins}
 
-    async def _tell(self, ref: str, follower: Follower, answered: asyncio.Event) -> None:
+    async def _tell(self, ref: str | None, follower: Follower, answered: asyncio.Event) -> None:
         """Send what a follower is told, as long as it keeps up."""
         await answered.wait()
         try:
@@ -256,53 +316,31 @@ class Frames:
                 async for page in pages:
                     if not self._access.knows(caller(self._socket)):
                         raise Unauthenticated(REVOKED.reason)
-                    for news in page:
-                        await self._send({"ref": ref, "event": news.shown()})
+                    await self._send([{"ref": ref, "event": news.shown()} for news in page])
         except (ServiceError, Damaged, KeyError) as error:
-            await self._send({"ref": ref, "ok": False, **_public(error).body()})
+            await self._send([{"ref": ref, **told(_public(error))}])
 
 
-class _Refused(Exception):
-    """A frame that says nothing that could be done, with its ref as far as it has one."""
-
-    def __init__(self, error: ServiceError, ref: str | None) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.ref = ref
+def _data(message: Any) -> str | bytes:
+    """What stands in a frame."""
+    return message.get("text") or message.get("bytes") or ""
 
 
-def _frame(data: str | bytes, bytes_max: int) -> tuple[str, str, dict[str, Any]]:
-    """ref, op and the rest of a frame."""
+def _was_full(task: asyncio.Task[list[Outcome]]) -> bool:
+    return task.done() and not task.cancelled() and isinstance(task.result()[0], QueueFull)
+
+
+async def _refused(refusals: list[Outcome]) -> list[Outcome]:
+    return refusals
+
+
+async def _foreseen(asked: Asked) -> list[Outcome]:
+    """What came of frames; what nobody foresaw is told to the log and not to the client, as over HTTP."""
     try:
-        frame = from_json(data)
-    except ValueError as error:
-        raise _Refused(Invalid(f"a frame is a JSON object: {error}"), None) from None
-    if not isinstance(frame, dict):
-        raise _Refused(Invalid(f"a frame is a JSON object, got {shown(frame)}"), None)
-    ref, op = frame.pop("ref", None), frame.pop("op", None)
-    if not (isinstance(ref, str) and 0 < len(ref) <= REF_CHARS_MAX):
-        raise _Refused(Invalid(f"ref must be a string of 1 to {REF_CHARS_MAX} characters, got {shown(ref)}"), None)
-    size = len(data) if isinstance(data, bytes) else len(data.encode())
-    if size > bytes_max:
-        raise _Refused(BodyTooLarge(f"a frame has at most {bytes_max} bytes, got {size}"), ref)
-    if not isinstance(op, str):
-        raise _Refused(Invalid(f"op must be one of {', '.join(NAMES)}, got {shown(op)}"), ref)
-    return ref, op, frame
-
-
-def _was_full(task: asyncio.Task[Answer]) -> bool:
-    return task.done() and not task.cancelled() and isinstance(task.exception(), QueueFull)
-
-
-async def _outcome(answer: asyncio.Task[Answer]) -> dict[str, Any]:
-    """What came of a frame, as its answer says it."""
-    try:
-        return {"ok": True, **await answer}
-    except ServiceError as error:
-        return {"ok": False, **error.body()}
-    except Exception:  # as over HTTP: told to the log, not to the client
+        return await asked.outcomes
+    except Exception:
         log.exception("unforeseen")
-        return {"ok": False, **InternalError(UNFORESEEN).body()}
+        return [InternalError(UNFORESEEN)] * len(asked.refs)
 
 
 def _public(error: Exception) -> ServiceError:

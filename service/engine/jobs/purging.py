@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from hinged.service.store.base import Store
 
 REST = 3.0
-"""How many times as long as the last purge took the store then rests: changes wait for a quarter of the time at most,
-however many examples are forgotten."""
+"""How many times as long as the last purge took the store then rests: purges take its disk for a quarter of the time at
+most, however many examples are forgotten."""
 
 Call = Callable[[Callable[[], list[str]]], Awaitable[list[str]]]
 

@@ -1,17 +1,19 @@
 """What the embedded store does in one transaction, or with one query: each function gets the connection for it.
 
-A model is known by its number in the file, `key`: one of the same name that is made later has another.
+A model is known by its number in the file, `key`: one of the same name that is made later has another. A row of a large
+table may be in the other table of its form instead (moving.py).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import SNAPSHOTS_KEPT
 from hinged.service.store.checks import event_checksum
+from hinged.service.store.sqlite.schema import MOVING
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,6 +32,26 @@ NewRow = tuple[str, bytes, int, int]
 """Kind, payload, checksum and position."""
 
 
+def both(table: str) -> tuple[str, str]:
+    """The tables in which a row may be, first the one that it leaves: who looks into one by one misses none."""
+    return f"{table}{MOVING}", table
+
+
+@contextmanager
+def reading(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read one state of the file with several queries."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def from_both(query: str, table: str) -> str:
+    """A query of either table, of which {} is the name, as one of both."""
+    return " UNION ALL ".join(query.format(name) for name in both(table))
+
+
 def key_of(connection: sqlite3.Connection, model: str) -> int:
     """The model's number in the file."""
     row = connection.execute("SELECT id FROM models WHERE name = ?", (model,)).fetchone()
@@ -41,8 +63,8 @@ def key_of(connection: sqlite3.Connection, model: str) -> int:
 def key_and_end(connection: sqlite3.Connection, model: str) -> tuple[int, int]:
     """The model's number and the position of its last event."""
     row = connection.execute(
-        "SELECT id, max(trimmed, coalesce((SELECT max(position) FROM events WHERE model = id), 0))"
-        " FROM models WHERE name = ?",
+        "SELECT id, max(trimmed, coalesce((SELECT max(position) FROM events WHERE model = id), 0),"
+        " coalesce((SELECT max(position) FROM events_moving WHERE model = id), 0)) FROM models WHERE name = ?",
         (model,),
     ).fetchone()
     if row is None:
@@ -71,13 +93,14 @@ def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequenc
     carried: dict[int, list[str]] = defaultdict(list)
     for start in range(0, len(ids), QUESTION_IDS):
         asked = ids[start : start + QUESTION_IDS]
-        rows = connection.execute(
-            "SELECT position, id FROM ids WHERE model = ? AND position <= ?"  # noqa: S608 (only marks)
-            f" AND id IN ({', '.join('?' * len(asked))})",
-            (key, through, *asked),
-        )
-        for position, name in rows.fetchall():
-            carried[position].append(name)
+        for table in both("ids"):
+            rows = connection.execute(
+                f"SELECT position, id FROM {table} WHERE model = ? AND position <= ?"  # noqa: S608 (only marks)
+                f" AND id IN ({', '.join('?' * len(asked))})",
+                (key, through, *asked),
+            )
+            for position, name in rows.fetchall():
+                carried[position].append(name)
     return carried
 
 
@@ -104,13 +127,16 @@ def slices(events: Mapping[int, Event], carried: Mapping[int, list[str]]) -> Ite
 
 def replace(key: int, through: int, rows: list[NewRow], names: list[str], connection: sqlite3.Connection) -> None:
     """Write `rows` in the places of the events that are there, and remove `names` up to `through`."""
-    connection.executemany(
-        "UPDATE events SET kind = ?, payload = ?, checksum = ? WHERE position = ? AND model = ?",
-        ((*row, key) for row in rows),
-    )
-    connection.executemany(
-        "DELETE FROM ids WHERE model = ? AND id = ? AND position <= ?", ((key, name, through) for name in names)
-    )
+    for table in both("events"):
+        connection.executemany(
+            f"UPDATE {table} SET kind = ?, payload = ?, checksum = ? WHERE position = ? AND model = ?",  # noqa: S608
+            ((*row, key) for row in rows),
+        )
+    for table in both("ids"):
+        connection.executemany(
+            f"DELETE FROM {table} WHERE model = ? AND id = ? AND position <= ?",  # noqa: S608
+            ((key, name, through) for name in names),
+        )
 
 
 def drop_snapshots(key: int, before: int, connection: sqlite3.Connection) -> None:
@@ -161,41 +187,50 @@ def complete_snapshot(model: str, key: int, snapshot: int, digest: bytes, connec
 
 def remove_chunk(snapshot: int, connection: sqlite3.Connection) -> bool:
     """Remove a chunk, or the snapshot if it has none left; whether there is more."""
-    removed = connection.execute(
-        "DELETE FROM chunks WHERE rowid = (SELECT rowid FROM chunks WHERE snapshot = ? LIMIT 1)", (snapshot,)
-    )
-    if removed.rowcount:
-        return True
+    for table in both("chunks"):
+        removed = connection.execute(
+            f"DELETE FROM {table} WHERE rowid = (SELECT rowid FROM {table} WHERE snapshot = ? LIMIT 1)",  # noqa: S608
+            (snapshot,),
+        )
+        if removed.rowcount:
+            return True
     connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot,))
     return False
 
 
 def remove_events(key: int, through: int, connection: sqlite3.Connection) -> bool:
     """Remove the first events of a log, at most to position `through`; whether there are more to remove."""
-    rows = connection.execute(
-        "SELECT position, length(payload) FROM events WHERE model = ? AND position <= ? ORDER BY position LIMIT ?",
-        (key, through, BATCH_EVENTS),
-    ).fetchall()
-    size, last = 0, None
-    for last, length in rows:  # noqa: B007 (used behind the loop)
-        size += length or 0
-        if size >= BATCH_BYTES:
-            break
+    lengths = "SELECT position, length(payload) FROM {} WHERE model = ?1 AND position <= ?2"
+    last = last_of_slice(
+        connection.execute(f"{from_both(lengths, 'events')} ORDER BY position LIMIT ?3", (key, through, BATCH_EVENTS))
+    )
     if last is None:
         return False
-    connection.execute("DELETE FROM events WHERE model = ? AND position <= ?", (key, last))
+    for table in both("events"):
+        connection.execute(f"DELETE FROM {table} WHERE model = ? AND position <= ?", (key, last))  # noqa: S608
     connection.execute("UPDATE models SET trimmed = ? WHERE id = ?", (last, key))
     return True
 
 
-def remove_ids(key: int, through: int, start: str, connection: sqlite3.Connection) -> str | None:
-    """Of SLICE_IDS ids from `start` on, remove those up to `through`; where to go on, or None."""
+def last_of_slice(rows: sqlite3.Cursor, bytes_max: int = BATCH_BYTES) -> int | None:
+    """Of rows (number, bytes), in order, the number of the last that belongs to one slice; None where there is none."""
+    size, last = 0, None
+    for last, length in rows.fetchall():  # noqa: B007 (used behind the loop)
+        size += length or 0
+        if size >= bytes_max:
+            break
+    return last
+
+
+def remove_ids(table: str, key: int, through: int, start: str, connection: sqlite3.Connection) -> str | None:
+    """Of SLICE_IDS ids of a table from `start` on, remove those up to `through`; where to go on, or None."""
     bound = connection.execute(
-        "SELECT id FROM ids WHERE model = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?", (key, start, SLICE_IDS)
+        f"SELECT id FROM {table} WHERE model = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?",  # noqa: S608
+        (key, start, SLICE_IDS),
     ).fetchone()
     connection.execute(
-        "DELETE FROM ids WHERE model = ? AND position <= ? AND id IN"
-        " (SELECT id FROM ids WHERE model = ? AND id >= ? ORDER BY id LIMIT ?)",
+        f"DELETE FROM {table} WHERE model = ? AND position <= ? AND id IN"  # noqa: S608
+        f" (SELECT id FROM {table} WHERE model = ? AND id >= ? ORDER BY id LIMIT ?)",
         (key, through, key, start, SLICE_IDS),
     )
     return bound[0] if bound else None

@@ -2,8 +2,8 @@
 
 Whatever could grow large (a snapshot, what is trimmed, redacted or deleted) is written or removed in slices, each
 in a transaction, so that appends never wait for more than a slice. First it is made invisible, then removed; what
-a crash leaves half done is removed when the store is opened. Only `purge` writes the whole file at once. What is
-done in one transaction stands in steps.py.
+a crash leaves half done is removed when the store is opened. A purge writes all that is kept anew in the same way
+(moving.py). What is done in one transaction stands in steps.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sqlite3
 from contextlib import closing, suppress
 from functools import partial
 from io import BytesIO
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from hinged.service.errors import StoreUnavailable
@@ -34,6 +35,7 @@ from hinged.service.store.checks import (
     sound,
 )
 from hinged.service.store.sqlite import steps
+from hinged.service.store.sqlite.moving import move_all
 from hinged.service.store.sqlite.place import Place
 from hinged.service.store.sqlite.readers import Readers
 from hinged.service.store.sqlite.schema import (
@@ -66,6 +68,7 @@ class SQLiteStore(Store):
         file = self._file = path / "hinged.db"
         # Snapshots that a thread is writing just now; changed by jobs and after them.
         self._in_progress: set[int] = set()
+        self._purging = Lock()
         self._lock: sqlite3.Connection | None = None
         opening = partial(connect, file, reading=reading)
         try:
@@ -159,12 +162,14 @@ class SQLiteStore(Store):
             key = steps.key_of(connection, model)
             for start in range(0, len(ids), QUESTION_IDS):
                 asked = ids[start : start + QUESTION_IDS]
-                rows = connection.execute(
-                    "SELECT ids.id, position FROM ids JOIN models ON models.id = model"  # noqa: S608 (only marks)
-                    f" WHERE model = ? AND position > trimmed AND ids.id IN ({', '.join('?' * len(asked))})",
-                    (key, *asked),
-                )
-                found.update(rows.fetchall())
+                for table in steps.both("ids"):
+                    rows = connection.execute(
+                        f"SELECT {table}.id, position FROM {table} JOIN models ON models.id = model"  # noqa: S608
+                        f" WHERE model = ? AND position > trimmed AND {table}.id IN ({', '.join('?' * len(asked))})",
+                        (key, *asked),
+                    )
+                    for name, position in rows.fetchall():
+                        found[name] = max(position, found.get(name, 0))
         return found
 
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
@@ -194,23 +199,21 @@ class SQLiteStore(Store):
         return [position for (position,) in rows]
 
     def get_snapshot(self, model: str, position: int) -> bytes:
-        """Read the chunks in one query: a snapshot that is replaced meanwhile is read to its end."""
-        state, digest, row = BytesIO(), snapshot_hash(position), None
-        with self._readers.lend() as connection:
-            # There is one id; ordering by it too lets the indexes give the order: no sort of the chunks.
-            rows = connection.execute(
-                "SELECT digest, CAST(data AS BLOB) FROM snapshots LEFT JOIN chunks ON snapshot = id"
-                " WHERE model = ? AND position = ? AND complete ORDER BY id, part",
+        """Read the chunks in one transaction: a snapshot that is replaced meanwhile is read to its end."""
+        state, digest = BytesIO(), snapshot_hash(position)
+        with self._readers.lend() as connection, steps.reading(connection):
+            snapshot = connection.execute(
+                "SELECT id, digest FROM snapshots WHERE model = ? AND position = ? AND complete",
                 (steps.key_of(connection, model), position),
-            )
-            with closing(rows):
-                for row in rows:
-                    chunk = row[1] or b""
-                    state.write(chunk)
-                    digest.update(chunk)
-        if row is None:
-            raise KeyError(position)
-        if row[0] != digest.digest():
+            ).fetchone()
+            if snapshot is None:
+                raise KeyError(position)
+            parts = steps.from_both("SELECT part, CAST(data AS BLOB) FROM {} WHERE snapshot = ?1", "chunks")
+            with closing(connection.execute(f"{parts} ORDER BY part", snapshot[:1])) as rows:
+                for _, chunk in rows:
+                    state.write(chunk or b"")
+                    digest.update(chunk or b"")
+        if snapshot[1] != digest.digest():
             raise Damaged(f"the snapshot of {model} at position {position} fails its checksum")
         return state.getvalue()
 
@@ -239,20 +242,29 @@ class SQLiteStore(Store):
         self._sweep()
 
     def purge(self) -> list[str]:
-        """Remove what is invisible, also the ids that a crash left of a trim; then VACUUM and an empty log."""
+        """Remove what is invisible, also the ids that a crash left of a trim; then move the rest; then an empty log."""
         told = []
         try:
             self._sweep()
             with self._readers.lend() as connection:
-                leftover = connection.execute(
-                    "SELECT DISTINCT models.id, trimmed FROM models JOIN ids ON model = models.id"
-                    " WHERE position <= trimmed"
-                ).fetchall()
+                leftover = {
+                    row
+                    for table in steps.both("ids")
+                    for row in connection.execute(
+                        f"SELECT DISTINCT models.id, trimmed FROM models JOIN {table} ON model = models.id"  # noqa: S608
+                        " WHERE position <= trimmed"
+                    ).fetchall()
+                }
             for key, trimmed in leftover:
                 self._forget(key, trimmed)
         except (StoreUnavailable, Damaged) as error:
             told.append(f"Not all that was dropped was removed: {error}.")
-        return told + self._writer.rewrite()
+        with self._purging:
+            try:
+                move_all(self._writer)
+            except (StoreUnavailable, Damaged) as error:
+                told.append(f"The database was not written anew: {error}.")
+            return told + self._writer.empty_log()
 
     def room(self) -> Room:
         """The file with what belongs to it, and the rest of its disk."""
@@ -296,10 +308,12 @@ class SQLiteStore(Store):
         size = 0
         with self._readers.lend() as connection:
             # CAST: damage may turn a value into one of another type, or text into what is not UTF-8.
+            query = (
+                "SELECT position, CAST(kind AS BLOB), CAST(payload AS BLOB), checksum FROM {}"
+                " WHERE model = ?1 AND position > ?2 AND position <= ?3"
+            )
             rows = connection.execute(
-                "SELECT position, CAST(kind AS BLOB), CAST(payload AS BLOB), checksum FROM events"
-                " WHERE model = ? AND position > ? AND position <= ? ORDER BY position LIMIT ?",
-                (key, after, end, BATCH_EVENTS),
+                f"{steps.from_both(query, 'events')} ORDER BY position LIMIT ?4", (key, after, end, BATCH_EVENTS)
             )
             with closing(rows):
                 for row in rows:
@@ -342,9 +356,10 @@ class SQLiteStore(Store):
     def _forget(self, key: int, through: int) -> None:
         """Remove events and index entries up to and with position `through`."""
         self._repeat(partial(steps.remove_events, key, through))
-        start: str | None = ""
-        while start is not None:
-            start = self._writer.do(partial(steps.remove_ids, key, through, start))
+        for table in steps.both("ids"):
+            start: str | None = ""
+            while start is not None:
+                start = self._writer.do(partial(steps.remove_ids, table, key, through, start))
 
     def _repeat(self, work: Callable[[sqlite3.Connection], bool]) -> None:
         """Run `work` in one transaction after the other until it says that nothing is left."""

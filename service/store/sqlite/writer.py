@@ -8,6 +8,7 @@ in a savepoint of its own and fails alone.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -17,7 +18,13 @@ from typing import Any, TypeVar
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.sqlite.place import Elsewhere, Place
+from hinged.service.store.sqlite.schema import TIMEOUT_S
 from hinged.service.store.times import Times
+
+READERS_S = 5.0
+"""How long a purge waits for those who read the database."""
+BUSY_MS = 50
+"""For how long of it at a time nobody writes."""
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -72,33 +79,26 @@ class Writer:
                 self._disconnect()
                 raise StoreUnavailable(f"the store could not empty its write-ahead log: {error}") from error
 
-    def rewrite(self) -> list[str]:
-        """Write the file anew without what was deleted in it: what that did not reach, a sentence each.
-
-        Takes seconds for a large file, and whoever writes waits. The steps are SQLite's own: a crash in the
-        middle leaves the old file or the new one.
-        """
-        told = []
-        with self._alone():
-            try:
-                self._connected().execute("VACUUM").close()
-            except Elsewhere as error:
-                return [f"The database was not written anew: {error}."]
-            except sqlite3.Error as error:
+    def empty_log(self) -> list[str]:
+        """The same where it may take a while, a sentence for what it did not reach. Who writes is let in meanwhile."""
+        end = time.monotonic() + READERS_S
+        try:
+            while True:
+                with self._alone():
+                    connection = self._connected()
+                    connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+                    ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    connection.execute(f"PRAGMA busy_timeout={round(1000 * TIMEOUT_S)}")
+                if not busy:
+                    return []
+                if time.monotonic() >= end:
+                    return ["The write-ahead log was not emptied: somebody reads the database."]
+        except Elsewhere as error:
+            return [f"The write-ahead log was not emptied: {error}."]
+        except sqlite3.Error as error:
+            with self._alone():
                 self._disconnect()
-                told.append(f"The database was not written anew: {error}.")
-            # Until this the new pages stand in the write-ahead log, and the old ones where they were. After a
-            # failure it frees what the attempt took.
-            try:
-                ((busy, _, _),) = self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                if busy:
-                    told.append("The write-ahead log was not emptied: somebody reads the database.")
-            except Elsewhere as error:
-                told.append(f"The write-ahead log was not emptied: {error}.")
-            except sqlite3.Error as error:
-                self._disconnect()
-                told.append(f"The write-ahead log was not emptied: {error}.")
-        return told
+            return [f"The write-ahead log was not emptied: {error}."]
 
     def close(self) -> None:
         """Wait for the group under way, then let go of the file."""

@@ -1,0 +1,94 @@
+"""How long an append waits beside a purge of the embedded store, and how long the purge takes.
+
+    PYTHONPATH=. python benchmarks/server/purge.py [--mb 100 500] [--turns 3]
+
+The store holds events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
+redacted. One thread appends an event of 1 kB after the other, each fsynced, for as long as the purge takes, and as long
+again without one.
+"""
+
+import argparse
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from hinged.service.store.base import Event
+from hinged.service.store.sqlite import SQLiteStore
+
+EVENT_BYTES = 20_000
+
+
+def filled(folder, megabytes):
+    """A store of so many megabytes, half of whose events were redacted."""
+    store, rng = SQLiteStore(folder), np.random.default_rng(0)
+    count = megabytes * 10**6 // EVENT_BYTES
+    store.create("m", Event("created", b"{}"))
+    store.create("other", Event("created", b"{}"))
+    for first in range(0, count, 500):
+        events = [
+            Event("learned", rng.bytes(EVENT_BYTES), tuple(f"{n}-{k}" for k in range(10)))
+            for n in range(first, min(first + 500, count))
+        ]
+        store.append("m", first + 1, events)
+    gone = range(2, count + 2, 2)
+    store.redact(
+        "m", count + 1, dict.fromkeys(gone, Event("less", b"")), [f"{n - 2}-{k}" for n in gone for k in range(10)]
+    )
+    store.put_snapshot("m", count + 1, rng.bytes(megabytes * 10**5))
+    return store
+
+
+def waits(store, over):
+    """Milliseconds of each append until this says that it is over."""
+    found, event = [], Event("learned", bytes(1_000))
+    while not over():
+        began = time.perf_counter()
+        store.append("other", store.end("other"), [event])
+        found.append(1000 * (time.perf_counter() - began))
+    return np.array(found)
+
+
+def beside_a_purge(store):
+    """(Seconds of the purge, waits beside it)."""
+    told = []
+    purge = threading.Thread(target=lambda: told.append(store.purge()))
+    began = time.perf_counter()
+    purge.start()
+    found = waits(store, lambda: not purge.is_alive())
+    if told != [[]]:
+        raise RuntimeError(told)
+    return time.perf_counter() - began, found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mb", type=int, nargs="+", default=[100, 500])
+    parser.add_argument("--turns", type=int, default=3)
+    options = parser.parse_args()
+    print("| MB | ms beside a purge, p50 | p99 | most | without one, p50 | p99 | most | the purge, s |\n|" + "---|" * 8)
+    for megabytes in options.mb:
+        folder = Path(tempfile.mkdtemp())
+        seconds, beside, alone = [], [], []
+        with closing(filled(folder, megabytes)) as store:
+            for _ in range(options.turns):
+                took, found = beside_a_purge(store)
+                seconds.append(took)
+                beside.append(found)
+                end = time.perf_counter() + took
+                alone.append(waits(store, lambda end=end: time.perf_counter() >= end))
+        shutil.rmtree(folder)
+        figures = [
+            f"{f(np.concatenate(kind)):.1f}"
+            for kind in (beside, alone)
+            for f in (np.median, lambda a: np.quantile(a, 0.99), np.max)
+        ]
+        print(f"| {megabytes} | {' | '.join(figures)} | {np.median(seconds):.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

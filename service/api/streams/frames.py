@@ -1,0 +1,63 @@
+"""Frames of a WebSocket: what stands in one, what it may ask for, and how it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
+from starlette.requests import HTTPConnection
+
+from hinged.service.api.labels.routes import ask_from, offer_from
+from hinged.service.data.examples import Body
+from hinged.service.data.problems import shown
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import BodyTooLarge, Invalid, ServiceError
+
+REF_CHARS_MAX = 128
+
+Answer = dict[str, Any]
+Outcome = Answer | ServiceError
+
+
+ROUTES = {"learn": "learn", "predict": "predict", "pool": "offer", "query": "ask", "subscribe": "follow"}
+"""By op, the route that does the same, whose role it needs."""
+
+ALONE: dict[str, Callable[[HTTPConnection, Worker, Body], Awaitable[Answer]]] = {"pool": offer_from, "query": ask_from}
+"""What does the work of a frame that is not done together with others."""
+
+
+class Read(NamedTuple):
+    """A frame as it was read. refusal: why it says nothing that could be done, and has no op then."""
+
+    ref: str | None = None
+    op: str = ""
+    body: dict[str, Any] = {}  # noqa: RUF012  nobody writes into it
+    refusal: ServiceError | None = None
+
+
+def read_frame(data: str | bytes, bytes_max: int, standing: ServiceError | None = None) -> Read:
+    """A frame in its parts, or as far as it has them. standing: why nothing is done for this client."""
+    try:
+        frame = from_json(data)
+    except ValueError as error:
+        return Read(refusal=Invalid(f"a frame is a JSON object: {error}"))
+    if not isinstance(frame, dict):
+        return Read(refusal=Invalid(f"a frame is a JSON object, got {shown(frame)}"))
+    ref, op = frame.pop("ref", None), frame.pop("op", None)
+    if not (isinstance(ref, str) and 0 < len(ref) <= REF_CHARS_MAX):
+        return Read(refusal=Invalid(f"ref must be a string of 1 to {REF_CHARS_MAX} characters, got {shown(ref)}"))
+    if len(data) > bytes_max // 4:  # a character has four bytes at most
+        size = len(data) if isinstance(data, bytes) else len(data.encode())
+        if size > bytes_max:
+            return Read(ref, refusal=BodyTooLarge(f"a frame has at most {bytes_max} bytes, got {size}"))
+    if not (isinstance(op, str) and op in ROUTES):
+        return Read(ref, refusal=Invalid(f"op must be one of {', '.join(ROUTES)}, got {shown(op)}"))
+    return Read(ref, refusal=standing) if standing is not None else Read(ref, op, frame)
+
+
+def told(outcome: Outcome) -> dict[str, Any]:
+    """What came of a frame, as its answer says it."""
+    if isinstance(outcome, ServiceError):
+        return {"ok": False, **outcome.body()}
+    return {"ok": True, **outcome}
