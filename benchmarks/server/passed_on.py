@@ -53,7 +53,7 @@ def main():
     rng = np.random.default_rng(0)
     requests = [request_bytes("POST", "/models/asked/predict", body_of(rng, 1)) for _ in range(50)]
     found = {(c, way): [] for c in options.connections for way in ("owner", "passed on")}
-    with tempfile.TemporaryDirectory() as folder, Nodes(Path(folder), 2, node_ttl_s=10) as nodes:
+    with tempfile.TemporaryDirectory() as folder, Nodes(Path(folder), 2, node_ttl_s=200) as nodes:
         owner, other = nodes.servers
         configuration = {"C": 1, "kernel": {"type": "rbf", "gamma": 0.05}, "features": {"type": "dense", "dim": DIM}}
         httpx.put(f"{owner.url}/models/asked", json=configuration).raise_for_status()

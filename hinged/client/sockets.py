@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
-from hinged.client.exchange import HingedError, owner_named
+from hinged.client.exchange import PREFER, HingedError, owner_named
 from hinged.client.values import Examples, several, with_ids
 from hinged.client.values import encoded as encode
 
@@ -49,12 +49,15 @@ class Stream:
         self._open = ExitStack()
         try:
             try:
-                connection = connect(_address(url, model), **_options(url, headers, timeout_s))
+                connection = connect(_address(url, model), **_options(url, {**headers, **PREFER}, timeout_s))
             except WebSocketException as error:  # of several servers another one may have the model
                 owner = _owner(error)
                 if owner is None:
                     raise
-                connection = connect(_address(owner, model), **_options(owner, headers, timeout_s))
+                try:
+                    connection = connect(_address(owner, model), **_options(owner, headers, timeout_s))
+                except OSError:  # who cannot reach the owner has it passed on
+                    connection = connect(_address(url, model), **_options(url, headers, timeout_s))
             self._socket: websockets.sync.client.ClientConnection = self._open.enter_context(connection)
         except (OSError, WebSocketException) as error:
             raise _refused(url, error) from error
@@ -182,11 +185,15 @@ class AsyncStream:
         from websockets.exceptions import WebSocketException  # noqa: PLC0415
 
         self._open = AsyncExitStack()
+        address = _address(self._url, self._model)
         try:
-            connection = connect(
-                _address(self._url, self._model), **_options(self._url, self._headers, self._timeout_s)
-            )
-            self._socket: websockets.asyncio.client.ClientConnection = await self._open.enter_async_context(connection)
+            try:  # to the owner, where there are several servers: `connect` follows
+                connection = connect(address, **_options(self._url, {**self._headers, **PREFER}, self._timeout_s))
+                self._socket: websockets.asyncio.client.ClientConnection
+                self._socket = await self._open.enter_async_context(connection)
+            except OSError:  # who cannot reach the owner has it passed on
+                connection = connect(address, **_options(self._url, self._headers, self._timeout_s))
+                self._socket = await self._open.enter_async_context(connection)
         except (OSError, WebSocketException) as error:
             raise _refused(self._url, error) from error
         self._hearing = asyncio.create_task(self._hear())

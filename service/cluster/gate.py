@@ -91,6 +91,25 @@ class Gate:
         self.passed_on += 1
         return name, address
 
+    async def way_of_socket(self, scope: Scope) -> str | None:
+        """The owner to whom the handshake of a WebSocket is passed on; None where it is to come to the gate."""
+        name, headers = model_of(scope["path"]), dict(scope["headers"])
+        if name is None or PASSED_ON in headers or prefers_redirect(headers):
+            return None
+        try:
+            address = await self._members.where(name)
+            if address == HERE or not address.startswith("http:"):
+                return None
+            self._app.check(scope)
+        except ServiceError:
+            return None
+        self.passed_on += 1
+        return address
+
+    def lives(self, address: str) -> bool:
+        """Whether a server has given a sign of life in time."""
+        return self._members.lives(address)
+
     def is_at(self, name: str, address: str) -> bool:
         """Whether a model is, as far as is known, at a server, and that lives."""
         return self._members.is_at(name, address)

@@ -66,6 +66,8 @@ class Line(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._framed = False  # whether the answer says where it ends
         self._whole = False
+        self.last = False
+        """Whether the other server takes no request after this one."""
         self._expiry: asyncio.TimerHandle | None = None
 
     # -- who asks -------------------------------------------------------------------------------------------------
@@ -158,8 +160,9 @@ class Line(asyncio.Protocol):
         status = self.parser.get_status_code()
         if status not in STATUS_LINE or status < 200 or not (self._framed or status in {204, 304}):
             raise ValueError(f"an answer {status} of unknown length")
+        self.last = not self.parser.should_keep_alive()
         if self._asking is not None:
-            self._asking.head(status, self._headers, last=not self.parser.should_keep_alive())
+            self._asking.head(status, self._headers, last=self.last)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""

@@ -71,7 +71,7 @@ class Node(Collector):
         self.members = Members(store, registry, settings)
         self._passing = Passing(self.members.address)
         self.gate = Gate(app, self.members, self._passing, access)
-        self._relay = Relay(self.gate, streams, self.members.address)
+        self._relay = Relay(self.gate, streams, self.members.address, settings.stream_idle_s)
         self._loop = asyncio.get_running_loop()
 
     def shared(self) -> dict[str, Any]:

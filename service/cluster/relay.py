@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import ExitStack
-from typing import Any, cast
-from urllib.parse import urlsplit
+from typing import Any, Protocol, cast
+from urllib.parse import unquote, urlsplit
 
+import httptools
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.lines import PASSED_ON, UNREAD_S, Asking, Line, Lines
 from hinged.service.cluster.passing import LOOK_S, OF_A_SERVER, target_of, unanswered
+from hinged.service.cluster.sockets import Spliced
 from hinged.service.edge.middleware import error_response
 from hinged.service.edge.serving import Connection
 from hinged.service.edge.streams import Streams
@@ -29,26 +31,34 @@ RELAY = "relay"
 EVENT_STREAM = b"text/event-stream"
 
 
+class Watched(Protocol):
+    """What is under way to another server."""
+
+    def look(self) -> None:
+        """Whether it is worth to wait on."""
+
+
 class Relay:
     """What the connections of a server share. On one event loop."""
 
-    def __init__(self, gate: Gate, streams: Streams, address: str) -> None:
-        """address: of this server."""
+    def __init__(self, gate: Gate, streams: Streams, address: str, stream_idle_s: float) -> None:
+        """address: of this server. stream_idle_s: how long a client of a WebSocket may read nothing."""
         self.gate = gate
+        self.stream_idle_s = stream_idle_s
         self.streams = streams
         self.lines = Lines()
         self.sender = PASSED_ON + b": " + address.encode() + b"\r\n"
         self._loop = asyncio.get_running_loop()
-        self._under_way: set[Relayed] = set()
+        self._under_way: set[Watched] = set()
         self._looking: asyncio.TimerHandle | None = None
 
-    def begin(self, relayed: Relayed) -> None:
+    def begin(self, relayed: Watched) -> None:
         """Look after a request until it ends."""
         self._under_way.add(relayed)
         if self._looking is None:
             self._looking = self._loop.call_later(LOOK_S, self._look)
 
-    def end(self, relayed: Relayed) -> None:
+    def end(self, relayed: Watched) -> None:
         """It has ended."""
         self._under_way.discard(relayed)
 
@@ -100,6 +110,38 @@ class Relaying(Connection):
         if self.relayed is not None:
             self.relayed.send()
 
+    def handle_websocket_upgrade(self) -> None:
+        """The WebSocket of another server's model goes there."""
+        if self.relay is None or (self.cycle is not None and not self.cycle.response_complete):
+            super().handle_websocket_upgrade()
+            return
+        self._broken = True  # for this protocol, and no time is counted any more
+        self._unlimit()
+        self.flow.pause_reading()
+        self._opening = self.loop.create_task(self._open_socket(self.relay))
+
+    async def _open_socket(self, relay: Relay) -> None:
+        scope: Any = self.scope
+        url = httptools.parse_url(self.url)
+        scope |= {"path": unquote(url.path.decode()), "raw_path": url.path, "query_string": url.query or b""}
+        address = await relay.gate.way_of_socket(scope | {"type": "websocket"})
+        if self.transport.is_closing():
+            return
+        if address is None:
+            self.flow.resume_reading()
+            super().handle_websocket_upgrade()
+            return
+        self._break_unread(relay.stream_idle_s)
+        try:
+            handshake = head_of(scope, address, relay.sender, b"connection: upgrade\r\nupgrade: websocket\r\n")
+            await Spliced(relay, self, address).begin(handshake)
+        except ServiceError as error:
+            self.refuse_handshake(error)
+
+    def refuse_handshake(self, error: ServiceError) -> None:
+        """Answer a handshake with an error."""
+        self._refuse(error)
+
     def _not_understood(self, error: ServiceError) -> None:
         relayed = self.relayed
         if relayed is not None and self._in_body and relayed.cycle is self.cycle:
@@ -139,8 +181,10 @@ class Relayed(Asking):
         self._connection = connection
         self._name = name
         self._address = address
-        self._chunked_body = False
-        self._unsent: bytes = self._head()
+        scope = cast("Scope", cycle.scope)
+        self._chunked_body = any(name == b"transfer-encoding" for name, _ in scope["headers"])
+        framing = b"transfer-encoding: chunked\r\n" if self._chunked_body else b""
+        self._unsent = head_of(scope, address, relay.sender, framing)
         self._sent_all = False
         self._full_since: float | None = None
         self._chunked = False  # the answer
@@ -152,19 +196,6 @@ class Relayed(Asking):
             self._opening = connection.loop.create_task(self._open_line())
         else:
             self._begin(self._line)
-
-    def _head(self) -> bytes:
-        scope: Any = self.cycle.scope
-        parts = [scope["method"].encode(), b" ", target_of(scope), b" HTTP/1.1\r\nhost: "]
-        parts += [urlsplit(self._address).netloc.encode(), b"\r\n"]
-        for name, value in scope["headers"]:
-            if name not in OF_A_SERVER:
-                parts += [name, b": ", value, b"\r\n"]
-            elif name == b"transfer-encoding":
-                self._chunked_body = True
-                parts.append(b"transfer-encoding: chunked\r\n")
-        parts += [self._relay.sender, b"\r\n"]
-        return b"".join(parts)
 
     async def _open_line(self) -> None:
         try:
@@ -245,7 +276,7 @@ class Relayed(Asking):
         line, self._line = self._line, None
         if line is not None:
             line.transport.resume_reading()
-            line.end(reusable=self._sent_all and line.parser.should_keep_alive())
+            line.end(reusable=self._sent_all and not line.last)
         if self._chunked:
             self._connection.transport.write(b"0\r\n\r\n")
         self._finish()
@@ -314,3 +345,14 @@ class Relayed(Asking):
         line, self._line = self._line, None
         if line is not None:
             line.end(reusable=False)
+
+
+def head_of(scope: Scope, address: str, sender: bytes, more: bytes) -> bytes:
+    """The head of a request as the server at an address gets it; more: headers that concern this connection."""
+    parts = [scope["method"].encode(), b" ", target_of(scope), b" HTTP/1.1\r\nhost: "]
+    parts += [urlsplit(address).netloc.encode(), b"\r\n"]
+    for name, value in scope["headers"]:
+        if name not in OF_A_SERVER:
+            parts += [name, b": ", value, b"\r\n"]
+    parts += [more, sender, b"\r\n"]
+    return b"".join(parts)

@@ -313,7 +313,8 @@ class Worker:
         self._keep_snapshot = keep_snapshot
         self._wake.set()
         await self._task
-        self.feed.end(why or ("the server stops" if keep_snapshot else f"model {self.name} was deleted"))
+        usual = "the server stops" if keep_snapshot else f"model {self.name} was deleted"
+        self.feed.end(why or usual, elsewhere=why is not None)
 
     def _check_running(self) -> None:
         if self._failed:
