@@ -8,7 +8,6 @@ its processors: where they are busy, what counts are the processor's seconds of 
 
 import argparse
 import os
-import resource
 import statistics
 import tempfile
 from pathlib import Path
@@ -28,19 +27,12 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def clients_cpu_s():
-    """Those of the load's processes, which have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def measured(asked, servers, requests, connections, seconds):
     """The rate, p50 in milliseconds, and microseconds of the processor for each request: owner, other, client."""
-    before = [cpu_s(server.process.pid) for server in servers], clients_cpu_s()
+    before = [cpu_s(server.process.pid) for server in servers]
     found = load(asked.port, requests, connections, seconds)
-    spent = [cpu_s(s.process.pid) - b for s, b in zip(servers, before[0], strict=True)]
-    spent.append(clients_cpu_s() - before[1])
-    return [found.rate, found.quantile_ms(0.5), *(1e6 * s / found.requests for s in spent)]
+    spent = [cpu_s(server.process.pid) - then for server, then in zip(servers, before, strict=True)]
+    return [found.rate, found.quantile_ms(0.5), *(1e6 * s / found.requests for s in (*spent, found.cpu_s))]
 
 
 def main():
@@ -48,7 +40,7 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--examples", type=int, default=1000)
-    parser.add_argument("--connections", type=int, nargs="*", default=[1, 64])
+    parser.add_argument("--connections", type=int, nargs="*", default=[1, 8, 64])
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     requests = [request_bytes("POST", "/models/asked/predict", body_of(rng, 1)) for _ in range(50)]
@@ -65,7 +57,8 @@ def main():
         for _ in range(options.turns):
             for connections in options.connections:
                 for way, server in (("owner", owner), ("passed on", other)):
-                    found[connections, way].append(measured(server, nodes.servers, requests, connections, options.seconds))
+                    turn = measured(server, nodes.servers, requests, connections, options.seconds)
+                    found[connections, way].append(turn)
     print("| connections | asked | requests/s | of the owner's | p50 ms | us of CPU: owner | other | client |")
     print("|---" * 8 + "|")
     for connections in options.connections:

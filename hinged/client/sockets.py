@@ -21,7 +21,7 @@ from hinged.client.values import Examples, several, with_ids
 from hinged.client.values import encoded as encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 
     import websockets.asyncio.client
     import websockets.sync.client
@@ -48,17 +48,15 @@ class Stream:
 
         self._open = ExitStack()
         try:
-            try:
-                connection = connect(_address(url, model), **_options(url, {**headers, **PREFER}, timeout_s))
-            except WebSocketException as error:  # of several servers another one may have the model
-                owner = _owner(error)
-                if owner is None:
-                    raise
+            ways = _ways(url, model, headers, timeout_s)
+            address, options = next(ways)
+            connection: websockets.sync.client.ClientConnection | None = None
+            while connection is None:
                 try:
-                    connection = connect(_address(owner, model), **_options(owner, headers, timeout_s))
-                except OSError:  # who cannot reach the owner has it passed on
-                    connection = connect(_address(url, model), **_options(url, headers, timeout_s))
-            self._socket: websockets.sync.client.ClientConnection = self._open.enter_context(connection)
+                    connection = self._open.enter_context(connect(address, **options))
+                except (OSError, WebSocketException) as error:
+                    address, options = ways.send(error)
+            self._socket = connection
         except (OSError, WebSocketException) as error:
             raise _refused(url, error) from error
         self._refs = itertools.count(1)
@@ -185,15 +183,16 @@ class AsyncStream:
         from websockets.exceptions import WebSocketException  # noqa: PLC0415
 
         self._open = AsyncExitStack()
-        address = _address(self._url, self._model)
         try:
-            try:  # to the owner, where there are several servers: `connect` follows
-                connection = connect(address, **_options(self._url, {**self._headers, **PREFER}, self._timeout_s))
-                self._socket: websockets.asyncio.client.ClientConnection
-                self._socket = await self._open.enter_async_context(connection)
-            except OSError:  # who cannot reach the owner has it passed on
-                connection = connect(address, **_options(self._url, self._headers, self._timeout_s))
-                self._socket = await self._open.enter_async_context(connection)
+            ways = _ways(self._url, self._model, self._headers, self._timeout_s)
+            address, options = next(ways)
+            connection: websockets.asyncio.client.ClientConnection | None = None
+            while connection is None:
+                try:
+                    connection = await self._open.enter_async_context(connect(address, **options))
+                except (OSError, WebSocketException) as error:
+                    address, options = ways.send(error)
+            self._socket = connection
         except (OSError, WebSocketException) as error:
             raise _refused(self._url, error) from error
         self._hearing = asyncio.create_task(self._hear())
@@ -286,9 +285,29 @@ def _address(url: str, model: str) -> str:
     return f"ws{url.removeprefix('http')}/models/{quote(model, safe='')}/stream"
 
 
+def _ways(
+    url: str, model: str, headers: Mapping[str, str], timeout_s: float
+) -> Generator[tuple[str, dict[str, Any]], Exception, None]:
+    """Where to open a socket: address and options, until nothing goes wrong there; what did is sent.
+
+    Where several servers share a store it is the model's owner, or, where that cannot be reached, who passes it on.
+    """
+    error = yield _address(url, model), _options(url, {**headers, **PREFER}, timeout_s)
+    owner = _owner(error)
+    if owner is None:
+        raise error
+    error = yield _address(owner, model), _options(owner, headers, timeout_s)
+    if not isinstance(error, OSError):
+        raise error
+    raise (yield _address(url, model), _options(url, headers, timeout_s))
+
+
 def _owner(error: Exception) -> str | None:
-    """The server that a handshake was sent on to; None where it was refused otherwise."""
-    response: Any = getattr(error, "response", None)
+    """The server that a handshake was sent on to; None where it was refused otherwise.
+
+    Newer versions of websockets follow by themselves, without the key, and refuse an address that begins with http.
+    """
+    response: Any = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     return None if response is None else owner_named(response.status_code, response.headers)
 
 
