@@ -15,7 +15,7 @@ import numpy as np
 
 
 class Loaded(NamedTuple):
-    """Requests answered, the seconds that they took, the latency of each, and the processor's seconds of the clients."""
+    """Requests answered, seconds that they took, the latency of each, and seconds of a processor that clients took."""
 
     requests: int
     seconds: float

@@ -63,10 +63,10 @@ class Gate:
             )
             return
         self.passed_on += 1
-        await self._passing.pass_on(scope, receive, send, address, lambda: self._members.is_at(name, address))
+        await self._passing.pass_on(scope, receive, send, address, lambda: self._members.lives(address))
 
-    def short_way(self, scope: Scope) -> tuple[str, str] | None:
-        """The model of a request, and its owner, where nothing has to be waited for and nothing is unusual.
+    def short_way(self, scope: Scope) -> str | None:
+        """The owner of a request's model, where nothing has to be waited for and nothing is unusual.
 
         None: the request is to come to the gate, be it for this server or to be refused.
         """
@@ -89,7 +89,7 @@ class Gate:
         except ServiceError:
             return None
         self.passed_on += 1
-        return name, address
+        return address
 
     async def way_of_socket(self, scope: Scope) -> str | None:
         """The owner to whom the handshake of a WebSocket is passed on; None where it is to come to the gate."""
@@ -109,10 +109,6 @@ class Gate:
     def lives(self, address: str) -> bool:
         """Whether a server has given a sign of life in time."""
         return self._members.lives(address)
-
-    def is_at(self, name: str, address: str) -> bool:
-        """Whether a model is, as far as is known, at a server, and that lives."""
-        return self._members.is_at(name, address)
 
 
 def prefers_redirect(headers: Mapping[bytes, bytes]) -> bool:

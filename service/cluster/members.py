@@ -226,10 +226,6 @@ class Members:
         """Whether a server has given a sign of life in time, as far as is known."""
         return self._known.nodes.get(address, (False, ""))[0]
 
-    def is_at(self, name: str, address: str) -> bool:
-        """Whether a model is, as far as is known, at this server, and that lives."""
-        return self._owners.get(name) == address and self.lives(address)
-
     async def _live_again(self) -> None:
         """Others may have taken this server's models meanwhile: find out first."""
         try:

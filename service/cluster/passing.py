@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 1_000
 LOOK_S = 0.25
-"""How often, while an answer is due, it is looked whether the other server still owns the model."""
+"""How often, while an answer is due, it is looked whether the other server still lives."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
 """Those that a request says to one server alone: it has checked them."""

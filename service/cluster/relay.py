@@ -85,13 +85,13 @@ class Relaying(Connection):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         """Pass a request on, or have it answered here."""
         relay = self.relay
-        way = None
+        owner = None
         if relay is not None and not cycle.waiting_for_100_continue:
-            way = relay.gate.short_way(cast("Scope", cycle.scope))
-        if relay is None or way is None:
+            owner = relay.gate.short_way(cast("Scope", cycle.scope))
+        if relay is None or owner is None:
             super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
         else:
-            self.relayed = Relayed(relay, self, cycle, *way)
+            self.relayed = Relayed(relay, self, cycle, owner)
 
     def refuse(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
         """Answer with an error."""
@@ -173,13 +173,10 @@ class Relaying(Connection):
 class Relayed(Asking):
     """A request on its way, from where its head has come to the end of its answer."""
 
-    def __init__(
-        self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, name: str, address: str
-    ) -> None:
+    def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, address: str) -> None:
         self.cycle = cycle
         self._relay = relay
         self._connection = connection
-        self._name = name
         self._address = address
         scope = cast("Scope", cycle.scope)
         self._chunked_body = any(name == b"transfer-encoding" for name, _ in scope["headers"])
@@ -299,10 +296,10 @@ class Relayed(Asking):
     # -- what may come between --------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Whether it is worth to wait on."""
+        """Whether it is worth to wait on. An owner that lives answers, also where the model is its own no more."""
         if self._full_since is not None and time.monotonic() > self._full_since + UNREAD_S:
             self.give_up(unanswered(self._address, "it takes no more of the request"))
-        elif not self.cycle.response_started and not self._relay.gate.is_at(self._name, self._address):
+        elif not self.cycle.response_started and not self._relay.gate.lives(self._address):
             self.give_up(unanswered(self._address, "it is gone"))
 
     def wait(self, *, waiting: bool) -> None:
