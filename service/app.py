@@ -32,6 +32,7 @@ from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document, operation_id
 from hinged.service.api.server.exposition import Exposition
 from hinged.service.cluster.node import as_node, join
+from hinged.service.cluster.relay import Relaying
 from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
 from hinged.service.edge.allocator import settle
@@ -39,7 +40,7 @@ from hinged.service.edge.direct import Direct
 from hinged.service.edge.ending import FAILURE, give_up, has_given_up
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
-from hinged.service.edge.serving import make_server
+from hinged.service.edge.serving import Connection, make_server
 from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
@@ -93,11 +94,11 @@ def create_app(
     make_store = open_store or (lambda: open_chosen_store(chosen, _stop_fenced))
 
     @asynccontextmanager
-    async def lifespan(app: Application) -> AsyncIterator[None]:
+    async def lifespan(app: Application) -> AsyncIterator[dict[str, Any]]:
         store = make_store()
         registry = app.state.registry = Registry(store, chosen)
         exposition.watch(registry)
-        node = app.state.node = join(store, registry, chosen, app.edge, access)
+        node = app.state.node = join(store, registry, chosen, app.edge, access, app.state.streams)
         starting = asyncio.create_task(registry.start())
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())
@@ -107,7 +108,7 @@ def create_app(
             app.gate = node.gate
             exposition.add(node)
             node.start()
-        yield
+        yield {} if node is None else node.shared()
         if node is not None:
             node.drain()
         if not starting.done():
@@ -163,7 +164,7 @@ def serve(settings: Settings | None = None) -> None:
         chosen = chosen.model_copy(update={"port": readers.port})
     app = create_app(chosen, lambda: store, readers)
     tell_start(chosen)
-    server = make_server(app, app.state.streams, chosen)
+    server = make_server(app, app.state.streams, chosen, Connection if chosen.node is None else Relaying)
     sockets: list[socket.socket] | None = None
     if readers is not None:
         readers.serve(server)

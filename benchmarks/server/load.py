@@ -15,11 +15,12 @@ import numpy as np
 
 
 class Loaded(NamedTuple):
-    """Requests answered, the seconds that they took, and the latency of each, seconds."""
+    """Requests answered, seconds that they took, the latency of each, and seconds of a processor that clients took."""
 
     requests: int
     seconds: float
     latencies: np.ndarray
+    cpu_s: float
 
     @property
     def rate(self):
@@ -89,6 +90,7 @@ def _run(pipe, port, requests, connections, seconds):
     left, latencies = deque(requests), []
     received, sent_at, busy = dict.fromkeys(sockets, b""), {}, 0
     began = now = time.perf_counter()
+    cpu_began = time.process_time()
 
     def send(s):
         nonlocal busy
@@ -119,7 +121,8 @@ def _run(pipe, port, requests, connections, seconds):
             received[s] = b""
             busy -= 1
             send(s)
-    pipe.send(Loaded(len(latencies), time.perf_counter() - began, np.array(latencies)))
+    seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+    pipe.send(Loaded(len(latencies), seconds, np.array(latencies), cpu_s))
 
 
 def _length(head):

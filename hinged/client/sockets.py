@@ -16,12 +16,12 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
-from hinged.client.exchange import HingedError, owner_named
+from hinged.client.exchange import PREFER, HingedError, owner_named
 from hinged.client.values import Examples, several, with_ids
 from hinged.client.values import encoded as encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 
     import websockets.asyncio.client
     import websockets.sync.client
@@ -48,14 +48,15 @@ class Stream:
 
         self._open = ExitStack()
         try:
-            try:
-                connection = connect(_address(url, model), **_options(url, headers, timeout_s))
-            except WebSocketException as error:  # of several servers another one may have the model
-                owner = _owner(error)
-                if owner is None:
-                    raise
-                connection = connect(_address(owner, model), **_options(owner, headers, timeout_s))
-            self._socket: websockets.sync.client.ClientConnection = self._open.enter_context(connection)
+            ways = _ways(url, model, headers, timeout_s)
+            address, options = next(ways)
+            connection: websockets.sync.client.ClientConnection | None = None
+            while connection is None:
+                try:
+                    connection = self._open.enter_context(connect(address, **options))
+                except (OSError, WebSocketException) as error:
+                    address, options = ways.send(error)
+            self._socket = connection
         except (OSError, WebSocketException) as error:
             raise _refused(url, error) from error
         self._refs = itertools.count(1)
@@ -183,10 +184,15 @@ class AsyncStream:
 
         self._open = AsyncExitStack()
         try:
-            connection = connect(
-                _address(self._url, self._model), **_options(self._url, self._headers, self._timeout_s)
-            )
-            self._socket: websockets.asyncio.client.ClientConnection = await self._open.enter_async_context(connection)
+            ways = _ways(self._url, self._model, self._headers, self._timeout_s)
+            address, options = next(ways)
+            connection: websockets.asyncio.client.ClientConnection | None = None
+            while connection is None:
+                try:
+                    connection = await self._open.enter_async_context(connect(address, **options))
+                except (OSError, WebSocketException) as error:
+                    address, options = ways.send(error)
+            self._socket = connection
         except (OSError, WebSocketException) as error:
             raise _refused(self._url, error) from error
         self._hearing = asyncio.create_task(self._hear())
@@ -279,9 +285,29 @@ def _address(url: str, model: str) -> str:
     return f"ws{url.removeprefix('http')}/models/{quote(model, safe='')}/stream"
 
 
+def _ways(
+    url: str, model: str, headers: Mapping[str, str], timeout_s: float
+) -> Generator[tuple[str, dict[str, Any]], Exception, None]:
+    """Where to open a socket: address and options, until nothing goes wrong there; what did is sent.
+
+    Where several servers share a store it is the model's owner, or, where that cannot be reached, who passes it on.
+    """
+    error = yield _address(url, model), _options(url, {**headers, **PREFER}, timeout_s)
+    owner = _owner(error)
+    if owner is None:
+        raise error
+    error = yield _address(owner, model), _options(owner, headers, timeout_s)
+    if not isinstance(error, OSError):
+        raise error
+    raise (yield _address(url, model), _options(url, headers, timeout_s))
+
+
 def _owner(error: Exception) -> str | None:
-    """The server that a handshake was sent on to; None where it was refused otherwise."""
-    response: Any = getattr(error, "response", None)
+    """The server that a handshake was sent on to; None where it was refused otherwise.
+
+    Newer versions of websockets follow by themselves, without the key, and refuse an address that begins with http.
+    """
+    response: Any = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     return None if response is None else owner_named(response.status_code, response.headers)
 
 

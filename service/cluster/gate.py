@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from hinged.service.cluster.lines import PASSED_ON
 from hinged.service.cluster.members import HERE, Members
-from hinged.service.cluster.passing import PASSED_ON, Passing, target_of
+from hinged.service.cluster.passing import Passing, target_of
 from hinged.service.data.parts import DEFAULT, MODEL_NAME
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
@@ -52,8 +54,7 @@ class Gate:
         headers = dict(scope["headers"])
         if PASSED_ON in headers:  # two servers that take each other for the owner
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
-        wanted = [part.strip().lower() for part in headers.get(b"prefer", b"").split(b",")]
-        if scope["type"] == "websocket" or REDIRECT in wanted:
+        if scope["type"] == "websocket" or prefers_redirect(headers):
             if b"ticket=" not in scope["query_string"]:  # which is good once, and there
                 self._access.caller(HTTPConnection(scope), basic=True)
             self.redirected += 1
@@ -62,7 +63,57 @@ class Gate:
             )
             return
         self.passed_on += 1
-        await self._passing.pass_on(scope, receive, send, address, lambda: self._members.is_at(name, address))
+        await self._passing.pass_on(scope, receive, send, address, lambda: self._members.lives(address))
+
+    def short_way(self, scope: Scope) -> str | None:
+        """The owner of a request's model, where nothing has to be waited for and nothing is unusual.
+
+        None: the request is to come to the gate, be it for this server or to be refused.
+        """
+        name = model_of(scope["path"])
+        address = None if name is None else self._members.elsewhere(name)
+        if name is None or address is None or not address.startswith("http:"):
+            return None
+        headers = dict(scope["headers"])
+        if (
+            scope["method"] == "HEAD"  # whose answer has no body, whatever its head says
+            or scope["http_version"] != "1.1"
+            or headers.get(b"transfer-encoding", b"chunked") != b"chunked"
+            or PASSED_ON in headers
+            or b"upgrade" in headers
+            or (b"prefer" in headers and prefers_redirect(headers))
+        ):
+            return None
+        try:
+            self._app.check(scope)
+        except ServiceError:
+            return None
+        self.passed_on += 1
+        return address
+
+    async def way_of_socket(self, scope: Scope) -> str | None:
+        """The owner to whom the handshake of a WebSocket is passed on; None where it is to come to the gate."""
+        name, headers = model_of(scope["path"]), dict(scope["headers"])
+        if name is None or PASSED_ON in headers or prefers_redirect(headers):
+            return None
+        try:
+            address = await self._members.where(name)
+            if address == HERE or not address.startswith("http:"):
+                return None
+            self._app.check(scope)
+        except ServiceError:
+            return None
+        self.passed_on += 1
+        return address
+
+    def lives(self, address: str) -> bool:
+        """Whether a server has given a sign of life in time."""
+        return self._members.lives(address)
+
+
+def prefers_redirect(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether who asks wants to be told where to ask."""
+    return REDIRECT in [part.strip().lower() for part in headers.get(b"prefer", b"").split(b",")]
 
 
 def model_of(path: str) -> str | None:

@@ -207,13 +207,24 @@ class Members:
             raise Unavailable(f"model {name} {whom}; one takes it in a moment", retry_after_s=RETRY_S)
         return owner
 
+    def elsewhere(self, name: str) -> str | None:
+        """The server that owns a model, another than this one; None where `where` has to find out."""
+        owner = self._owners.get(name)
+        if (
+            owner is None
+            or owner == self.address
+            or name in self._moving
+            or name in self._coming
+            or self.store.epoch(name) is not None
+            or not self.lives(owner)
+            or time.monotonic() - self._beaten_at > self._ttl_s
+        ):
+            return None
+        return owner
+
     def lives(self, address: str) -> bool:
         """Whether a server has given a sign of life in time, as far as is known."""
         return self._known.nodes.get(address, (False, ""))[0]
-
-    def is_at(self, name: str, address: str) -> bool:
-        """Whether a model is, as far as is known, at this server, and that lives."""
-        return self._owners.get(name) == address and self.lives(address)
 
     async def _live_again(self) -> None:
         """Others may have taken this server's models meanwhile: find out first."""

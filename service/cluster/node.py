@@ -15,8 +15,10 @@ from starlette.requests import Request
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.members import Members
 from hinged.service.cluster.passing import Passing
+from hinged.service.cluster.relay import RELAY, Relay
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge
+from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Invalid, Unavailable
 from hinged.service.settings import Settings
@@ -40,14 +42,16 @@ def as_node(settings: Settings) -> Settings:
     return settings.model_copy(update={"allowed_hosts": (*settings.allowed_hosts, name)})
 
 
-def join(store: Store, registry: Registry, settings: Settings, app: Edge, access: Access) -> Node | None:
+def join(
+    store: Store, registry: Registry, settings: Settings, app: Edge, access: Access, streams: Streams
+) -> Node | None:
     """This server as one of those that share a store; None where it has one for itself."""
     if settings.node is None:
         return None
     from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415  only who uses Redis needs its client
 
     assert isinstance(store, SharedRedisStore)  # noqa: S101  store/choice.py
-    node = Node(store, registry, settings, app, access)
+    node = Node(store, registry, settings, app, access, streams)
     store.on_lost = node.lose
     return node
 
@@ -56,12 +60,23 @@ class Node(Collector):
     """Its members, its gate, and its figures."""
 
     def __init__(
-        self, store: SharedRedisStore, registry: Registry, settings: Settings, app: Edge, access: Access
+        self,
+        store: SharedRedisStore,
+        registry: Registry,
+        settings: Settings,
+        app: Edge,
+        access: Access,
+        streams: Streams,
     ) -> None:
         self.members = Members(store, registry, settings)
         self._passing = Passing(self.members.address)
         self.gate = Gate(app, self.members, self._passing, access)
+        self._relay = Relay(self.gate, streams, self.members.address, settings.stream_idle_s)
         self._loop = asyncio.get_running_loop()
+
+    def shared(self) -> dict[str, Any]:
+        """What connections find in the lifespan's state."""
+        return {RELAY: self._relay}
 
     def start(self) -> None:
         """Begin to beat and to claim."""
@@ -78,6 +93,7 @@ class Node(Collector):
     async def stop(self) -> None:
         """Let go of the others."""
         await self.members.stop()
+        self._relay.close()
         await self._passing.close()
 
     # -- what the routes ask --------------------------------------------------------------------------------------

@@ -11,21 +11,16 @@ from urllib.parse import urlsplit
 import httpcore
 from starlette.types import Message, Receive, Scope, Send
 
-from hinged.service.errors import Unavailable
+from hinged.service.cluster.lines import CONNECT_S, ONE_HOP, PASSED_ON, UNREAD_S
+from hinged.service.edge.serving import MALFORMED
+from hinged.service.errors import BadRequest, Unavailable
 
 log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 1_000
-CONNECT_S = 2.0
-LOOK_S = 0.25  # how often, while an answer is due, it is looked whether the other server still owns the model
+LOOK_S = 0.25
+"""How often, while an answer is due, it is looked whether the other server still lives."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
-PASSED_ON = b"hinged-passed-on"
-"""The header with which a request comes from another server, which is named in it."""
-ONE_HOP = frozenset(
-    (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
-     b"transfer-encoding", b"upgrade", b"expect", PASSED_ON)
-)  # fmt: skip
-"""Headers that concern one connection alone."""
 OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
 """Those that a request says to one server alone: it has checked them."""
 
@@ -73,18 +68,10 @@ class Passing:
             while not sending.done():
                 await asyncio.wait([sending], timeout=LOOK_S)
                 if not sending.done() and not still_there():
-                    raise Unavailable(
-                        f"the server at {address} has not answered and is gone: it may be done or not; a retry with "
-                        "the same ids is safe",
-                        retry_after_s=1,
-                    )
+                    raise unanswered(address, "it is gone")
             response = sending.result()
         except NO_ANSWER as error:
-            raise Unavailable(
-                f"the server at {address} did not answer: {str(error) or type(error).__name__}; it may be done or "
-                "not, a retry with the same ids is safe",
-                retry_after_s=1,
-            ) from error
+            raise unanswered(address, str(error) or type(error).__name__) from error
         finally:
             if not sending.done():
                 sending.cancel()
@@ -121,6 +108,7 @@ class _Sent:
 
     def __init__(self, scope: Scope, receive: Receive, sender: bytes, host: bytes) -> None:
         self._receive = receive
+        self._scope = scope
         self._ended = False  # all of the body has come
         names = {name for name, _ in scope["headers"]}
         self._has_body = b"content-length" in names or b"transfer-encoding" in names
@@ -136,6 +124,8 @@ class _Sent:
             message: Message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise httpcore.WriteError("the client is gone")
+            if MALFORMED in self._scope:  # what has come is not all, and must not be taken for that
+                raise BadRequest(self._scope[MALFORMED])
             self._ended = not message.get("more_body", False)
             if message.get("body"):
                 yield message["body"]
@@ -147,7 +137,15 @@ class _Sent:
 
 
 def _patience(read_s: float | None) -> dict[str, dict[str, float | None]]:
-    return {"timeout": {"connect": CONNECT_S, "read": read_s, "write": 30.0, "pool": CONNECT_S}}
+    return {"timeout": {"connect": CONNECT_S, "read": read_s, "write": UNREAD_S, "pool": CONNECT_S}}
+
+
+def unanswered(address: str, reason: str) -> Unavailable:
+    """Where a request was sent to another server, and nobody knows what became of it."""
+    return Unavailable(
+        f"the server at {address} did not answer: {reason}; it may be done or not, a retry with the same ids is safe",
+        retry_after_s=1,
+    )
 
 
 def target_of(scope: Scope) -> bytes:

@@ -258,6 +258,7 @@ class Connection(HttpToolsProtocol):
             return
         body = to_json(error.body())
         head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nconnection: close\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in error.headers.items() if name != "Connection")
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()

@@ -87,6 +87,8 @@ class Feed:
     def __init__(self, position: int, kept: int) -> None:
         self.over = asyncio.Event()
         self.reason = ""
+        self.elsewhere = False
+        """Where it is over: whether the model goes on at another server."""
         self._kept = kept
         self._noted: list[tuple[int, ModelEvent, bool]] = []  # by the worker's thread, until it is told
         self._newest: deque[Told] = deque()
@@ -138,8 +140,9 @@ class Feed:
         self._begins = self._reached = position
         self._wake()
 
-    def end(self, reason: str) -> None:
-        """Nothing comes any more."""
+    def end(self, reason: str, *, elsewhere: bool = False) -> None:
+        """Nothing comes any more; elsewhere: from this server."""
+        self.elsewhere = elsewhere
         self.reason = self.reason or reason
         self.over.set()
         self._wake()

@@ -285,7 +285,8 @@ class Worker:
         """Refuse new work, do what has queued up, keep a snapshot. why: what who asks is told, if not the usual."""
         await self._jobs.stop()
         await self._loop.stop(keep_snapshot=keep_snapshot, why=why)
-        self.feed.end(why or ("the server stops" if keep_snapshot else f"model {self.name} was deleted"))
+        usual = "the server stops" if keep_snapshot else f"model {self.name} was deleted"
+        self.feed.end(why or usual, elsewhere=why is not None)
 
     # -- the steps of a job (jobs/background.py) ------------------------------------------------------------------
 

@@ -59,7 +59,8 @@ class Close(NamedTuple):
     reason: str
 
 
-STOPPED = Close(1012, "the server stops")
+COME_BACK = 1012
+STOPPED = Close(COME_BACK, "the server stops")
 REVOKED = Close(4401, "the key of this socket was revoked")
 DELETED = 4404
 IDLE = 4408
@@ -98,19 +99,23 @@ class Frames:
         """Read and answer until the client leaves, the model is deleted, or the server stops."""
         reading, writing = asyncio.create_task(self._read()), asyncio.create_task(self._write())
         ends = [asyncio.create_task(end.wait()) for end in (self._stop, self._worker.feed.over)]
+        over: Close | None = None  # the model is here no more
         try:
             await asyncio.wait([reading, writing, *ends], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 close = reading.result()
             elif writing.done():  # the client does not take its answers
                 close = None
+            elif self._stop.is_set():
+                close = STOPPED
             else:
-                close = STOPPED if self._stop.is_set() else Close(DELETED, self._worker.feed.reason)
+                feed = self._worker.feed
+                close = over = Close(COME_BACK if feed.elsewhere else DELETED, feed.reason)
             if close is not None:
                 await _cancelled(reading)
                 self._asked.put_nowait(None)
                 await writing
-                if self._subscription is not None and close.code == DELETED:  # the last events are still on their way
+                if self._subscription is not None and close is over:  # the last events are still on their way
                     await asyncio.wait([self._subscription])
                 await self._socket.close(close.code, close.reason)
         except (WebSocketDisconnect, TimeoutError):

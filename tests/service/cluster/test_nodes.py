@@ -97,12 +97,6 @@ def test_who_prefers_it_is_told_where_to_ask(here, there):
     make(here, "told")
     answer = ask(there, "GET", "/models/told?x=1", headers={"prefer": "respond-async, redirect"})
     assert (answer.status_code, answer.headers["location"]) == (307, f"{here.url}/models/told?x=1")
-    handshake = {
-        "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
-        "sec-websocket-key": "x3JJHMbDL1EzLkh9GBhXDw==",
-    }  # fmt: skip
-    answer = ask(there, "GET", "/models/told/stream", headers=handshake)
-    assert (answer.status_code, answer.headers["location"]) == (307, f"{here.url}/models/told/stream")
 
 
 def test_a_request_goes_one_hop_at_most(here, there):

@@ -1,0 +1,73 @@
+"""What it takes to ask a server that does not own the model: predictions of one row, beside its owner asked directly.
+
+    PYTHONPATH=.:benchmarks:tests python benchmarks/server/passed_on.py
+
+Two servers on a Redis of their own, both on this machine, measured in turns; figures are medians. All processes share
+its processors: where they are busy, what counts are the processor's seconds of each process, which are told beside.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+from pathlib import Path
+
+import httpx
+import numpy as np
+from nodes import Nodes
+from server.load import load, request_bytes
+from server.readers import DIM, body_of
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid):
+    """The processor's seconds that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def measured(asked, servers, requests, connections, seconds):
+    """The rate, p50 in milliseconds, and microseconds of the processor for each request: owner, other, client."""
+    before = [cpu_s(server.process.pid) for server in servers]
+    found = load(asked.port, requests, connections, seconds)
+    spent = [cpu_s(server.process.pid) - then for server, then in zip(servers, before, strict=True)]
+    return [found.rate, found.quantile_ms(0.5), *(1e6 * s / found.requests for s in (*spent, found.cpu_s))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--connections", type=int, nargs="*", default=[1, 8, 64])
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    requests = [request_bytes("POST", "/models/asked/predict", body_of(rng, 1)) for _ in range(50)]
+    found = {(c, way): [] for c in options.connections for way in ("owner", "passed on")}
+    with tempfile.TemporaryDirectory() as folder, Nodes(Path(folder), 2, node_ttl_s=200) as nodes:
+        owner, other = nodes.servers
+        configuration = {"C": 1, "kernel": {"type": "rbf", "gamma": 0.05}, "features": {"type": "dense", "dim": DIM}}
+        httpx.put(f"{owner.url}/models/asked", json=configuration).raise_for_status()
+        body = body_of(rng, options.examples, labelled=True)
+        headers = {"content-type": "application/json"}
+        httpx.post(f"{owner.url}/models/asked/learn", content=body, headers=headers, timeout=300).raise_for_status()
+        for server in nodes.servers:
+            load(server.port, requests, 4, 0.5)
+        for _ in range(options.turns):
+            for connections in options.connections:
+                for way, server in (("owner", owner), ("passed on", other)):
+                    turn = measured(server, nodes.servers, requests, connections, options.seconds)
+                    found[connections, way].append(turn)
+    print("| connections | asked | requests/s | of the owner's | p50 ms | us of CPU: owner | other | client |")
+    print("|---" * 8 + "|")
+    for connections in options.connections:
+        own = statistics.median(turn[0] for turn in found[connections, "owner"])
+        for way in ("owner", "passed on"):
+            rate, p50, *spent = (statistics.median(column) for column in zip(*found[connections, way], strict=True))
+            cells = " | ".join(f"{us:.0f}" for us in spent)
+            print(f"| {connections} | {way} | {rate:,.0f} | {rate / own:.2f} | {p50:.2f} | {cells} |")
+
+
+if __name__ == "__main__":
+    main()

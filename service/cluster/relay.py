@@ -1,0 +1,355 @@
+"""The short way of a request to the server that owns its model: bytes in, bytes out, without an application between.
+
+A connection of a client (`Relaying`) parses as any does. Where a request is for another server's model and nothing
+about it is unusual, what comes of it goes to a line as it comes, and what is answered goes back. Everything else takes
+the way through the gate (gate.py, passing.py), which knows all cases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import ExitStack
+from typing import Any, Protocol, cast
+from urllib.parse import unquote, urlsplit
+
+import httptools
+from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from hinged.service.cluster.gate import Gate
+from hinged.service.cluster.lines import PASSED_ON, UNREAD_S, Asking, Line, Lines
+from hinged.service.cluster.passing import LOOK_S, OF_A_SERVER, target_of, unanswered
+from hinged.service.cluster.sockets import Spliced
+from hinged.service.edge.middleware import error_response
+from hinged.service.edge.serving import Connection
+from hinged.service.edge.streams import Streams
+from hinged.service.errors import ServiceError
+
+RELAY = "relay"
+"""Of the lifespan's state: the Relay of a server that shares its store."""
+EVENT_STREAM = b"text/event-stream"
+
+
+class Watched(Protocol):
+    """What is under way to another server."""
+
+    def look(self) -> None:
+        """Whether it is worth to wait on."""
+
+
+class Relay:
+    """What the connections of a server share. On one event loop."""
+
+    def __init__(self, gate: Gate, streams: Streams, address: str, stream_idle_s: float) -> None:
+        """address: of this server. stream_idle_s: how long a client of a WebSocket may read nothing."""
+        self.gate = gate
+        self.stream_idle_s = stream_idle_s
+        self.streams = streams
+        self.lines = Lines()
+        self.sender = PASSED_ON + b": " + address.encode() + b"\r\n"
+        self._loop = asyncio.get_running_loop()
+        self._under_way: set[Watched] = set()
+        self._looking: asyncio.TimerHandle | None = None
+
+    def begin(self, relayed: Watched) -> None:
+        """Look after a request until it ends."""
+        self._under_way.add(relayed)
+        if self._looking is None:
+            self._looking = self._loop.call_later(LOOK_S, self._look)
+
+    def end(self, relayed: Watched) -> None:
+        """It has ended."""
+        self._under_way.discard(relayed)
+
+    def close(self) -> None:
+        """Break what is under way."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self.lines.close()
+
+    def _look(self) -> None:
+        for relayed in list(self._under_way):
+            relayed.look()
+        self._looking = self._loop.call_later(LOOK_S, self._look) if self._under_way else None
+
+
+class Relaying(Connection):
+    """A connection of a server that shares its store."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.relay: Relay | None = self.app_state.get(RELAY)
+        self.relayed: Relayed | None = None
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        """Pass a request on, or have it answered here."""
+        relay = self.relay
+        owner = None
+        if relay is not None and not cycle.waiting_for_100_continue:
+            owner = relay.gate.short_way(cast("Scope", cycle.scope))
+        if relay is None or owner is None:
+            super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
+        else:
+            self.relayed = Relayed(relay, self, cycle, owner)
+
+    def refuse(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
+        """Answer with an error."""
+        super()._start_asgi_task(cycle, error_response(error, cycle.scope["path"]))  # type: ignore[arg-type]
+
+    def data_received(self, data: bytes) -> None:
+        """Send on at once what came in one piece."""
+        super().data_received(data)
+        if self.relayed is not None:
+            self.relayed.send()
+
+    def on_response_complete(self) -> None:
+        """The next request may be passed on, too, and some of it may have come."""
+        self.relayed = None
+        super().on_response_complete()
+        if self.relayed is not None:
+            self.relayed.send()
+
+    def handle_websocket_upgrade(self) -> None:
+        """The WebSocket of another server's model goes there."""
+        if self.relay is None or (self.cycle is not None and not self.cycle.response_complete):
+            super().handle_websocket_upgrade()
+            return
+        self._broken = True  # for this protocol, and no time is counted any more
+        self._unlimit()
+        self.flow.pause_reading()
+        self._opening = self.loop.create_task(self._open_socket(self.relay))
+
+    async def _open_socket(self, relay: Relay) -> None:
+        scope: Any = self.scope
+        url = httptools.parse_url(self.url)
+        scope |= {"path": unquote(url.path.decode()), "raw_path": url.path, "query_string": url.query or b""}
+        address = await relay.gate.way_of_socket(scope | {"type": "websocket"})
+        if self.transport.is_closing():
+            return
+        if address is None:
+            self.flow.resume_reading()
+            super().handle_websocket_upgrade()
+            return
+        self._break_unread(relay.stream_idle_s)
+        try:
+            handshake = head_of(scope, address, relay.sender, b"connection: upgrade\r\nupgrade: websocket\r\n")
+            await Spliced(relay, self, address).begin(handshake)
+        except ServiceError as error:
+            self.refuse_handshake(error)
+
+    def refuse_handshake(self, error: ServiceError) -> None:
+        """Answer a handshake with an error."""
+        self._refuse(error)
+
+    def _not_understood(self, error: ServiceError) -> None:
+        relayed = self.relayed
+        if relayed is not None and self._in_body and relayed.cycle is self.cycle:
+            self._broken = True
+            relayed.cycle.keep_alive = relayed.cycle.more_body = False
+            relayed.give_up(error)
+        else:
+            super()._not_understood(error)
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly."""
+        super().pause_writing()
+        if self.relayed is not None:
+            self.relayed.wait(waiting=True)
+
+    def resume_writing(self) -> None:
+        """It reads."""
+        super().resume_writing()
+        if self.relayed is not None:
+            self.relayed.wait(waiting=False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody waits for an answer any more."""
+        super().connection_lost(exc)
+        if self.relayed is not None:
+            self.relayed.left()
+
+
+class Relayed(Asking):
+    """A request on its way, from where its head has come to the end of its answer."""
+
+    def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, address: str) -> None:
+        self.cycle = cycle
+        self._relay = relay
+        self._connection = connection
+        self._address = address
+        scope = cast("Scope", cycle.scope)
+        self._chunked_body = any(name == b"transfer-encoding" for name, _ in scope["headers"])
+        framing = b"transfer-encoding: chunked\r\n" if self._chunked_body else b""
+        self._unsent = head_of(scope, address, relay.sender, framing)
+        self._sent_all = False
+        self._full_since: float | None = None
+        self._chunked = False  # the answer
+        self._open = ExitStack()
+        relay.begin(self)
+        self._line = relay.lines.idle(address)
+        self._opening: asyncio.Task[None] | None = None
+        if self._line is None:
+            self._opening = connection.loop.create_task(self._open_line())
+        else:
+            self._begin(self._line)
+
+    async def _open_line(self) -> None:
+        try:
+            line = await self._relay.lines.open(self._address)
+        except ServiceError as error:
+            self._opening = None
+            self.give_up(error)
+            return
+        self._opening, self._line = None, line
+        self._begin(line)
+        self.send()
+
+    def _begin(self, line: Line) -> None:
+        line.begin(self)
+        if self._connection.flow.write_paused:  # answers to requests before
+            line.transport.pause_reading()
+
+    # -- to the owner -----------------------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        """Send what has come of the request."""
+        cycle, line = self.cycle, self._line
+        if line is None or self._sent_all:
+            return
+        parts, self._unsent = [self._unsent], b""
+        if cycle.body:
+            body = bytes(cycle.body)
+            cycle.body = bytearray()
+            parts += [b"%x\r\n" % len(body), body, b"\r\n"] if self._chunked_body else [body]
+        if not cycle.more_body:
+            self._sent_all = True
+            if self._chunked_body:
+                parts.append(b"0\r\n\r\n")
+        line.transport.write(b"".join(parts))
+        if cycle.more_body and self._full_since is None:
+            self._connection.flow.resume_reading()
+
+    def full(self, *, full: bool) -> None:
+        """The owner takes no more for now, or again."""
+        if full:
+            self._full_since = time.monotonic()
+            self._connection.flow.pause_reading()
+        else:
+            self._full_since = None
+            self.send()
+
+    # -- from the owner ---------------------------------------------------------------------------------------------
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]], *, last: bool) -> None:
+        """Begin to answer the client."""
+        cycle = self.cycle
+        parts = [STATUS_LINE[status]]
+        self._chunked = status not in {204, 304}
+        for name, value in headers:
+            if name == b"content-length":
+                self._chunked = False
+            elif name == b"content-type" and value.startswith(EVENT_STREAM):
+                try:
+                    self._open.enter_context(self._relay.streams.one(self._end_stream))
+                except ServiceError as error:
+                    self.give_up(error)
+                    return
+            parts += [name, b": ", value, b"\r\n"]
+        if self._chunked:
+            parts.append(b"transfer-encoding: chunked\r\n")
+        if last and not self._sent_all:  # it takes no more of the body
+            cycle.keep_alive = False
+        parts.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
+        cycle.response_started = True
+        self._connection.transport.write(b"".join(parts))
+
+    def piece(self, data: bytes) -> None:
+        """Some of the body."""
+        self._connection.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    def whole(self) -> None:
+        """Let go of the line, and let the next request come."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.transport.resume_reading()
+            line.end(reusable=self._sent_all and not line.last)
+        if self._chunked:
+            self._connection.transport.write(b"0\r\n\r\n")
+        self._finish()
+
+    def lost(self, reason: str) -> None:
+        """The line broke."""
+        self._line = None
+        self.give_up(unanswered(self._address, reason))
+
+    def _finish(self) -> None:
+        """What uvicorn does once an answer is complete."""
+        self._close()
+        cycle = self.cycle
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self._connection.transport.close()
+        cycle.on_response()
+
+    # -- what may come between --------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Whether it is worth to wait on. An owner that lives answers, also where the model is its own no more."""
+        if self._full_since is not None and time.monotonic() > self._full_since + UNREAD_S:
+            self.give_up(unanswered(self._address, "it takes no more of the request"))
+        elif not self.cycle.response_started and not self._relay.gate.lives(self._address):
+            self.give_up(unanswered(self._address, "it is gone"))
+
+    def wait(self, *, waiting: bool) -> None:
+        """The client takes no more of the answer for now, or again."""
+        if self._line is not None:
+            if waiting:
+                self._line.transport.pause_reading()
+            else:
+                self._line.transport.resume_reading()
+
+    def left(self) -> None:
+        """The client is gone."""
+        self._connection.relayed = None
+        self._close()
+
+    def give_up(self, error: ServiceError) -> None:
+        """Refuse, or end the answer where it broke off."""
+        self._close()
+        connection = self._connection
+        connection.relayed = None
+        if self.cycle.response_started:
+            connection.transport.close()
+        else:
+            self.cycle.body = bytearray()
+            connection.refuse(self.cycle, error)
+
+    def _end_stream(self) -> None:
+        """The server stops."""
+        if self._chunked:
+            self._connection.transport.write(b"0\r\n\r\n")
+        self._close()
+        self._connection.transport.close()
+
+    def _close(self) -> None:
+        self._relay.end(self)
+        self._open.close()
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        line, self._line = self._line, None
+        if line is not None:
+            line.end(reusable=False)
+
+
+def head_of(scope: Scope, address: str, sender: bytes, more: bytes) -> bytes:
+    """The head of a request as the server at an address gets it; more: headers that concern this connection."""
+    parts = [scope["method"].encode(), b" ", target_of(scope), b" HTTP/1.1\r\nhost: "]
+    parts += [urlsplit(address).netloc.encode(), b"\r\n"]
+    for name, value in scope["headers"]:
+        if name not in OF_A_SERVER:
+            parts += [name, b": ", value, b"\r\n"]
+    parts += [more, sender, b"\r\n"]
+    return b"".join(parts)

@@ -1,0 +1,200 @@
+"""A WebSocket to the owner of a model: a handshake that is passed on, and from then on bytes in both directions.
+
+Nothing of the frames is changed or kept. Only where those of the owner end is looked at, so that the client can be told
+that and why its socket ends where the owner cannot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from websockets.frames import Close, CloseCode, Frame, Opcode
+
+from hinged.service.cluster.lines import CONNECT_S
+from hinged.service.cluster.passing import unanswered
+from hinged.service.errors import Unavailable
+
+if TYPE_CHECKING:
+    from hinged.service.cluster.relay import Relay, Relaying
+
+SWITCHED = b"HTTP/1.1 101 "
+END_OF_HEAD = b"\r\n\r\n"
+
+
+class FrameEnds:
+    """Where the frames end of which the bytes go by, behind the answer to the handshake."""
+
+    def __init__(self) -> None:
+        self.began = False
+        """Whether anything has gone by."""
+        self._open = False
+        self._head = bytearray()  # of the answer to the handshake, then of the frame that has begun
+        self._left = 0  # bytes of a frame that are still to come
+        self._closed = False  # whether a frame said that there will be no other
+
+    @property
+    def between(self) -> bool:
+        """Whether another frame may be put here."""
+        return self._open and not self._closed and not self._head and not self._left
+
+    def feed(self, data: bytes) -> None:
+        """These go by."""
+        self.began = True
+        at = 0
+        if not self._open:
+            self._head += data
+            end = self._head.find(END_OF_HEAD)
+            if end < 0 or not self._head.startswith(SWITCHED):  # where it was refused, no frames come
+                return
+            data = bytes(self._head[end + len(END_OF_HEAD) :])
+            self._head.clear()
+            self._open = True
+        while at < len(data):
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+                at += step
+            else:
+                self._head.append(data[at])
+                at += 1
+                self._read_head()
+
+    def _read_head(self) -> None:
+        head = self._head
+        if len(head) < 2:
+            return
+        length = head[1] & 0x7F
+        wide = {126: 2, 127: 8}.get(length, 0)
+        if len(head) < 2 + wide + (4 if head[1] & 0x80 else 0):
+            return
+        self._left = int.from_bytes(head[2 : 2 + wide], "big") if wide else length
+        self._closed = self._closed or head[0] & 0x0F == Opcode.CLOSE
+        head.clear()
+
+
+class Spliced:
+    """An open socket: the client's connection at one end, one to the owner at the other."""
+
+    def __init__(self, relay: Relay, connection: Relaying, address: str) -> None:
+        """QueueFull where too many streams are open, Unavailable where the server stops."""
+        self._relay = relay
+        self._connection = connection
+        self._address = address
+        self._ends = FrameEnds()
+        self.client = connection.transport
+        self.owner: asyncio.Transport | None = None
+        self._open = ExitStack()
+        self._open.enter_context(relay.streams.one(lambda: self.end("the server stops")))
+
+    async def begin(self, handshake: bytes) -> None:
+        """Carry both ways from here on. Unavailable where the owner cannot be reached."""
+        loop, to = self._connection.loop, urlsplit(self._address)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await loop.create_connection(lambda: _Owner(self), to.hostname or "", to.port or 80)
+        except OSError as error:
+            self._open.close()
+            raise Unavailable(f"the server at {self._address} does not answer: {error}", retry_after_s=1) from error
+        if self.client.is_closing() or self.owner is None:
+            self.client_left()
+            return
+        self._connection.connections.discard(self._connection)  # it is no request that a stop waits for
+        cast("Any", self.client).more_comes = lambda: True
+        self.client.set_protocol(_Client(self))
+        self._relay.begin(self)
+        self.owner.write(handshake)
+        self.client.resume_reading()
+
+    # -- what comes -------------------------------------------------------------------------------------------------
+
+    def from_client(self, data: bytes) -> None:
+        """Carry to the owner."""
+        if self.owner is not None and not self.client.is_closing():
+            self.owner.write(data)
+
+    def from_owner(self, data: bytes) -> None:
+        """Carry to the client."""
+        if not self.client.is_closing():
+            self._ends.feed(data)
+            self.client.write(data)
+
+    # -- how it ends ------------------------------------------------------------------------------------------------
+
+    def client_left(self) -> None:
+        """The client's end is closed."""
+        self._relay.end(self)
+        self._open.close()
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.close()
+
+    def owner_left(self) -> None:
+        """The owner's end is closed: in order, or it is gone."""
+        self.owner = None
+        self.end(f"the server at {self._address} is gone; the model comes back")
+
+    def look(self) -> None:
+        """Whether the owner lives: it alone ends a socket whose model it gives away."""
+        if not self._relay.gate.lives(self._address):
+            self.owner_left()
+
+    def end(self, reason: str) -> None:
+        """Tell the client to come back, where the owner has not said otherwise, and close."""
+        self._relay.end(self)
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.abort()
+        if self.client.is_closing():
+            return
+        if not self._ends.began:
+            self._connection.refuse_handshake(unanswered(self._address, "it is gone"))
+            return
+        if self._ends.between:
+            close = Close(CloseCode.SERVICE_RESTART, reason).serialize()
+            self.client.write(Frame(Opcode.CLOSE, close).serialize(mask=False))
+        self.client.close()
+
+
+class _Client(asyncio.Protocol):
+    def __init__(self, socket: Spliced) -> None:
+        self._socket = socket
+
+    def data_received(self, data: bytes) -> None:
+        self._socket.from_client(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._socket.client_left()
+
+    def pause_writing(self) -> None:
+        if self._socket.owner is not None:
+            self._socket.owner.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._socket.owner is not None:
+            self._socket.owner.resume_reading()
+
+
+class _Owner(asyncio.Protocol):
+    def __init__(self, socket: Spliced) -> None:
+        self._socket = socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket.owner = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._socket.from_owner(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        if self._socket.owner is not None:
+            self._socket.owner_left()
+
+    def pause_writing(self) -> None:
+        if not self._socket.client.is_closing():
+            self._socket.client.pause_reading()
+
+    def resume_writing(self) -> None:
+        if not self._socket.client.is_closing():
+            self._socket.client.resume_reading()

@@ -1,0 +1,410 @@
+"""Requests and WebSockets on their way through a server that does not own the model."""
+
+import asyncio
+import json
+import signal
+import socket
+import struct
+
+import httpx
+import pytest
+from asking import BASE, example
+from nodes import Nodes
+from running import PATIENCE_S, eventually, free_port
+from streaming import closed, followed, granted, opened
+from websockets.exceptions import InvalidStatus
+
+from hinged.client import AsyncClient, Client
+from hinged.service.cluster.lines import Asking, Lines
+from hinged.service.cluster.sockets import FrameEnds
+
+BODY_BYTES_MAX = 2_000_000
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    with Nodes(tmp_path_factory.mktemp("nodes"), 2, body_bytes_max=BODY_BYTES_MAX, node_ttl_s=3) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def here(nodes):
+    return nodes.servers[0]
+
+
+@pytest.fixture(scope="module")
+def there(nodes):
+    return nodes.servers[1]
+
+
+@pytest.fixture
+def third(nodes):
+    """A server that a test may end, and that the others know."""
+    with nodes.add() as server:
+        first = nodes.servers[0]
+        eventually(lambda: server.url in [n["node"] for n in ask(first, "GET", "/cluster").json()["nodes"]])
+        yield server
+
+
+def ask(server, method, path, **request):
+    return httpx.request(method, server.url + path, timeout=PATIENCE_S, **request)
+
+
+def make(server, name, asked):
+    """A model at one server, of which another knows where it is."""
+    answer = ask(server, "PUT", f"/models/{name}", json=BASE)
+    assert answer.status_code == 201, answer.text
+    assert ask(asked, "GET", f"/models/{name}").status_code == 200
+    return name
+
+
+def request(method, path, body=b"", **headers):
+    lines = [f"{method} {path} HTTP/1.1", "host: localhost", "content-type: application/json"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+def learning(name, given):
+    body = json.dumps({"examples": [example([1.0, 2.0], "a", given)]}).encode()
+    return request("POST", f"/models/{name}/learn", body, content_length=len(body))
+
+
+class Raw:
+    """A connection whose bytes a test writes itself."""
+
+    def __init__(self, server):
+        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+        self._came = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
+
+    def send(self, data):
+        self._socket.sendall(data)
+
+    def answer(self):
+        """The next answer that says its length: status and JSON."""
+        while b"\r\n\r\n" not in self._came:
+            self._read()
+        head, _, self._came = self._came.partition(b"\r\n\r\n")
+        length = int(dict(line.split(b": ", 1) for line in head.lower().split(b"\r\n")[1:])[b"content-length"])
+        while len(self._came) < length:
+            self._read()
+        body, self._came = self._came[:length], self._came[length:]
+        return int(head.split()[1]), json.loads(body)
+
+    def _read(self):
+        data = self._socket.recv(2**16)
+        assert data, "the server hung up"
+        self._came += data
+
+
+def test_requests_in_one_piece_are_answered_in_order_wherever_their_models_are(here, there):
+    make(here, "far", there)
+    make(there, "near", here)
+    names = ["far", "near", "far", "far", "near"]
+    with Raw(there) as raw:
+        raw.send(b"".join(request("GET", f"/models/{name}") for name in names))
+        assert [raw.answer()[1]["model"] for _ in names] == names
+
+
+def test_what_comes_byte_by_byte_is_passed_on_whole(here, there):
+    make(here, "slowly", there)
+    with Raw(there) as raw:
+        for byte in learning("slowly", "a"):
+            raw.send(bytes([byte]))
+        assert raw.answer()[0] == 200
+        raw.send(learning("slowly", "b"))
+        assert raw.answer()[0] == 200
+    assert ask(here, "GET", "/models/slowly").json()["examples"] == 2
+
+
+def test_long_bodies_go_both_ways(here, there):
+    make(here, "long", there)
+    examples = [example([k % 97 / 97, k % 89 / 89], "ab"[k % 2], f"{k:060}") for k in range(10_000)]
+    body = json.dumps({"examples": examples}).encode()
+    assert 10 * 2**16 < len(body) < BODY_BYTES_MAX
+    pieces = (body[at : at + 50_000] for at in range(0, len(body), 50_000))
+    headers = {"content-type": "application/json"}
+    assert ask(there, "POST", "/models/long/learn", content=pieces, headers=headers).status_code == 200
+    again = ask(there, "POST", "/models/long/learn", content=body, headers=headers)
+    assert len(again.json()["results"]) == len(examples)
+    assert ask(there, "POST", "/models/long/export").content == ask(here, "POST", "/models/long/export").content
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_has_come(here, there):
+    make(here, "refused", there)
+    with Raw(there) as raw:
+        raw.send(request("POST", "/models/refused/learn", content_length=BODY_BYTES_MAX + 1))
+        assert raw.answer()[0] == 413
+    assert ask(there, "GET", "/models/refused").status_code == 200
+
+
+def test_of_a_body_that_breaks_off_nothing_is_learned(here, there):
+    make(here, "broken", there)
+    whole = learning("broken", "a")
+    with Raw(there) as raw:
+        raw.send(whole[:-5])
+    with Raw(there) as raw:
+        raw.send(request("POST", "/models/broken/learn", b'5\r\n{"exa\r\nno size\r\n', transfer_encoding="chunked"))
+        status, answer = raw.answer()
+        assert (status, answer["error"]["code"]) == (400, "bad_request")
+    assert ask(there, "GET", "/models/broken").json()["examples"] == 0
+
+
+def test_who_waits_before_he_sends_a_body_is_told_to_go_on(here, there):
+    make(here, "expected", there)
+    body = b'{"examples": [{"x": [1.0, 2.0], "y": "a"}]}'
+    with Raw(there) as raw:
+        raw.send(request("POST", "/models/expected/learn", expect="100-continue", content_length=len(body)))
+        assert raw._socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        raw.send(body)
+        assert raw.answer()[0] == 200
+
+
+def test_who_asks_only_for_heads_gets_heads(here, there):
+    make(here, "head", there)
+    assert ask(there, "HEAD", "/models/head").status_code == ask(here, "HEAD", "/models/head").status_code
+
+
+def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
+    make(third, "ended", here)
+    whole = learning("ended", "a")
+    with Raw(here) as raw:
+        raw.send(whole[:-5])
+        eventually(lambda: "hinged_cluster_passed_on_total" in ask(here, "GET", "/metrics").text)
+        third.kill()
+        status, answer = raw.answer()
+    assert (status, answer["error"]["code"]) == (503, "unavailable")
+    assert "a retry with the same ids is safe" in answer["error"]["message"]
+
+
+def test_an_event_stream_that_is_passed_on_ends_in_order_when_the_server_between_stops(there, third):
+    make(there, "streamed", third)
+    with followed(third.url, "/models/streamed/events?from=0") as stream:
+        assert stream.event()["event"] == "created"
+        third.process.terminate()
+        assert stream.event() is None
+    third.process.wait(PATIENCE_S)
+
+
+# -- WebSockets ------------------------------------------------------------------------------------------------------
+
+
+def test_a_websocket_is_passed_on(here, there):
+    make(here, "talked", there)
+    with opened(there.url, "/models/talked/stream") as socket:
+        examples = [example([k / 100, 1.0], "ab"[k % 2], f"{k:060}") for k in range(1000)]
+        assert len(granted(socket.ask("learn", examples=examples))["results"]) == 1000
+        refs = [socket.say("predict", examples=[{"x": [0.5, 1.0]}]) for _ in range(50)]
+        assert [socket.hear()["ref"] for _ in refs] == refs
+    assert ask(here, "GET", "/models/talked").json()["examples"] == 1000
+
+
+def test_a_handshake_is_refused_by_whom_it_concerns(here, there):
+    make(here, "shaken", there)
+    with pytest.raises(InvalidStatus) as refused, opened(there.url, "/models/shaken/other"):
+        pass
+    assert refused.value.response.status_code == 404
+    evil = {"origin": "http://evil.example"}
+    with pytest.raises(InvalidStatus) as refused, opened(there.url, "/models/shaken/stream", **evil):
+        pass
+    assert refused.value.response.status_code == 403
+    with opened(there.url, "/models/shaken/stream", origin=there.url) as socket:
+        assert granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
+
+
+def test_who_prefers_it_is_told_where_a_socket_is_opened(here, there):
+    make(here, "preferred", there)
+    handshake = {
+        "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "sec-websocket-key": "x3JJHMbDL1EzLkh9GBhXDw==", "prefer": "redirect",
+    }  # fmt: skip
+    answer = ask(there, "GET", "/models/preferred/stream", headers=handshake)
+    assert (answer.status_code, answer.headers["location"]) == (307, f"{here.url}/models/preferred/stream")
+    with Client(there.url) as client, client.stream("preferred") as stream:
+        assert stream.learn([{"x": [2.0, 1.0], "y": "b"}]).result()["position"]
+        assert stream._socket.remote_address[1] == here.port
+
+
+async def _asynchronous(url, port):
+    async with AsyncClient(url) as client, client.stream("both") as stream:
+        assert (await (await stream.learn([{"x": [2.0, 1.0], "y": "b"}])))["position"]
+        assert stream._socket.remote_address[1] == port
+
+
+def test_the_asynchronous_client_is_led_to_the_owner_too(here, there):
+    make(here, "both", there)
+    asyncio.run(_asynchronous(there.url, here.port))
+
+
+def test_the_socket_of_a_model_that_is_moved_is_closed_with_come_back(here, there):
+    make(here, "wandering", there)
+    with opened(there.url, "/models/wandering/stream") as through, opened(here.url, "/models/wandering/stream") as own:
+        granted(through.ask("learn", examples=[example([1.0, 1.0], "a", "one")]))
+        assert ask(there, "POST", "/cluster/models/wandering/move", json={"to": there.url}).status_code == 200
+        assert closed(through) == closed(own) == (1012, "model wandering goes to another server")
+    with opened(here.url, "/models/wandering/stream") as socket:
+        assert granted(socket.ask("learn", examples=[example([1.0, 1.0], "a", "one")]))["results"]
+
+
+def test_a_socket_is_closed_with_come_back_when_its_owner_is_gone(here, third):
+    make(third, "killed", here)
+    with opened(here.url, "/models/killed/stream") as socket:
+        granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
+        third.kill()
+        code, reason = closed(socket)
+    assert (code, reason) == (1012, f"the server at {third.url} is gone; the model comes back")
+
+
+def test_a_socket_is_closed_with_come_back_when_its_owner_gives_no_sign_of_life(here, third):
+    make(third, "asleep", here)
+    with opened(here.url, "/models/asleep/stream") as socket:
+        granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
+        third.process.send_signal(signal.SIGSTOP)
+        try:
+            assert closed(socket)[0] == 1012
+        finally:
+            third.process.send_signal(signal.SIGCONT)
+
+
+def test_a_socket_is_closed_with_come_back_when_the_server_between_stops(here, third):
+    make(here, "between", third)
+    with opened(third.url, "/models/between/stream") as socket:
+        granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
+        third.process.terminate()
+        assert closed(socket) == (1012, "the server stops")
+        third.process.wait(PATIENCE_S)
+
+
+def test_where_the_owner_cannot_be_reached_a_handshake_is_refused_and_may_be_tried_again(here, third):
+    make(third, "away", here)
+    third.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(InvalidStatus) as refused, opened(here.url, "/models/away/stream"):
+            pass
+        assert refused.value.response.status_code == 503
+        assert refused.value.response.headers["retry-after"] == "1"
+    finally:
+        third.process.send_signal(signal.SIGCONT)
+
+
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"
+FRAMES = [
+    b"\x81\x02hi",
+    b"\x82\x7e" + struct.pack(">H", 300) + bytes(300),
+    b"\x01\x7f" + struct.pack(">Q", 70_000) + bytes(70_000),
+    b"\x80\x00",
+    b"\x89\x84abcdefgh",
+]
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000, 10**6])
+def test_the_ends_of_frames_are_found_however_their_bytes_come(step):
+    ends, at, found = FrameEnds(), 0, []
+    data = SWITCH + b"".join(FRAMES)
+    for at in range(0, len(data), step):
+        ends.feed(data[at : at + step])
+        if ends.between:
+            found.append(at + step)
+    expected = [len(SWITCH)]
+    for frame in FRAMES:
+        expected.append(expected[-1] + len(frame))
+    assert [min(end, len(data)) for end in found] == [end for end in expected if end % step == 0 or end == len(data)]
+    ends.feed(b"\x88\x00")
+    assert not ends.between
+
+
+def test_behind_a_refusal_no_frames_come():
+    ends = FrameEnds()
+    ends.feed(b"HTTP/1.1 404 Not Found\r\n\r\n\x81\x02hi")
+    assert ends.began
+    assert not ends.between
+
+
+class Answering(asyncio.Protocol):
+    """A server that says the same to all that comes. ended: of each connection, once it is closed."""
+
+    def __init__(self, answer, ended):
+        self._answer, self._ended = answer, asyncio.get_running_loop().create_future()
+        ended.append(self._ended)
+
+    def connection_made(self, transport):
+        self._transport = transport
+
+    def data_received(self, _):
+        self._transport.write(self._answer)
+
+    def connection_lost(self, exc):
+        self._ended.set_result(exc)
+
+
+class Once(Asking):
+    """One request over a line. over: the status that was answered, or why none was."""
+
+    def __init__(self, line):
+        self.line, self.over = line, asyncio.get_running_loop().create_future()
+        line.begin(self)
+        line.transport.write(b"asked")
+
+    def head(self, status, headers, *, last):
+        self.answered = status, headers, last
+
+    def piece(self, data):
+        pass
+
+    def whole(self):
+        self.line.end(reusable=not self.line.last)
+        self.over.set_result(self.answered[0])
+
+    def lost(self, reason):
+        self.over.set_result(reason)
+
+    def full(self, *, full):
+        pass
+
+
+async def _lines_of(requests, answer):
+    """How many connections so many requests, one after the other, take, and how they end."""
+    ended, port = [], free_port()
+    server = await asyncio.get_running_loop().create_server(lambda: Answering(answer, ended), "127.0.0.1", port)
+    lines, found = Lines(), []
+    for _ in range(requests):
+        line = lines.idle(f"http://127.0.0.1:{port}") or await lines.open(f"http://127.0.0.1:{port}")
+        found.append(await Once(line).over)
+    lines.close()
+    await asyncio.gather(*ended)
+    server.close()
+    await server.wait_closed()
+    return len(ended), found
+
+
+@pytest.mark.parametrize(
+    ("answer", "connections", "found"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", 1, 200),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", 1, 200),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 1, 204),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi", 3, 200),
+    ],
+)
+def test_a_line_is_kept_for_the_next_request_unless_the_other_server_ends_it(answer, connections, found):
+    assert asyncio.run(_lines_of(3, answer)) == (connections, [found] * 3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\nhi",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n",
+        b"SSH-2.0\r\n",
+    ],
+)
+def test_a_line_breaks_where_its_answer_is_not_understood(answer):
+    connections, found = asyncio.run(_lines_of(2, answer))
+    assert connections == 2
+    assert all("not understood" in reason for reason in found)
