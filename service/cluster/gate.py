@@ -62,7 +62,11 @@ class Gate:
             )
             return
         self.passed_on += 1
-        await self._passing.pass_on(scope, receive, send, address, lambda: self._members.is_at(name, address))
+        moving = scope["path"].startswith("/cluster/")  # then it is to be elsewhere before the answer comes
+        await self._passing.pass_on(
+            scope, receive, send, address,
+            lambda: self._members.lives(address) if moving else self._members.is_at(name, address),
+        )  # fmt: skip
 
 
 def model_of(path: str) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -92,10 +92,11 @@ class Registry:
         self._shared = Shared(self.store, RETRAININGS)
         self.positions = Positions()
 
-    async def start(self) -> None:
+    async def start(self, claims: Callable[[], Awaitable[None]] | None = None) -> None:
         """Compile the kernels and open, then load every model that the store holds, beside each other.
 
-        Each serves as soon as it is there.
+        Each serves as soon as it is there. claims: returns once those are loaded that are claimed first, where several
+        servers share the store; before it does this one is not ready.
         """
         started = time.monotonic()
         warm.before_waiting[:] = [stand_back]
@@ -106,6 +107,8 @@ class Registry:
         tasks = [self._loads.run(name, self._load_beside(name)) for name in self._loads]
         self._loads.begin()
         await asyncio.gather(*tasks)
+        if claims is not None:
+            await claims()
         self.ready = True
         log.info("ready with %d models, %.1f s", len(self._workers), time.monotonic() - started)
 
@@ -191,6 +194,10 @@ class Registry:
     def waited(self) -> list[tuple[str, float]]:
         """Seconds that each model that is loaded has waited for a place to compute on, by name."""
         return [(name, lane.account.waited_s) for name, (lane, _) in sorted(self._lanes.items())]
+
+    def used(self) -> dict[str, float]:
+        """CPU seconds that the calls of each model that is loaded have taken, and those of its jobs, by name."""
+        return {name: sum(lane.account.seconds for lane in lanes) for name, lanes in self._lanes.items()}
 
     def workers(self) -> list[tuple[str, Worker]]:
         """Every model that is loaded, by name."""
