@@ -99,7 +99,7 @@ def create_app(
         registry = app.state.registry = Registry(store, chosen)
         exposition.watch(registry)
         node = app.state.node = join(store, registry, chosen, app.edge, access, app.state.streams)
-        starting = asyncio.create_task(registry.start())
+        starting = asyncio.create_task(registry.start(None if node is None else node.claims))
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())
         if readers is not None:

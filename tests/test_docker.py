@@ -9,6 +9,7 @@ import yaml
 from redis_server import DURABLE, RedisServer
 from running import ROOT
 
+from hinged.commands.balance import balance
 from hinged.service.cluster.node import as_node
 from hinged.service.edge.access import refuse_open_door
 from hinged.service.settings import Settings
@@ -71,7 +72,7 @@ def test_each_file_of_a_kustomization_is_in_it_and_describes_one_thing(folder):
     for name in files:
         described = yaml.safe_load((KUBERNETES / folder / name).read_text())
         if isinstance(described, dict):  # a list is a patch, which names what it changes elsewhere
-            assert described["metadata"]["name"] in {"hinged", "hinged-nodes"}
+            assert described["metadata"]["name"] in {"hinged", "hinged-nodes", "hinged-balance"}
 
 
 def test_the_embedded_store_has_a_claim_in_the_place_of_redis_and_of_the_empty_folder():
@@ -127,3 +128,17 @@ def test_several_servers_are_the_base_under_names_of_their_own():
     given = {name.removeprefix("HINGED_").lower(): value for name, value in environment.items() if name != "POD_NAME"}
     hosts = as_node(Settings(node=address, **given)).allowed_hosts
     assert {"hinged", f"hinged-0.{nodes['metadata']['name']}"} < set(hosts)
+
+
+def test_the_controller_asks_the_service_and_has_the_options_that_it_is_given():
+    pod = yaml.safe_load((KUBERNETES / "several" / "balance.yaml").read_text())["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    service = yaml.safe_load((KUBERNETES / "base" / "service.yaml").read_text())
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert environment["HINGED_URL"] == f"http://{service['metadata']['name']}"
+    assert service["spec"]["ports"][0]["port"] == 80
+    *command, option = container["args"]
+    assert command == ["cluster", "balance"]
+    options = {word: parameter.envvar for parameter in balance.params for word in parameter.opts}
+    assert option in options
+    assert {"HINGED_STORE", "HINGED_URL"} <= set(options.values()) & set(environment)

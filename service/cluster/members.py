@@ -6,17 +6,19 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hinged.service.cluster.figures import Figures
+from hinged.service.cluster.known import Known
+from hinged.service.cluster.placement import first_of
 from hinged.service.edge.ending import give_up
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Conflict, NotFound, StoreUnavailable, Unavailable
 from hinged.service.settings import Settings
 from hinged.service.store.base import Fenced
-from hinged.service.store.shares import Beat
+from hinged.service.store.shares import Owner
 
 if TYPE_CHECKING:
     from hinged.service.store.redis.shared import SharedRedisStore
@@ -43,16 +45,19 @@ class Members:
         self.claimed = 0
         self.lost = 0
         self.moved = 0
+        self.figures = Figures(registry)
         self._ttl_s = settings.node_ttl_s
         self._drain_s = settings.shutdown_s
-        self._known = Beat()
+        self._known = Known()
         self._owners: dict[str, str] = {}  # by model, where to ask
         self._beaten_at = -1e9  # when the last beat that was answered was sent
         self._beating = asyncio.Lock()
         self._claiming = asyncio.Lock()
         self._coming: dict[str, asyncio.Event] = {}  # models that are being claimed, until the registry knows them
         self._loading: dict[str, asyncio.Task[None]] = {}  # models that were claimed
-        self._wake = asyncio.Event()
+        self._wake = asyncio.Event()  # something may be this server's to claim
+        self._search = True  # whether to look for it
+        self._settled = asyncio.Event()  # nothing is left of what this server was to claim when it started
         self._moving: dict[str, asyncio.Event] = {}  # models that are on their way, until they are there
         self._leaving: dict[str, asyncio.Task[None]] = {}  # models that were lost, until nothing of them runs here
         self._stopping = False
@@ -63,6 +68,13 @@ class Members:
     def start(self) -> None:
         """Begin to beat and to claim."""
         self._task = asyncio.create_task(self._run(), name="beats")
+
+    async def settled(self) -> None:
+        """Return once what was this server's to claim when it started is claimed, and loaded as far as it can be."""
+        self._wake.set()
+        await self._settled.wait()
+        if self._loading:
+            await asyncio.wait([*self._loading.values()])
 
     def claim_no_more(self) -> None:
         """Only beat from now on: the server stops, and drains."""
@@ -92,14 +104,21 @@ class Members:
             self._wake.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._ttl_s / BEATS)
+                self._search = True
             await self._round(claim=self.registry.open and not self._stopping)
 
     async def _round(self, *, claim: bool) -> None:
         try:
             await self._beat()
             if claim:
-                for name in self._unowned()[:CLAIMS_MAX]:
+                unowned = self._unowned() if self._search else []
+                self._search = bool(unowned)
+                for name in unowned[:CLAIMS_MAX]:
                     await self.claim(name)
+                if len(unowned) > CLAIMS_MAX:
+                    self._wake.set()
+                else:
+                    self._settled.set()
         except Fenced as error:
             log.error("the server stops: %s", error.message)  # noqa: TRY400  the store was taken over: no traceback
             give_up()
@@ -111,9 +130,13 @@ class Members:
     async def _beat(self) -> None:
         async with self._beating:
             sent = time.monotonic()
-            known = await self._call(self.store.beat, json.dumps(self._figures()))
-            self._known, self._beaten_at = known, sent
-        for name, (epoch, owner) in known.owners.items():
+            self.figures.look()
+            told = await self._call(self.store.beat, json.dumps(self.figures.of_node), self._known.since)
+            lived = self._known.living()
+            changed = self._known.take(told)
+            self._beaten_at = sent
+            self._search = self._search or bool(changed) or lived != self._known.living()
+        for name, (epoch, owner) in told.owners.items():
             mine = self.store.epoch(name)
             if mine is None:
                 if owner != self.address:
@@ -121,15 +144,8 @@ class Members:
             elif epoch > mine and owner != self.address:
                 self.lose(name)
                 self._owners[name] = owner
-        for name in self._owners.keys() - known.models:
-            del self._owners[name]
-
-    def _figures(self) -> dict[str, Any]:
-        workers = self.registry.roster.workers()
-        return {
-            "models": len(workers),
-            "memory_bytes": sum(worker.model.solver.memory_bytes() for _, worker in workers),
-        }
+        for name in changed - self._known.models:
+            self._owners.pop(name, None)
 
     # -- claims ---------------------------------------------------------------------------------------------------
 
@@ -146,7 +162,7 @@ class Members:
         )
 
     def _living(self) -> set[str]:
-        return {address for address, (lives, _) in self._known.nodes.items() if lives} | {self.address}
+        return self._known.living() | {self.address}
 
     async def claim(self, name: str) -> bool:
         """Become the writer of a model that nobody alive owns, and load it; whether it is this server's now."""
@@ -202,6 +218,8 @@ class Members:
             if owner not in {"", self.address}:
                 self._owners[name] = owner
         if owner == self.address or not self.lives(owner):
+            if name not in self._known.models:  # nobody was told of it
+                self._known.ask_for_all()
             self._wake.set()
             whom = f"was at {owner}, which is gone" if owner not in {"", self.address} else "is at no server"
             raise Unavailable(f"model {name} {whom}; one takes it in a moment", retry_after_s=RETRY_S)
@@ -224,7 +242,7 @@ class Members:
 
     def lives(self, address: str) -> bool:
         """Whether a server has given a sign of life in time, as far as is known."""
-        return self._known.nodes.get(address, (False, ""))[0]
+        return address in self._known.nodes and self._known.nodes[address].lives
 
     async def _live_again(self) -> None:
         """Others may have taken this server's models meanwhile: find out first."""
@@ -281,25 +299,40 @@ class Members:
     async def standing(self, name: str) -> dict[str, Any]:
         """Where a model is, since which epoch, and the end of its log."""
         found = await self._call(self.store.owner, name)
-        return {"model": name, "owner": found.address or None, "epoch": int(found.epoch or 0), "position": found.end}
+        return _shown(name, found, None)
 
     # -- figures --------------------------------------------------------------------------------------------------
 
-    async def overview(self) -> dict[str, Any]:
-        """The servers and the models, as they are now."""
+    async def overview(self, others: Callable[[str], Awaitable[list[dict[str, Any]]]]) -> dict[str, Any]:
+        """The servers and the models, as they are now.
+
+        others: asks another server for the figures of its models; none where it does not answer.
+        """
         await self._beat()
-        nodes = [
-            {"node": address, "alive": lives, **json.loads(figures)}
-            for address, (lives, figures) in sorted(self._known.nodes.items())
+        names = sorted(self._known.models)
+        found = await self._call(self.store.owners, names)  # before they answer: a lag is what they lacked then
+        beyond = sorted(self._living() - {self.address})
+        told = [self.figures.of_models(), *await asyncio.gather(*map(others, beyond))]
+        figures = {
+            (address, of_model["model"]): of_model
+            for address, of_models in zip((self.address, *beyond), told, strict=True)
+            for of_model in of_models
+        }
+        models = [_shown(name, found[name], figures.get((found[name].address, name))) for name in names]
+        return {"node": self.address, "nodes": self.nodes(), "models": models}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The servers, as they were known at the last sign of life of this one."""
+        return [
+            {"node": address, "alive": said.lives, "beat_age_s": said.age_s, **json.loads(said.figures)}
+            for address, said in sorted(self._known.nodes.items())
         ]
-        models = [await self.standing(name) for name in sorted(self._known.models)]
-        return {"node": self.address, "nodes": nodes, "models": models}
 
     def counts(self) -> dict[str, float]:
         """Figures for Prometheus, by name without the prefix."""
         return {
             "nodes": len(self._living()),
-            "models": sum(self.store.epoch(name) is not None for name in self._known.models),
+            "models": len(self.store.epochs()),
             "beat_age_seconds": max(0.0, time.monotonic() - self._beaten_at),
         }
 
@@ -307,6 +340,12 @@ class Members:
         return await asyncio.to_thread(function, *args)
 
 
-def first_of(addresses: set[str], name: str) -> str:
-    """The server that comes first for a model: another one for each, and the same whoever else comes or goes."""
-    return max(addresses, key=lambda address: blake2b(f"{address} {name}".encode(), digest_size=8).digest())
+def _shown(name: str, owner: Owner, figures: dict[str, Any] | None) -> dict[str, Any]:
+    """A model as `GET /cluster` shows it. figures: what its owner says of it; None where it says nothing."""
+    found = {"model": name, "owner": owner.address or None, "epoch": int(owner.epoch or 0), "position": owner.end}
+    if figures is None:
+        return found
+    answers_at = figures.get("position")
+    lag = None if answers_at is None else max(0, owner.end - answers_at)
+    more = {key: value for key, value in figures.items() if key not in {"model", "position"}}
+    return {**found, "lag": lag, **more}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,6 +27,24 @@ from hinged.service.store.base import Store
 
 if TYPE_CHECKING:
     from hinged.service.store.redis.shared import SharedRedisStore
+
+
+log = logging.getLogger(__name__)
+
+ASK_S = 2.0
+"""How long another server may take to tell its figures."""
+
+
+OF_A_NODE = {
+    "up": "1 if the server lives.",
+    "beat_age_seconds": "Time since its last sign of life, when this server gave its own.",
+    "models": "Models that it has loaded.",
+    "loading": "Models that it has claimed and does not answer for yet.",
+    "memory_bytes": "Memory of its models.",
+    "memory_max_bytes": "Memory that it may take.",
+    "load": "CPU seconds a second that its models take.",
+    "processors": "Processors that it may use.",
+}
 
 
 def as_node(settings: Settings) -> Settings:
@@ -54,6 +73,10 @@ def join(
     node = Node(store, registry, settings, app, access, streams)
     store.on_lost = node.lose
     return node
+
+
+def _key_of(request: Request) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in request.scope["headers"] if name == b"authorization"]
 
 
 class Node(Collector):
@@ -98,14 +121,33 @@ class Node(Collector):
 
     # -- what the routes ask --------------------------------------------------------------------------------------
 
-    async def overview(self) -> dict[str, Any]:
-        """The servers and the models."""
-        return await self.members.overview()
+    async def claims(self) -> None:
+        """Return once what is this server's when it starts is claimed and loaded."""
+        await self.members.settled()
+
+    async def overview(self, request: Request) -> dict[str, Any]:
+        """The servers and the models; who asks here asks the other servers too."""
+        key = _key_of(request)
+
+        async def others(address: str) -> list[dict[str, Any]]:
+            try:
+                status, body = await self._passing.ask(address, "/cluster/node", key, method="GET", read_s=ASK_S)
+            except Unavailable as error:
+                log.warning("no figures: %s", error.message)
+                return []
+            found: list[dict[str, Any]] = json.loads(body)["models"] if status == 200 else []
+            return found
+
+        return await self.members.overview(others)
+
+    def figures(self) -> dict[str, Any]:
+        """This server and its models."""
+        return {"node": self.members.address, "models": self.members.figures.of_models()}
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
         """Let the server at `to` have a model; where it stands then."""
         to = to.rstrip("/")
-        key = [(name, value) for name, value in request.scope["headers"] if name == b"authorization"]
+        key = _key_of(request)
 
         async def hand() -> dict[str, Any]:
             status, body = await self._passing.ask(to, f"/cluster/models/{model}/claim", key)
@@ -130,6 +172,11 @@ class Node(Collector):
         yield GaugeMetricFamily(
             "hinged_cluster_beat_age_seconds", "Time since this server's last sign of life.", counts["beat_age_seconds"]
         )
+        epochs = GaugeMetricFamily("hinged_cluster_epoch", "Since when this server owns a model.", labels=["model"])
+        for name, epoch in sorted(members.store.epochs().items()):
+            epochs.add_metric([name], float(epoch))
+        yield epochs
+        yield from self._of_nodes()
         yield CounterMetricFamily("hinged_cluster_claimed", "Models claimed since the start.", members.claimed)
         yield CounterMetricFamily("hinged_cluster_lost", "Models that another server claimed.", members.lost)
         yield CounterMetricFamily("hinged_cluster_moved", "Models moved to another server.", members.moved)
@@ -137,3 +184,16 @@ class Node(Collector):
             "hinged_cluster_passed_on", "Requests passed on to a model's owner.", self.gate.passed_on
         )
         yield CounterMetricFamily("hinged_cluster_redirected", "Requests told where to ask.", self.gate.redirected)
+
+    def _of_nodes(self) -> Iterator[Metric]:
+        """Every server as this one knows it: what it said with its last sign of life."""
+        families = {
+            name: GaugeMetricFamily(f"hinged_cluster_node_{name}", meaning, labels=["node"])
+            for name, meaning in OF_A_NODE.items()
+        }
+        for node in self.members.nodes():
+            figures = {**node, "up": node["alive"], "beat_age_seconds": node["beat_age_s"]}
+            for name, family in families.items():
+                if name in figures:
+                    family.add_metric([node["node"]], float(figures[name]))
+        yield from families.values()

@@ -37,11 +37,13 @@ class Passing:
         """Close the connections."""
         await self._pool.aclose()
 
-    async def ask(self, address: str, path: str, headers: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:
-        """POST without a body; status and body. Unavailable without an answer."""
+    async def ask(
+        self, address: str, path: str, headers: list[tuple[bytes, bytes]], method: str = "POST", read_s: float = 60.0
+    ) -> tuple[int, bytes]:
+        """Ask without a body; status and body. Unavailable without an answer."""
         try:
             response = await self._pool.request(
-                "POST", address + path, headers=[*headers, (PASSED_ON, self._address)], extensions=_patience(60.0)
+                method, address + path, headers=[*headers, (PASSED_ON, self._address)], extensions=_patience(read_s)
             )
         except NO_ANSWER as error:
             raise Unavailable(f"the server at {address} does not answer: {error}", retry_after_s=1) from error

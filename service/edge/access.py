@@ -107,6 +107,7 @@ RULES: Mapping[str, Rule] = {
     "roll_back": Rule("admin"),
     "set_aside": Rule("admin"),
     "show_cluster": Rule("admin", EVERY),
+    "show_node": Rule("admin", EVERY),
     "move_model": Rule("admin"),
     "claim_model": Rule("admin"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -77,10 +77,11 @@ class Registry:
         self._shared = Shared(self.store, RETRAININGS)
         self.positions = Positions()
 
-    async def start(self) -> None:
+    async def start(self, claims: Callable[[], Awaitable[None]] | None = None) -> None:
         """Compile the kernels and open, then load every model that the store holds, beside each other.
 
-        Each serves as soon as it is there.
+        Each serves as soon as it is there. claims: returns once those are loaded that are claimed first, where several
+        servers share the store; before it does this one is not ready.
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
@@ -91,6 +92,8 @@ class Registry:
         tasks = [loads.run(name, self._load_beside(name)) for name in loads]
         loads.begin()
         await asyncio.gather(*tasks)
+        if claims is not None:
+            await claims()
         self.ready = True
         log.info("ready with %d models, %.1f s", len(self.roster.running), time.monotonic() - started)
 

@@ -131,6 +131,12 @@ class Roster:
         """Seconds that each model that is loaded has waited for a place to compute on, by name."""
         return [(name, running.lane.account.waited_s) for name, running in sorted(self.running.items())]
 
+    def used(self) -> dict[str, float]:
+        """CPU seconds that the calls of each model that is loaded have taken, and those of its jobs, by name."""
+        return {
+            name: running.lane.account.seconds + running.jobs.account.seconds for name, running in self.running.items()
+        }
+
     def count_served(self, name: str, predictions: int) -> None:
         """Predictions that a reader has made with a model."""
         running = self.running.get(name)

@@ -21,12 +21,24 @@ class Owner(NamedTuple):
     end: int
 
 
+class Sign(NamedTuple):
+    """A server's last sign of life: whether it still holds, how old it is, and the figures that came with it."""
+
+    lives: bool
+    age_s: float
+    figures: str
+
+
 @dataclass(frozen=True, slots=True)
 class Beat:
     """What a sign of life was answered."""
 
-    nodes: dict[str, tuple[bool, str]] = field(default_factory=dict)
-    """By address, whether it lives, and its figures."""
+    nodes: dict[str, Sign] = field(default_factory=dict)
+    """By address."""
     owners: dict[str, tuple[int, str]] = field(default_factory=dict)
     """By model, the epoch and the owner that were said last."""
     models: frozenset[str] = frozenset()
+    changed: frozenset[str] | None = None
+    """The names that the last two tell of; all if None."""
+    mark: int = 0
+    """With which it is asked what has changed since."""

@@ -1,10 +1,13 @@
-"""Servers that share a Redis, while they are killed, stopped and told to move models, at random moments.
+"""Servers that share a Redis, while they are killed, stopped, cut off and told to move models, at random moments.
 
     PYTHONPATH=.:tests python tests/faults/cluster.py --faults 50 --models 30
+    PYTHONPATH=.:tests python tests/faults/cluster.py --faults 50 --models 30 --apart
 
 Clients learn and predict on all models, each through a server that it picks anew for each request; what is not
 acknowledged is sent again with its ids. Meanwhile servers are killed (and started again), stopped with SIGSTOP until
-others have their models, and models are moved. At the end each log is read by itself:
+others have their models, and models are moved. With --apart (Linux, as root) each server is in a network namespace of
+its own (tests/networks.py), and some faults cut one off, from everything or from Redis alone, until others have its
+models. At the end each log is read by itself:
 
 acknowledged   examples that a client was told are learned
 lost           of those, not in the log
@@ -13,6 +16,7 @@ twice          in the log more than once
 fenced         snapshots or ends of logs that the servers that live do not agree with: written by who was no owner
 state          the state that the owner serves, against a fold of the log: not equal to the bit
 again_s        seconds until a model whose owner was taken away answered again: median and worst
+noticed_s      seconds until the owner's sign of life had run out in Redis, which comes first: the same
 """
 
 import argparse
@@ -29,6 +33,7 @@ from pathlib import Path
 from statistics import median
 
 import httpx
+from networks import NodesApart
 from nodes import CONFIGURATION, TTL_S, Nodes
 from running import PATIENCE_S, PLAIN
 from states import digest_of, load_model
@@ -99,11 +104,32 @@ def owners_of(nodes, among):
     raise RuntimeError(f"no server answers: {nodes.servers[0].log.read_text()[-2000:]}")
 
 
-def until_again(server, names, since, found):
+class Times:
+    """Seconds until a server that was taken away was noticed, and until each of its models answered again."""
+
+    def __init__(self, nodes=None, victim=None):
+        self.again, self.noticed = [], []
+        self._nodes, self._victim = nodes, victim
+
+    def look(self, since):
+        """Whether the victim's sign of life has run out, noted once: until then it may itself have answered."""
+        if self._victim is None or self.noticed:
+            return True
+        with self._nodes.redis.client() as client:
+            said = client.hget("hinged:{-}:nodes", self._victim.url)
+            seconds, micros = client.time()
+        if said is None or int(said.split(" ")[0]) < 1000 * seconds + micros // 1000:
+            self.noticed.append(time.monotonic() - since)
+        return bool(self.noticed)
+
+
+def until_again(server, names, since, times):
     """Note for each model the seconds until it answers again, asked of a server that lives."""
     left = set(names)
     with httpx.Client(timeout=TRY_S, verify=PLAIN) as http:
         while left:
+            if not times.look(since):
+                continue
             assert time.monotonic() - since < PATIENCE_S, left
             for name in sorted(left):
                 try:
@@ -111,16 +137,25 @@ def until_again(server, names, since, found):
                 except httpx.TransportError:
                     continue
                 if answer.status_code == 200:
-                    found.append(time.monotonic() - since)
+                    times.again.append(time.monotonic() - since)
                     left.discard(name)
             time.sleep(0.02)
 
 
-def disturb(nodes, models, rng, kind, again):
-    """Let one fault happen, and wait until what it took away answers again."""
-    victim = rng.choice(nodes.servers)
+AWAY = {
+    "stop": (lambda server: server.process.send_signal(signal.SIGSTOP),
+             lambda server: server.process.send_signal(signal.SIGCONT)),
+    "cut": (lambda server: server.namespace.cut_off(), lambda server: server.namespace.reach_again()),
+    "store": (lambda server: server.namespace.lose_store(), lambda server: server.namespace.find_store()),
+}  # fmt: skip
+"""How a server is taken away for a while, and brought back."""
+
+
+def disturb(nodes, models, rng, kind, found):
+    """Let one fault happen, and wait until what it took away answers again; note the times by the kind of fault."""
+    owners = owners_of(nodes, nodes.servers)
+    victim = rng.choice([server for server in nodes.servers if kind == "move" or server.url in owners.values()])
     others = [server for server in nodes.servers if server is not victim]
-    owners = owners_of(nodes, others)
     if kind == "move":
         name = rng.choice(models)
         answer = httpx.post(f"{others[0].url}/cluster/models/{name}/move", json={"to": victim.url}, timeout=PATIENCE_S)
@@ -128,16 +163,19 @@ def disturb(nodes, models, rng, kind, again):
         return
     since = time.monotonic()
     taken = [name for name, owner in owners.items() if owner == victim.url]
+    times = Times(nodes, victim)
     if kind == "kill":
         victim.kill()
-        until_again(others[0], taken, since, again)
+        until_again(others[0], taken, since, times)
         victim.start()
     else:
-        victim.process.send_signal(signal.SIGSTOP)
+        away, back = AWAY[kind]
+        away(victim)
         try:
-            until_again(others[0], taken, since, again)
+            until_again(others[0], taken, since, times)
         finally:
-            victim.process.send_signal(signal.SIGCONT)
+            back(victim)
+    found.setdefault(kind, []).append(times)
 
 
 def learned_in(store, name):
@@ -149,11 +187,11 @@ def learned_in(store, name):
     return found
 
 
-def run(folder, faults, seed, models=10, clients=3, servers=3):
+def run(folder, faults, seed, models=10, clients=3, servers=3, make=Nodes):
     """Figures of all that happened."""
-    rng, stop, again = random.Random(seed), threading.Event(), []
+    rng, stop, found = random.Random(seed), threading.Event(), {}
     names = [f"m{k}" for k in range(models)]
-    with Nodes(folder, servers) as nodes:
+    with make(folder, servers) as nodes:
         for k, name in enumerate(names):
             made = httpx.put(f"{nodes.servers[k % servers].url}/models/{name}", json=CONFIGURATION, timeout=PATIENCE_S)
             assert made.status_code == 201, made.text
@@ -162,13 +200,13 @@ def run(folder, faults, seed, models=10, clients=3, servers=3):
             writer.start()
         try:
             for kind in faults:
-                disturb(nodes, names, rng, kind, again)
+                disturb(nodes, names, rng, kind, found)
         finally:
             stop.set()
             for writer in writers:
                 writer.join()
         served = {}
-        until_again(nodes.servers[0], names, time.monotonic(), [])
+        until_again(nodes.servers[0], names, time.monotonic(), Times())
         for name in names:
             served[name] = httpx.get(f"{nodes.servers[0].url}/models/{name}", timeout=PATIENCE_S).json()
         for server in nodes.servers:
@@ -176,9 +214,15 @@ def run(folder, faults, seed, models=10, clients=3, servers=3):
         figures = judge(nodes, names, writers, served)
     return figures | {
         "retries": sum(writer.retries for writer in writers),
-        "again_s": {"median": round(median(again), 2), "worst": round(max(again), 2)} if again else None,
+        "again_s": {kind: summary([s for times in found[kind] for s in times.again]) for kind in found},
+        "noticed_s": {kind: summary([s for times in found[kind] for s in times.noticed]) for kind in found},
         "ttl_s": TTL_S,
     }
+
+
+def summary(seconds):
+    """Median and worst."""
+    return {"median": round(median(seconds), 2), "worst": round(max(seconds), 2)} if seconds else None
 
 
 def judge(nodes, names, writers, served):
@@ -219,13 +263,16 @@ def main():
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--apart", action="store_true", help="in network namespaces, of which some are cut off")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    faults = [rng.choice(["kill", "stop", "move", "move"]) for _ in range(options.faults)]
+    kinds = ["kill", "stop", "cut", "store"] if options.apart else ["kill", "stop", "move", "move"]
+    faults = [rng.choice(kinds) for _ in range(options.faults)]
     print(f"seed {options.seed}: {dict(Counter(faults))}")
     with tempfile.TemporaryDirectory() as folder:
-        figures = run(Path(folder), faults, options.seed, options.models, options.clients)
+        make = NodesApart if options.apart else Nodes
+        figures = run(Path(folder), faults, options.seed, options.models, options.clients, make=make)
     print(json.dumps(figures, indent=2))
     sys.exit(bool(any(figures[name] for name in NONE) or figures["wrong"]))
 

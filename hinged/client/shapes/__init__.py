@@ -65,7 +65,7 @@ from hinged.client.shapes.models import (
     RunningJob,
     Summary,
 )
-from hinged.client.shapes.server import Cluster, KeyShown, Node, Standing, Ticket
+from hinged.client.shapes.server import Cluster, KeyShown, Node, Placed, Standing, Ticket
 
 __all__ = [
     "Agreement",
@@ -102,6 +102,7 @@ __all__ = [
     "Overview",
     "PassedOver",
     "Peeked",
+    "Placed",
     "Predicted",
     "PredictedCandidate",
     "PredictedExample",

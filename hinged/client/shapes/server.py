@@ -23,8 +23,13 @@ class Node(TypedDict):
 
     node: str
     alive: bool
+    beat_age_s: float
     models: NotRequired[int]
+    loading: NotRequired[int]
     memory_bytes: NotRequired[int]
+    memory_max_bytes: NotRequired[int]
+    load: NotRequired[float]
+    processors: NotRequired[int]
 
 
 class Standing(TypedDict):
@@ -36,9 +41,18 @@ class Standing(TypedDict):
     position: int
 
 
+class Placed(Standing):
+    """The same with what its owner says: its state, the events that it has not taken in yet, what it takes."""
+
+    lag: NotRequired[int | None]
+    state: NotRequired[str]
+    memory_bytes: NotRequired[int]
+    load: NotRequired[float]
+
+
 class Cluster(TypedDict):
     """The servers that share a store, and their models."""
 
     node: str
     nodes: list[Node]
-    models: list[Standing]
+    models: list[Placed]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hinged.service.api.cluster.shapes import CLUSTER, MOVE, MOVE_BODY, STANDING
+from hinged.service.api.cluster.shapes import CLUSTER, MOVE, MOVE_BODY, NODE, STANDING
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import parsed, read_json, registry_of
 from hinged.service.edge.middleware import JSON
@@ -19,8 +19,11 @@ router = APIRouter(tags=["cluster"], default_response_class=JSON)
 class Node(Protocol):
     """This server as one of several (service/cluster/node.py)."""
 
-    async def overview(self) -> dict[str, Any]:
+    async def overview(self, request: Request) -> dict[str, Any]:
         """The servers and the models."""
+
+    def figures(self) -> dict[str, Any]:
+        """This server and its models."""
 
     async def move(self, model: str, to: str, request: Request) -> dict[str, Any]:
         """Let the server at `to` have a model."""
@@ -31,8 +34,14 @@ class Node(Protocol):
 
 @router.get("/cluster", openapi_extra=operation(CLUSTER, Conflict, StoreUnavailable))
 async def show_cluster(request: Request) -> Response:
-    """The servers that share the store; each model's owner, epoch and position."""
-    return JSON(await _node(request).overview())
+    """The servers that share the store, and what each takes; each model's owner, epoch, position, lag and memory."""
+    return JSON(await _node(request).overview(request))
+
+
+@router.get("/cluster/node", openapi_extra=operation(NODE, Conflict))
+async def show_node(request: Request) -> Response:
+    """This server's own models: state, position, memory and load of each."""
+    return JSON(_node(request).figures())
 
 
 @router.post(

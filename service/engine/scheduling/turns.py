@@ -75,11 +75,12 @@ class Account:
     weight: how many times that counts; above 1 none of its calls is short.
     """
 
-    __slots__ = ("given_up", "used", "usual_s", "waited_s", "weight")
+    __slots__ = ("given_up", "seconds", "used", "usual_s", "waited_s", "weight")
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
         self.used = -math.inf  # as the module says
+        self.seconds = 0.0  # of CPU, since the start
         self.usual_s = 0.0  # CPU seconds of a call
         self.waited_s = 0.0  # for a place, since the start
         self.given_up: str | None = None  # why
@@ -276,6 +277,7 @@ class Turns:
         seconds, call.charged_at = cpu - call.charged_at, cpu
         if seconds > 0.0:
             call.account.used = math.log(_seconds(call.account, now) + seconds) + now / MEMORY_S
+            call.account.seconds += seconds
 
     def _entry(self, call: _Call) -> tuple[bool, float, int, _Call]:
         account = call.account

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from hinged.service.store.redis.scripts import ALIVE, BEGIN, FREEING, KEYS_OF_A_MODEL, Script
 
+KEPT_S = 600
+"""For how long it is known which owners have changed: who asks more seldom is told all."""
+
 # What a server that shares the store does with one model. ARGV: the epoch that was found there, '' for none; '', the
 # address of the claimer. Of two that found the same one gets it. By the clock, as OPEN, and higher than the last in any
 # case. A name without a model is claimed before it is made. Answers the new epoch.
@@ -46,10 +49,11 @@ return {'ok', redis.call('GET', KEYS[1]) or '', owner or '', born and 1 or 0, la
 """
 )
 
-# Of several servers on one store. KEYS: epoch, models, nodes, owners, joined. nodes is a hash: address of a server to
-# "expires run figures", milliseconds by this server's clock. owners is a hash: model to "epoch address", which is what
-# was said last; what holds stands beside the model. joined is the epoch of those that share the store: while it is also
-# the one in epoch, no server has taken the whole store for itself.
+# Of several servers on one store. KEYS: epoch, models, nodes, owners, joined, changes. nodes is a hash: address of a
+# server to "expires run figures", milliseconds by this server's clock. owners is a hash: model to "epoch address",
+# which is what was said last; what holds stands beside the model. joined is the epoch of those that share the store:
+# while it is also the one in epoch, no server has taken the whole store for itself. changes is a sorted set: models by
+# when their owner was said last, microseconds, for KEPT_S: a server is told what has changed since it asked, or all.
 
 _BEAT = """
 redis.call('HSET', KEYS[3], ARGV[2], string.format('%.0f', now + tonumber(ARGV[4])) .. ' ' .. ARGV[3] .. ' ' .. ARGV[5])
@@ -69,7 +73,7 @@ local held = redis.call('GET', KEYS[1])
 if not held or redis.call('GET', KEYS[5]) ~= held or tonumber(held) < tonumber(ARGV[1]) then
     held = string.format('%.0f', math.max(now * 1000, (tonumber(held) or 0) + 1, tonumber(ARGV[1])))
     redis.call('MSET', KEYS[1], held, KEYS[5], held)
-    redis.call('DEL', KEYS[4])
+    redis.call('DEL', KEYS[4], KEYS[6])
 end
 """
     + _BEAT
@@ -81,8 +85,9 @@ local held = redis.call('GET', KEYS[1])
 if held and tonumber(held) > tonumber(ARGV[1]) then return {'fenced', held} end
 """
 
-# ARGV: epoch, then as above. Answers the time, the nodes, the owners and the models. Nodes that are gone for an hour
-# are forgotten.
+# ARGV: epoch, then as above, and the mark that was answered before, 0 for all. Answers the time, a mark, whether the
+# rest is all, the nodes, the owners, the models, and, where it is not all, the names that it is about. Nodes that are
+# gone for an hour are forgotten.
 BEAT = Script(
     "#!lua flags=allow-oom"
     + _NOW
@@ -97,8 +102,25 @@ local nodes = redis.call('HGETALL', KEYS[3])
 for i = 1, #nodes, 2 do
     if tonumber(string.match(nodes[i + 1], '^%d+')) + 3600000 < now then redis.call('HDEL', KEYS[3], nodes[i]) end
 end
-return {'ok', string.format('%.0f', now), nodes, redis.call('HGETALL', KEYS[4]), redis.call('SMEMBERS', KEYS[2])}
-"""
+local last = redis.call('ZREVRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2]
+local at, since = time[1] * 1000000 + time[2], tonumber(ARGV[6])
+local mark = string.format('%.0f', math.max(at - 1, tonumber(last or 0)))
+if since < at - KEPT_S * 1000000 then
+    local owners, models = redis.call('HGETALL', KEYS[4]), redis.call('SMEMBERS', KEYS[2])
+    return {'ok', string.format('%.0f', now), mark, 1, nodes, owners, models}
+end
+local owners, models = {}, {}
+local changed = redis.call('ZRANGEBYSCORE', KEYS[6], '(' .. ARGV[6], '+inf')
+for _, name in ipairs(changed) do
+    local said = redis.call('HGET', KEYS[4], name)
+    if said then
+        owners[#owners + 1] = name
+        owners[#owners + 1] = said
+    end
+    if redis.call('SISMEMBER', KEYS[2], name) == 1 then models[#models + 1] = name end
+end
+return {'ok', string.format('%.0f', now), mark, 0, nodes, owners, models, changed}
+""".replace("KEPT_S", str(KEPT_S))
 )
 
 # ARGV: epoch, address, run.
@@ -120,6 +142,11 @@ local said = redis.call('HGET', KEYS[4], ARGV[2])
 if said and tonumber(string.match(said, '^%d+')) > tonumber(ARGV[3]) then return {'ok'} end
 if ARGV[4] == '' then redis.call('HDEL', KEYS[4], ARGV[2])
 else redis.call('HSET', KEYS[4], ARGV[2], ARGV[3] .. ' ' .. ARGV[4]) end
+local time = redis.call('TIME')
+local at = time[1] * 1000000 + time[2]
+local last = redis.call('ZREVRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2]
+redis.call('ZADD', KEYS[6], string.format('%.0f', math.max(at, tonumber(last or 0) + 1)), ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', string.format('%.0f', at - KEPT_S * 1000000))
 return {'ok'}
-"""
+""".replace("KEPT_S", str(KEPT_S))
 )

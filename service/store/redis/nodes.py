@@ -45,6 +45,8 @@ WAITS_FROM = (7, 2)
 """Since then a server has WAITAOF: wait until what this connection wrote is fsynced."""
 ATTEMPTS = 3
 """For what a cluster's node refused, or nobody was there to be asked: the cluster may have changed."""
+AT_ONCE = 1_000
+"""Questions that are sent before the first answer is read."""
 CONFIG = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy")
 
 
@@ -99,6 +101,35 @@ class Nodes:
             return self._exchange(command[1], command, lasting=False)
         except OutcomeUnknown as error:
             raise StoreUnavailable(error.message) from error
+
+    def ask_all(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """The answers to many commands that read: of one server so many at once, of a cluster one after the other."""
+        if self._cluster is not None:
+            return [self.ask(*command) for command in commands]
+        found: list[Any] = []
+        for start in range(0, len(commands), AT_ONCE):
+            found += self._ask_at_once(commands[start : start + AT_ONCE])
+        return found
+
+    def _ask_at_once(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        pool = self._client(commands[0][1]).connection_pool
+        try:
+            connection: Any = self._connect(pool)
+        except NotConnected as error:
+            raise StoreUnavailable(f"{self._where} did not answer: {_reason(error)}") from error
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+            answers = [_read(connection) for _ in commands]
+            for answer in answers:
+                self._check(answer, connection)
+        except (RedisError, OSError) as error:
+            connection.disconnect()
+            raise StoreUnavailable(f"{self._where} did not answer: {_reason(error)}") from error
+        finally:
+            pool.release(connection)
+        return answers
 
     def rewrite(self, noted: Noted) -> list[str]:
         """Let every server that takes writes write its files anew: what was not, a sentence each.

@@ -19,10 +19,10 @@ from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event, Fenced
 from hinged.service.store.redis import claims
 from hinged.service.store.redis.store import RedisStore
-from hinged.service.store.shares import Beat, Elsewhere, Owner
+from hinged.service.store.shares import Beat, Elsewhere, Owner, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 class SharedRedisStore(RedisStore):
@@ -42,7 +42,7 @@ class SharedRedisStore(RedisStore):
         self._epochs: dict[str, int] = {}  # of the models that this server has
         self._claiming = Lock()  # of the dictionary above
         namespace = options.get("namespace", "hinged")
-        parts = ("epoch", "models", "nodes", "owners", "joined")
+        parts = ("epoch", "models", "nodes", "owners", "joined", "changes")
         self._shared = [f"{namespace}:{{-}}:{part}" for part in parts]
         super().__init__(url, **options)
         self._owner = address
@@ -58,6 +58,11 @@ class SharedRedisStore(RedisStore):
     def epoch(self, model: str) -> int | None:
         """The epoch with which this server writes a model; None where it does not."""
         return self._epochs.get(model)
+
+    def epochs(self) -> dict[str, int]:
+        """The epochs with which this server writes its models."""
+        with self._claiming:
+            return dict(self._epochs)
 
     def create(self, model: str, first: Event) -> None:
         """Claim the name, then begin the log. Elsewhere if another server was first."""
@@ -82,6 +87,19 @@ class SharedRedisStore(RedisStore):
         epoch, address, exists, end = self._call(model, claims.OWNER)[1]
         return Owner(address.decode(), epoch.decode(), bool(exists), int(end))
 
+    def owners(self, models: Sequence[str]) -> dict[str, Owner]:
+        """Who has each of these models: what `owner` says, of many at once."""
+        asked = [
+            command
+            for fence, meta, *_ in map(self._keys, models)
+            for command in (("HMGET", meta, "owner", "born", "end"), ("GET", fence))
+        ]
+        answers = iter(self._nodes.ask_all(asked))
+        found = {}
+        for model, (address, born, end), epoch in zip(models, answers, answers, strict=True):
+            found[model] = Owner((address or b"").decode(), (epoch or b"").decode(), born is not None, int(end or 0))
+        return found
+
     def claim(self, model: str, epoch: str) -> bool:
         """Become the writer of a model in which this epoch was found; false if another one stands there by now."""
         if not self._claim(model, epoch):
@@ -103,14 +121,23 @@ class SharedRedisStore(RedisStore):
 
     # -- life signs -----------------------------------------------------------------------------------------------
 
-    def beat(self, figures: str) -> Beat:
-        """Say that this server lives; who else does, and who owns what. Fenced if the store was taken over."""
-        arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures]
+    def beat(self, figures: str, since: int = 0) -> Beat:
+        """Say that this server lives; who else does, and who owns what. Fenced if the store was taken over.
+
+        since: the mark of an earlier answer: only what has changed is told, where that is still known.
+        """
+        arguments = [self._epoch, self._address, self._run, self._ttl_ms, figures, since]
         word, *found = self._nodes.call(claims.BEAT, self._shared, arguments)
         if word == b"replaced":
             raise self._ended(f"another server runs under the address {self._address}")
-        now, nodes, owners, models = self._judge(None, [word, *found])[1]
-        return Beat(_living(int(now), nodes), _owners(owners), frozenset(name.decode() for name in models))
+        now, mark, whole, nodes, owners, models, *changed = self._judge(None, [word, *found])[1]
+        return Beat(
+            _living(int(now), self._ttl_ms, nodes),
+            _owners(owners),
+            frozenset(name.decode() for name in models),
+            None if whole else frozenset(name.decode() for name in changed[0]),
+            int(mark),
+        )
 
     def close(self) -> None:
         """Say that this server is gone, and let go of the connections."""
@@ -156,11 +183,13 @@ class SharedRedisStore(RedisStore):
         self._judge(None, self._nodes.call(claims.SAY, self._shared, [self._epoch, model, epoch, owner]))
 
 
-def _living(now_ms: int, nodes: list[bytes]) -> dict[str, tuple[bool, str]]:
+def _living(now_ms: int, ttl_ms: int, nodes: list[bytes]) -> dict[str, Sign]:
+    """The servers. ttl_ms: for how long a sign of life holds, which is the same for all of them."""
     found = {}
     for address, said in zip(nodes[::2], nodes[1::2], strict=True):
         expires_ms, _, figures = said.decode().split(" ", 2)
-        found[address.decode()] = (int(expires_ms) > now_ms, figures)
+        age_s = max(0, now_ms + ttl_ms - int(expires_ms)) / 1000
+        found[address.decode()] = Sign(int(expires_ms) > now_ms, age_s, figures)
     return found
 
 

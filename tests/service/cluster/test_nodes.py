@@ -1,6 +1,9 @@
 """Servers that share a Redis, each the writer of some models: asking, moving, dying."""
 
+import re
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -8,7 +11,7 @@ import httpx
 import pytest
 from asking import BASE, example
 from nodes import Nodes
-from running import PATIENCE_S, RunningServer, eventually
+from running import PATIENCE_S, ROOT, RunningServer, eventually
 
 from hinged.client import Client
 
@@ -49,6 +52,10 @@ def learn(server, name, *ids):
 def owner_of(server, name):
     found = ask(server, "GET", "/cluster").json()["models"]
     return next(model["owner"] for model in found if model["model"] == name)
+
+
+def owners(server):
+    return {model["owner"] for model in ask(server, "GET", "/cluster").json()["models"]}
 
 
 def until_answered(server, name):
@@ -158,10 +165,67 @@ def test_what_a_server_tells_of_the_others(here, there):
     shown = ask(there, "GET", "/cluster").json()
     assert shown["node"] == there.url
     assert {node["node"] for node in shown["nodes"] if node["alive"]} == {here.url, there.url}
-    assert next(model for model in shown["models"] if model["model"] == "shown")["position"] == 1
-    text = ask(there, "GET", "/metrics").text
+    figures = next(node for node in shown["nodes"] if node["node"] == here.url)
+    assert figures["beat_age_s"] < 10
+    assert figures["memory_max_bytes"] > 2**20
+    assert figures["processors"] >= 1
+    model = next(model for model in shown["models"] if model["model"] == "shown")
+    assert (model["owner"], model["position"], model["state"], model["lag"]) == (here.url, 1, "serving", 0)
+    assert model["memory_bytes"] >= 0 <= model["load"]
+    own = ask(there, "GET", "/cluster/node").json()
+    assert own["node"] == there.url
+    assert "shown" not in {model["model"] for model in own["models"]}
+    text = ask(here, "GET", "/metrics").text
     assert "hinged_cluster_nodes 2.0" in text
+    assert f'hinged_cluster_node_up{{node="{there.url}"}} 1.0' in text
+    assert f'hinged_cluster_node_processors{{node="{there.url}"}}' in text
+    assert float(re.search(r'hinged_cluster_epoch{model="shown"} (\S+)', text)[1]) == model["epoch"]
     assert "hinged_cluster_passed_on_total" in text
+
+
+def test_of_a_server_that_does_not_answer_the_owners_are_told_without_their_figures(here, third):
+    make(third, "untold")
+    third.process.send_signal(signal.SIGSTOP)
+    try:
+        shown = ask(here, "GET", "/cluster").json()["models"]
+    finally:
+        third.process.send_signal(signal.SIGCONT)
+    model = next(model for model in shown if model["model"] == "untold")
+    assert model["owner"] == third.url
+    assert "state" not in model
+
+
+def test_a_server_that_starts_is_ready_once_what_it_claims_is_loaded(tmp_path):
+    names = [f"m{k}" for k in range(12)]
+    with Nodes(tmp_path, 1) as nodes:
+        (server,) = nodes.servers
+        for name in names:
+            make(server, name)
+        server.terminate()
+        server.start()
+        assert [ask(server, "GET", f"/models/{name}").status_code for name in names] == [200] * len(names)
+        assert ask(server, "GET", "/readyz").json()["models"]["serving"] == len(names)
+
+
+def run_balance(nodes, *options):
+    command = [sys.executable, "-m", "hinged", "cluster", "balance", "--store", nodes.redis.url, *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def test_a_server_that_joins_gets_models_from_who_is_told_to_balance(nodes, here, third):
+    for k in range(12):
+        make(here, f"balanced{k}")
+    would = run_balance(nodes, "--url", third.url, "--dry-run")
+    assert would.returncode == 0, would.stderr
+    assert f"-> {third.url}" in would.stdout
+    assert owners(here).isdisjoint({third.url})
+    done = run_balance(nodes, "--url", third.url)
+    assert done.returncode == 0, done.stderr
+    assert third.url in owners(here)
+    for k in range(12):
+        assert learn(here, f"balanced{k}", "a").status_code == 200
+    again = run_balance(nodes, "--url", here.url)
+    assert again.stdout == "no model needs to move\n"
 
 
 @contextmanager

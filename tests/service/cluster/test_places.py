@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from hinged.service.cluster.gate import model_of
-from hinged.service.cluster.members import first_of
+from hinged.service.cluster.placement import first_of
 
 NODES = {f"http://10.0.0.{n}:8000" for n in range(1, 6)}
 NAMES = [f"m{k}" for k in range(1000)]

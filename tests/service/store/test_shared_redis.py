@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 import pytest
 from storing import CREATED, ONE
 
+from hinged.service.cluster.known import Known
 from hinged.service.store.base import Fenced, PositionTaken
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.redis.shared import SharedRedisStore
@@ -115,12 +116,60 @@ def test_a_beat_tells_who_lives_and_who_owns_what(join):
     a, b = join("http://a"), join("http://b", ttl_s=0.001)
     a.create("m", CREATED)
     told = a.beat('{"models": 1}')
-    assert told.nodes["http://a"] == (True, '{"models": 1}')
-    assert not told.nodes["http://b"][0]
+    sign = told.nodes["http://a"]
+    assert (sign.lives, sign.figures) == (True, '{"models": 1}')
+    assert sign.age_s < 60
+    assert not told.nodes["http://b"].lives
     assert told.owners["m"][1] == "http://a"
     assert told.models == {"m"}
     b.close()
     assert "http://b" not in a.beat("{}").nodes
+
+
+def test_a_beat_tells_what_has_changed_since_an_earlier_one(join):
+    a, b = join("http://a"), join("http://b")
+    a.create("m", CREATED)
+    whole = b.beat("{}")
+    assert (whole.changed, whole.models) == (None, {"m"})
+    quiet = b.beat("{}", whole.mark)
+    assert (quiet.changed, quiet.owners, quiet.models) == (frozenset(), {}, frozenset())
+    b.create("n", CREATED)
+    a.release("m", "http://b")
+    told = b.beat("{}", quiet.mark)
+    assert told.changed == {"m", "n"} == told.models
+    assert {name: owner for name, (_, owner) in told.owners.items()} == {"m": "http://b", "n": "http://b"}
+    b.delete("n")
+    gone = b.beat("{}", told.mark)
+    assert (gone.changed, gone.owners, gone.models) == ({"n"}, {}, frozenset())
+    assert b.beat("{}", 1).changed is None  # nobody knows any more what has changed since then
+
+
+def test_what_was_told_from_one_beat_to_the_next_is_all_that_there_is(join):
+    a, b = join("http://a"), join("http://b")
+    known = Known()
+    for name in ("m", "n"):
+        a.create(name, CREATED)
+        known.take(b.beat("{}", known.since))
+    a.delete("m")
+    a.release("n", "http://b")
+    assert known.take(b.beat("{}", known.since)) == {"m", "n"}
+    assert claim(b, "n")
+    known.take(b.beat("{}", known.since))
+    whole = b.beat("{}")
+    assert (known.models, known.owners) == (whole.models, whole.owners)
+    assert known.living() == {"http://a", "http://b"}
+    known.ask_for_all()
+    assert known.since == 0
+
+
+def test_who_owns_many_models_is_asked_at_once(join):
+    a = join("http://a")
+    for name in ("m", "n"):
+        a.create(name, CREATED)
+    found = a.owners(["m", "none", "n"])
+    assert found == {name: a.owner(name) for name in ("m", "none", "n")}
+    assert found["m"].exists
+    assert not found["none"].exists
 
 
 def test_of_two_under_one_address_the_later_goes_on(join):

@@ -1,0 +1,137 @@
+"""A hundred servers and a hundred thousand models, without starting one: who gets which, what moves, what Redis does.
+
+    PYTHONPATH=. python benchmarks/cluster.py
+
+Placing and planning are the service's own functions (service/cluster/placement.py), as is what it says to Redis; models
+are drawn at random: their memory and their load are lognormal, so that a few take as much as thousands. The times of a
+claim, a load and a move, and what a sign of life takes of Redis, are the measured ones below; everything else is
+counted. It says nothing of networks, and takes all claims and loads of a server to be done one after the other.
+"""
+
+import argparse
+import math
+import random
+import time
+from collections import Counter
+
+from hinged.service.cluster.controller import AT_ONCE, MODEL_BYTES, side_by_side
+from hinged.service.cluster.known import WHOLE_S
+from hinged.service.cluster.members import BEATS
+from hinged.service.cluster.placement import Placed, Server, first_of, fullness, needed_moves
+
+CLAIM_S = 0.002
+"""A claim in Redis, with its fsync and what is said of it."""
+LOAD_S = 0.02
+"""CPU seconds of the load of a small model."""
+MOVE_S = 0.1
+"""A move of one: drain, snapshot, release, claim, load."""
+BEAT_S, NODE_S, NAME_S = 50e-6, 3e-6, 8e-6
+"""Of Redis for a sign of life, for each server, and for each name that it answers (INFO commandstats)."""
+NODE_BYTES, NAME_BYTES = 208, 81
+"""Of the answer: address and figures of a server; name, epoch and address of a model."""
+TTL_S = 3.0
+SERVER = {"memory_max_bytes": 32 * 2**30, "processors": 16.0}
+
+
+def drawn(rng, name, owner):
+    """A model of a few MiB and a thousandth of a processor, or of much more."""
+    return Placed(
+        name, owner, MODEL_BYTES + rng.lognormvariate(math.log(4 * 2**20), 1.5), rng.lognormvariate(-7.0, 1.5)
+    )
+
+
+def placed(models, servers):
+    """The models, each at the server that comes first for it."""
+    return [model._replace(owner=first_of(servers, model.model)) for model in models]
+
+
+def after(models, moves):
+    targets = {move.model: move.target for move in moves}
+    return [model._replace(owner=targets.get(model.model, model.owner)) for model in models]
+
+
+def seconds_of(moves):
+    """How long moves take, as many at once as the controller makes."""
+    return MOVE_S * len(side_by_side(moves))
+
+
+def shown(title, servers, models, moved, seconds, planned_s):
+    full = fullness(servers.values(), models)
+    counts = Counter(model.owner for model in models)
+    row = (title, len(servers), max(counts.values()), f"{max(full.values()):.2f}", f"{min(full.values()):.2f}")
+    print("| " + " | ".join(map(str, (*row, moved, f"{seconds:.0f}", f"{planned_s:.1f}"))) + " |", flush=True)
+
+
+def timed(function, *args):
+    started = time.process_time()
+    return function(*args), time.process_time() - started
+
+
+def simulate(count, models_count, seed):
+    rng = random.Random(seed)  # noqa: S311  of no secrets
+    servers = {f"http://10.0.0.{k}:8000": Server(f"http://10.0.0.{k}:8000", **SERVER) for k in range(count)}
+    models = [drawn(rng, f"m{k}", "") for k in range(models_count)]
+    print("| | servers | models of the fullest | fullest | emptiest | moved | seconds | planning, CPU s |")
+    print("|---|---|---|---|---|---|---|---|")
+
+    models, took = timed(placed, models, list(servers))
+    most = max(Counter(model.owner for model in models).values())
+    shown("all start at once", servers, models, 0, most * (CLAIM_S + LOAD_S), took)
+    models = balanced("balanced", servers, models)
+
+    gone = min(servers)
+    server = servers.pop(gone)
+    orphans = [model for model in models if model.owner == gone]
+    claimed, took = timed(placed, orphans, list(servers))
+    models = [model for model in models if model.owner != gone] + claimed
+    most = max(Counter(model.owner for model in claimed).values())
+    shown("one dies: claims", servers, models, len(claimed), TTL_S + most * (CLAIM_S + LOAD_S), took)
+    models = balanced("balanced", servers, models)
+
+    servers[gone] = server
+    shown("one joins", servers, models, 0, 0, 0.0)
+    models = balanced("balanced", servers, models)
+    print(f"\nAnd then {len(needed_moves(servers.values(), models))} moves more.")
+
+
+def balanced(title, servers, models):
+    moves, took = timed(needed_moves, servers.values(), models)
+    models = after(models, moves)
+    shown(title, servers, models, len(moves), seconds_of(moves), took)
+    return models
+
+
+def load_on_redis(count, models_count):
+    """What the signs of life of all servers take of Redis: each is told the other servers and what has changed.
+
+    Beside it what it would be to tell all names each time. In a minute as many models change owners as one server has.
+    """
+    print("\n| servers | models | signs of life a second | MB/s | Redis' processor | all names: MB/s | processor |")
+    print("|---|---|---|---|---|---|---|")
+    for servers, models in ((3, 1_000), (10, 10_000), (count, models_count)):
+        beats = servers * BEATS / TTL_S
+        changes_s = servers * (models / servers / 60 + models / WHOLE_S)  # names that are told a second
+        nodes_s = beats * servers
+        names = [changes_s, beats * models]
+        shown = []
+        for each in names:
+            bytes_s = each * NAME_BYTES + nodes_s * NODE_BYTES
+            share = beats * BEAT_S + nodes_s * NODE_S + each * NAME_S
+            shown.append(f"{bytes_s / 1e6:,.1f} | {100 * share:.1f} %")
+        print(f"| {servers} | {models:,} | {beats:.0f} | {' | '.join(shown)} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", type=int, default=100)
+    parser.add_argument("--models", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    started = time.process_time()
+    simulate(options.servers, options.models, options.seed)
+    load_on_redis(options.servers, options.models)
+    print(f"\n{AT_ONCE} moves at once; {time.process_time() - started:.0f} CPU seconds in all")
+
+
+if __name__ == "__main__":
+    main()

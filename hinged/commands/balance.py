@@ -1,0 +1,128 @@
+"""`hinged cluster balance`: the controller of several servers, which moves models where one server is much fuller."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from hinged.client.client import Client, HingedError
+from hinged.commands.options import EXIT_INTERRUPTED, asks, positive, sentence
+from hinged.extras import needed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hinged.service.cluster.controller import Controller, Round
+    from hinged.service.cluster.placement import Move
+
+HOLDS_S = 60.0
+"""How long after a controller was heard of last another one takes its place, at least."""
+HOLDS_ROUNDS = 3
+
+
+@click.command()
+@click.option("--store", envvar="HINGED_STORE", show_envvar=True, required=True, help="The Redis that servers share.")
+@click.option("--namespace", envvar="HINGED_REDIS_NAMESPACE", default="hinged", show_default=True, help="In it.")
+@click.option("--watch", is_flag=True, help="Go on until SIGINT or SIGTERM.")
+@click.option(
+    "--every", type=positive, default="10", show_default=True, help="Seconds between two looks, with --watch."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would move.")
+@asks
+def balance(client: Client, *, store: str, namespace: str, watch: bool, every: float, dry_run: bool) -> None:
+    """Move models where one server is much fuller than another, by memory and load, a few at a time.
+
+    Of several that run one is at work. It needs the key of an admin; without it all servers go on, and nothing moves.
+    """
+    with needed("redis", "hinged cluster balance"):
+        from hinged.service.cluster.controller import Controller  # noqa: PLC0415
+        from hinged.service.errors import ServiceError  # noqa: PLC0415
+        from hinged.service.store.redis.board import Board  # noqa: PLC0415
+
+    name = f"{socket.gethostname()}-{os.getpid()}"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its place to the next at once
+    try:
+        with closing(Board(store, name=name, ttl_s=max(HOLDS_S, HOLDS_ROUNDS * every), namespace=namespace)) as board:
+            controller = Controller(board, client.cluster, lambda model, to: moved(client, model, to))
+            if dry_run:
+                found = controller.decide(only_look=True)
+                tell_moves(found.said, found.left)
+            elif watch:
+                keep_balanced(controller, every, ServiceError)
+            else:
+                until_balanced(controller)
+    except ServiceError as error:
+        raise click.ClickException(error.message) from error
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def moved(client: Client, model: str, to: str) -> None:
+    """Move a model; what went wrong in one line."""
+    try:
+        client.move(model, to=to)
+    except HingedError as error:
+        raise RuntimeError(sentence(error)) from error
+
+
+def until_balanced(controller: Controller) -> None:
+    """Move what is needed, once it is time to decide.
+
+    Ends with 1 where something could not be moved, or another controller is at work.
+    """
+    said = ""
+    while True:
+        found = controller.round()
+        if found.moved or found.failed or found.said != said:
+            tell_round(found)
+        said = found.said
+        if found.failed or not found.holds:
+            sys.exit(1)
+        if found.waits:
+            time.sleep(1.0)
+        elif not found.left:
+            return
+
+
+def keep_balanced(
+    controller: Controller, every: float, away: type[Exception], before: Callable[[], None] = lambda: None
+) -> None:
+    """Move what is needed, for ever; what goes wrong is told, and tried again.
+
+    away: what an absent store raises. before: done before each look.
+    """
+    said = ""
+    while True:
+        try:
+            before()
+            found = controller.round()
+        except (HingedError, away) as error:
+            click.echo(sentence(error) if isinstance(error, HingedError) else str(error), err=True)
+        else:
+            if found.moved or found.failed or found.said != said:
+                tell_round(found)
+            said = found.said
+            if found.left and not found.failed:
+                continue
+        time.sleep(every)
+
+
+def tell_round(found: Round) -> None:
+    """A line for what was decided, and one for each move."""
+    tell_moves(found.said, found.moved)
+    for step, error in found.failed:
+        click.echo(f"{step.model} was not moved from {step.source} to {step.target}: {error}", err=True)
+
+
+def tell_moves(said: str, moves: Sequence[Move]) -> None:
+    """The same, of moves that were made or would be."""
+    click.echo(said)
+    for step in moves:
+        click.echo(f"{step.model}: {step.source} -> {step.target}")

@@ -1,0 +1,20 @@
+"""`hinged` in a process that ends with the one that started it: as soon as its standard input ends."""
+
+import os
+import signal
+import sys
+import threading
+
+from hinged.commands.cli import main
+
+
+def end_with_input() -> None:
+    """End when nobody can write to this process any more: what is acknowledged is in the store."""
+    while sys.stdin.buffer.read(1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_input, daemon=True).start()
+    main()

@@ -1,0 +1,113 @@
+"""What a controller decides by what servers tell, and how that stands in Redis."""
+
+from contextlib import closing
+
+import pytest
+from redis_server import RedisServer
+
+from hinged.service.cluster.controller import AT_ONCE_OF_A_SERVER, Controller, side_by_side
+from hinged.service.cluster.placement import Move
+from hinged.service.store.redis.board import Board
+
+NODE = {"alive": True, "beat_age_s": 0.1, "memory_max_bytes": 2**30, "processors": 4}
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory):
+    with RedisServer(tmp_path_factory.mktemp("board")) as redis:
+        yield redis
+
+
+@pytest.fixture
+def board(redis):
+    with redis.client() as client:
+        client.flushall()
+    with closing(Board(redis.url, name="one", ttl_s=60)) as board:
+        yield board
+
+
+class Servers:
+    """Servers that say what they have, and let go of it."""
+
+    def __init__(self, **counts):
+        self.nodes = dict.fromkeys(counts, True)
+        self.owners = {f"{node}{k}": node for node, count in counts.items() for k in range(count)}
+        self.broken = set()
+
+    def cluster(self):
+        return {
+            "nodes": [{"node": node, **NODE, "alive": alive} for node, alive in self.nodes.items()],
+            "models": [
+                {"model": model, "owner": owner, "state": "serving", "memory_bytes": 1000, "load": 0.0}
+                for model, owner in self.owners.items()
+            ],
+        }
+
+    def move(self, model, to):
+        if model in self.broken:
+            raise RuntimeError("no")
+        self.owners[model] = to
+
+    def controller(self, board):
+        return Controller(board, self.cluster, self.move)
+
+
+def test_it_moves_what_is_needed_and_then_nothing(board):
+    servers = Servers(a=12, b=12, c=0)
+    found = servers.controller(board).round()
+    assert {step.target for step in found.moved} == {"c"}
+    assert board.read() == []
+    counts = [list(servers.owners.values()).count(node) for node in "abc"]
+    assert max(counts) - min(counts) <= 2
+    again = servers.controller(board).round()
+    assert (again.said, again.moved, again.waits) == ("no model needs to move", [], False)
+
+
+def test_while_a_model_is_loaded_or_has_no_living_owner_nothing_is_decided(board):
+    servers = Servers(a=12, b=0)
+    servers.nodes["a"] = False
+    found = servers.controller(board).decide()
+    assert (found.left, found.waits, found.said) == ((), True, "12 models have no living owner yet")
+    shown = Servers(a=12, b=0).cluster()
+    del shown["models"][0]["state"]
+    told = Controller(board, lambda: shown, servers.move).decide()
+    assert (told.left, told.waits) == ((), True)
+    assert told.said == "1 models are being loaded, or their owner does not tell of them"
+
+
+def test_another_controller_goes_on_with_what_stands_there(board):
+    servers = Servers(a=3, b=3)  # which is no need by itself
+    board.write([Move("a0", "a", "b"), Move("a1", "b", "a")])
+    found = servers.controller(board).round()
+    assert found.moved == [Move("a0", "a", "b")]
+    assert board.read() == []
+
+
+def test_one_at_a_time_is_the_controller(board, redis):
+    assert board.hold()
+    with closing(Board(redis.url, name="two", ttl_s=60)) as other:
+        assert not other.hold()
+        assert not other.write([Move("m", "a", "b")])
+        assert Servers(a=12, b=0).controller(other).round().said == "another controller is at work"
+        board.close()
+        assert other.hold()
+
+
+def test_a_move_that_fails_is_told_and_planned_anew(board):
+    servers = Servers(a=12, b=12, c=0)
+    servers.broken = set(servers.owners)
+    found = servers.controller(board).round()
+    assert found.moved == []
+    assert {error for _, error in found.failed} == {"no"}
+    servers.broken.clear()
+    while found.left or found.failed:
+        found = servers.controller(board).round()
+    assert list(servers.owners.values()).count("c") >= 6
+
+
+def test_no_server_takes_part_in_many_moves_at_once():
+    moves = [Move(f"m{k}", "abcd"[k % 4], "e") for k in range(9)] + [Move("n", "f", "g")]
+    groups = side_by_side(moves)
+    assert sorted(move for group in groups for move in group) == sorted(moves)
+    assert all(sum(move.target == "e" for move in group) <= AT_ONCE_OF_A_SERVER for group in groups)
+    assert moves[-1] in groups[0]
