@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hinged.service.engine.registry import LOADING, SERVING, Registry
+from hinged.service.engine.registry import Registry
+from hinged.service.engine.roster import LOADING, SERVING
 from hinged.service.engine.scheduling.turns import processors
 
 MEMORY_S = 60.0
