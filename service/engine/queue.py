@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from hinged.service.engine.learning import Learning
 from hinged.service.engine.work import Work
 from hinged.service.errors import QueueFull, ServiceError
 from hinged.service.settings import Settings
+
+RATE_GAIN = 0.2
+"""How much each micro-batch counts for how long an example takes."""
+RETRY_MAX_S = 60
 
 
 @dataclass(slots=True)
@@ -31,6 +36,8 @@ class Queue:
         self._settings = settings
         self._waiting: deque[Queued] = deque()
         self.examples = 0  # that wait
+        self._each_s: float | None = None  # what an example takes of late
+        self._busy: tuple[float, int] | None = None  # since when so many are worked on, if others wait behind them
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -42,9 +49,9 @@ class Queue:
         """
         limit, examples = self._settings.queue_examples_max, work.examples
         if examples and self.examples and self.examples + examples > limit:
-            raise QueueFull(f"{self.examples} examples of at most {limit} wait for model {self._model}")
+            raise self._full(f"{self.examples} examples of at most {limit} wait for model {self._model}")
         if not first and len(self._waiting) >= limit:
-            raise QueueFull(f"{len(self._waiting)} requests wait for model {self._model}")
+            raise self._full(f"{len(self._waiting)} requests wait for model {self._model}")
         future = asyncio.get_running_loop().create_future()
         queued = Queued(work, [future], examples)
         if first:
@@ -60,7 +67,22 @@ class Queue:
         if isinstance(taken.work, Learning):
             taken = self._with_following(taken.work, taken)
         self.examples -= taken.examples
+        self._note(taken.examples)
         return taken
+
+    def _note(self, examples: int) -> None:
+        """Learn how long examples take from the time until the next piece of work is taken, if it waited."""
+        now = asyncio.get_running_loop().time()
+        if self._busy is not None and self._busy[1]:
+            each_s = (now - self._busy[0]) / self._busy[1]
+            self._each_s = each_s if self._each_s is None else self._each_s + RATE_GAIN * (each_s - self._each_s)
+        self._busy = (now, examples) if self._waiting else None
+
+    def _full(self, what: str) -> QueueFull:
+        """The refusal of what finds no room, which says when most of what waits will be done."""
+        wait_s = math.ceil((self._each_s or 0.0) * self.examples)
+        after_s = min(max(1, wait_s), RETRY_MAX_S)
+        return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
 
     def _with_following(self, first: Learning, taken: Queued) -> Queued:
         requests, futures, examples = list(first.requests), list(taken.futures), taken.examples

@@ -134,6 +134,7 @@ class Frames:
             read = [read_frame(frame, self._settings.frame_bytes_max, standing) for frame in frames]
             for op, of_op in groupby(read, lambda frame: frame.op):
                 await self._submit(op, [*of_op])
+            await asyncio.sleep(0)  # who sends without a pause leaves the event loop to others now and then
             if over:
                 return None
             if isinstance(standing, Unauthenticated):

@@ -77,3 +77,41 @@ def test_one_request_of_any_size_is_taken_where_none_waits(learn):
         assert queue.examples == 5
 
     with_queue(scenario, queue_examples_max=3)
+
+
+def test_who_finds_no_room_is_told_how_long_what_waits_will_take(learn, monkeypatch):
+    def scenario(queue):
+        now = [100.0]
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
+        for _ in range(4):
+            queue.put(learn(4))
+        with pytest.raises(QueueFull) as caught:
+            queue.put(learn(4))
+        assert caught.value.headers == {"Retry-After": "1"}  # nothing is known yet
+        queue.take()
+        now[0] += 2.0  # half a second each, while others waited
+        queue.take()
+        for _ in range(2):
+            queue.put(learn(4))
+        with pytest.raises(QueueFull, match="16 examples of at most 18 wait for model m, about 8 s of work") as caught:
+            queue.put(learn(4))
+        assert caught.value.headers == {"Retry-After": "8"}
+
+    with_queue(scenario, queue_examples_max=18, micro_batch_examples_max=4)
+
+
+def test_time_in_which_nothing_waited_says_nothing_of_how_long_examples_take(learn, monkeypatch):
+    def scenario(queue):
+        now = [100.0]
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
+        queue.put(learn(4))
+        queue.take()
+        now[0] += 3600.0
+        queue.put(learn(4))
+        queue.take()
+        queue.put(learn(4))
+        with pytest.raises(QueueFull) as caught:
+            queue.put(learn(4))
+        assert caught.value.headers == {"Retry-After": "1"}
+
+    with_queue(scenario, queue_examples_max=6, micro_batch_examples_max=4)
