@@ -19,12 +19,12 @@ from hinged.service.cluster.known import WHOLE_S
 from hinged.service.cluster.members import BEATS
 from hinged.service.cluster.placement import Placed, Server, first_of, fullness, needed_moves
 
-CLAIM_S = 0.002
-"""A claim in Redis, with its fsync and what is said of it."""
-LOAD_S = 0.02
-"""CPU seconds of the load of a small model."""
-MOVE_S = 0.1
-"""A move of one: drain, snapshot, release, claim, load."""
+CLAIM_S = 0.005
+"""A claim in Redis and what is said of it, with their fsyncs."""
+LOAD_S = 0.01
+"""CPU seconds of the load of a small model (benchmarks/thousand.py)."""
+MOVE_S = 0.15
+"""A move of one: drain, snapshot, release, claim, load; on cores that were busy (the same)."""
 BEAT_S, NODE_S, NAME_S = 50e-6, 3e-6, 8e-6
 """Of Redis for a sign of life, for each server, and for each name that it answers (INFO commandstats)."""
 NODE_BYTES, NAME_BYTES = 208, 81

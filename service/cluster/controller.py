@@ -75,11 +75,11 @@ class Controller:
         if moves:
             if not only_look:
                 self._steps.strike([move.model for move in standing if move not in moves])
-            return Round(f"{len(moves)} moves are left", left=moves)
+            return Round(f"moves left: {len(moves)}", left=moves)
         moves = needed_moves(servers, models)
         if (moves or standing) and not only_look:
             self._steps.write(moves)
-        return Round(f"{len(moves)} models are to move" if moves else "no model needs to move", left=moves)
+        return Round(f"models to move: {len(moves)}" if moves else "no model needs to move", left=moves)
 
     def round(self) -> Round:
         """Decide, and make some of the moves."""
@@ -118,10 +118,10 @@ def unsettled(shown: Mapping[str, Any]) -> str:
     living = {node["node"] for node in shown["nodes"] if node["alive"]}
     unowned = sum(model["owner"] not in living for model in shown["models"])
     if unowned:
-        return f"{unowned} models have no living owner yet"
+        return f"models without a living owner: {unowned}"
     untold = sum("state" not in model or model["state"] in {"loading", "compiling"} for model in shown["models"])
     if untold:
-        return f"{untold} models are being loaded, or their owner does not tell of them"
+        return f"models that are being loaded, or whose owner does not tell of them: {untold}"
     return ""
 
 

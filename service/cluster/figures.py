@@ -52,8 +52,7 @@ class Figures:
             used[name] = used.get(name, 0.0) + PREDICTION_S * worker.predictions_served
         self._loads = {
             name: kept * self._loads.get(name, 0.0)
-            # Of one that is new here, or loaded anew, all that it took counts from now on.
-            + max(0.0, seconds - self._used.get(name, seconds)) / MEMORY_S
+            + max(0.0, seconds - self._used.get(name, 0.0)) / MEMORY_S  # less where it was loaded anew
             for name, seconds in used.items()
         }
         self._used, self._looked_at = used, now

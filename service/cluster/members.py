@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from hinged.service.cluster.figures import Figures
 from hinged.service.cluster.known import Known
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 BEATS = 4  # in the time after which a server is taken for dead
 CLAIMS_MAX = 64  # that one round makes: others may have joined by the next
+CLAIMS_AT_ONCE = 8  # each waits for the store, and for its fsync
 RETRY_S = 1
 HERE = ""
 """In the place of an address: this server answers."""
@@ -52,7 +54,7 @@ class Members:
         self._owners: dict[str, str] = {}  # by model, where to ask
         self._beaten_at = -1e9  # when the last beat that was answered was sent
         self._beating = asyncio.Lock()
-        self._claiming = asyncio.Lock()
+        self._claiming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # a claim of a name at a time
         self._coming: dict[str, asyncio.Event] = {}  # models that are being claimed, until the registry knows them
         self._loading: dict[str, asyncio.Task[None]] = {}  # models that were claimed
         self._wake = asyncio.Event()  # something may be this server's to claim
@@ -113,8 +115,8 @@ class Members:
             if claim:
                 unowned = self._unowned() if self._search else []
                 self._search = bool(unowned)
-                for name in unowned[:CLAIMS_MAX]:
-                    await self.claim(name)
+                for start in range(0, min(len(unowned), CLAIMS_MAX), CLAIMS_AT_ONCE):
+                    await asyncio.gather(*map(self.claim, unowned[start : start + CLAIMS_AT_ONCE]))
                 if len(unowned) > CLAIMS_MAX:
                     self._wake.set()
                 else:
@@ -166,7 +168,8 @@ class Members:
 
     async def claim(self, name: str) -> bool:
         """Become the writer of a model that nobody alive owns, and load it; whether it is this server's now."""
-        async with self._claiming:
+        lock = self._claiming.setdefault(name, asyncio.Lock())
+        async with lock:
             if self.store.epoch(name) is not None:
                 return True
             if name in self._leaving:

@@ -67,12 +67,12 @@ def test_while_a_model_is_loaded_or_has_no_living_owner_nothing_is_decided(board
     servers = Servers(a=12, b=0)
     servers.nodes["a"] = False
     found = servers.controller(board).decide()
-    assert (found.left, found.waits, found.said) == ((), True, "12 models have no living owner yet")
+    assert (found.left, found.waits, found.said) == ((), True, "models without a living owner: 12")
     shown = Servers(a=12, b=0).cluster()
     del shown["models"][0]["state"]
     told = Controller(board, lambda: shown, servers.move).decide()
     assert (told.left, told.waits) == ((), True)
-    assert told.said == "1 models are being loaded, or their owner does not tell of them"
+    assert told.said == "models that are being loaded, or whose owner does not tell of them: 1"
 
 
 def test_another_controller_goes_on_with_what_stands_there(board):

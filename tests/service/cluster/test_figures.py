@@ -1,0 +1,86 @@
+"""What a server says that its models take."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from hinged.service.cluster import figures
+from hinged.service.cluster.figures import LOOK_S, MEMORY_S, PREDICTION_S, Figures, memory_max_bytes
+
+
+class Models:
+    """A registry of models of which only figures are asked."""
+
+    def __init__(self, *names):
+        solver = SimpleNamespace(memory_bytes=lambda: 1000)
+        self.loaded = {
+            name: SimpleNamespace(
+                predictions_served=0, failed=False, model=SimpleNamespace(solver=solver),
+                published=SimpleNamespace(position=7),
+            )
+            for name in names
+        }  # fmt: skip
+        self.seconds = dict.fromkeys(names, 0.0)
+
+    def used(self):
+        return dict(self.seconds)
+
+    def workers(self):
+        return sorted(self.loaded.items())
+
+    def names(self):
+        return [*sorted(self.loaded), "coming"]
+
+    def state(self, name):
+        return ("serving" if name in self.loaded else "loading"), None
+
+    def progress(self):
+        return {"loading": 1}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(figures.time, "monotonic", lambda: clock.now)
+    return clock
+
+
+def loads(of):
+    return {each["model"]: each["load"] for each in of.of_models() if "load" in each}
+
+
+def test_a_load_is_the_mean_of_the_last_minutes(clock):
+    models = Models("busy", "idle")
+    found = Figures(models)
+    for _ in range(200):
+        clock.now += LOOK_S
+        models.seconds["busy"] += LOOK_S / 2
+        found.look()
+    assert loads(found)["busy"] == pytest.approx(0.5, rel=0.1)
+    assert loads(found)["idle"] == 0.0
+    assert found.of_node["load"] == pytest.approx(0.5, rel=0.1)
+    clock.now += MEMORY_S
+    found.look()
+    assert loads(found)["busy"] == pytest.approx(0.5 / 2.718, rel=0.1)
+
+
+def test_predictions_count_and_a_model_that_is_loaded_anew_counts_no_less_than_nothing(clock):
+    models = Models("m")
+    found = Figures(models)
+    models.loaded["m"].predictions_served = 1000
+    clock.now += LOOK_S
+    found.look()
+    before = loads(found)["m"]
+    assert before == pytest.approx(1000 * PREDICTION_S / MEMORY_S, rel=0.01)
+    models.loaded["m"].predictions_served = 0
+    clock.now += LOOK_S
+    found.look()
+    assert 0.0 < loads(found)["m"] < before
+
+
+def test_a_model_that_is_being_loaded_has_a_state_alone():
+    assert Figures(Models("m")).of_models()[1] == {"model": "coming", "state": "loading"}
+
+
+def test_there_is_some_memory_and_no_more_than_the_machine_has():
+    assert 2**20 < memory_max_bytes() < 2**62
