@@ -165,9 +165,12 @@ def test_who_waits_before_he_sends_a_body_is_told_to_go_on(here, there):
         assert raw.answer()[0] == 200
 
 
-def test_who_asks_only_for_heads_gets_heads(here, there):
-    make(here, "head", there)
-    assert ask(there, "HEAD", "/models/head").status_code == ask(here, "HEAD", "/models/head").status_code
+@pytest.mark.parametrize("method", ["GET", "HEAD"])  # passed on by the short way, and by the other
+def test_the_head_of_an_answer_is_that_of_the_owner(here, there, method):
+    make(here, f"head-{method}", there)
+    through, direct = (ask(server, method, f"/models/head-{method}") for server in (there, here))
+    assert through.status_code == direct.status_code
+    assert sorted(name for name, _ in through.headers.multi_items()) == sorted(direct.headers)
 
 
 def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
