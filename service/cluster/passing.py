@@ -23,6 +23,8 @@ LOOK_S = 0.25
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 OF_A_SERVER = ONE_HOP | {b"host", b"origin"}
 """Those that a request says to one server alone: it has checked them."""
+SAID_ANYWAY = ONE_HOP | {b"date", b"server"}
+"""Those of an answer that this server says of its own."""
 
 
 class Passing:
@@ -82,7 +84,7 @@ class Passing:
         await self._answer(response, request, send)
 
     async def _answer(self, response: httpcore.Response, request: _Sent, send: Send) -> None:
-        headers = [(name, value) for name, value in response.headers if name.lower() not in ONE_HOP]
+        headers = [(name, value) for name, value in response.headers if name.lower() not in SAID_ANYWAY]
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         carrying = asyncio.ensure_future(_carry(response, send))
         leaving = asyncio.ensure_future(request.left())
