@@ -20,6 +20,11 @@ STARTS = re.compile(rf"^from \w+ import .*\b({'|'.join(STARTING)})\b", re.MULTIL
 STARTED = {"server", "real", "redis_server", "cluster", "guarded"}
 """A test that takes one of these fixtures does."""
 COMPILING = {"test_bits.py", "test_warm.py"}
+LONGEST = {
+    "test_openapi.py", "test_warm.py", "test_bits.py", "test_every_solver.py", "test_install.py",
+    "test_docs_examples.py", "test_redis_faults.py", "test_faults.py", "test_watching.py", "test_upgrades.py",
+}  # fmt: skip
+"""Files that take a process twenty seconds and more: first, so that none begins when the others are nearly done."""
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -42,3 +47,4 @@ def pytest_collection_modifyitems(items):
             item.add_marker("browser")
         if item.path.name in COMPILING:
             item.add_marker("compiles")
+    items.sort(key=lambda item: item.path.name not in LONGEST)

@@ -84,7 +84,7 @@ def test_the_server_does_what_the_document_says(tmp_path):
             sys.executable, "-m", "schemathesis.cli", "--config-file", ROOT / "tests" / "schemathesis.toml",
             "run", f"{server.url}/openapi.json",
         ]  # fmt: skip
-        hooks = {"SCHEMATHESIS_HOOKS": "batch_as_bytes", "PYTHONPATH": str(ROOT / "tests")}
+        hooks = {"SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(ROOT / "tests")}
         ended = subprocess.run(
             command, cwd=tmp_path, env=os.environ | {"NO_COLOR": "1"} | hooks, capture_output=True, text=True,
             timeout=300, check=False,
