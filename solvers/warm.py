@@ -36,7 +36,7 @@ Y = np.array([0, 1, 1, 0, 0, 0, 1, 1])
 
 LEARN, SERVE, FINISH, FORGET = "learn", "serve", "finish", "forget"
 """What a solver is run through: learning and predictions; what every model runs beside that; the finishing step;
-dropping points, those that make way included, and learning again."""
+dropping points, those that make way included, learning again, and letting all fade."""
 FIRST, EVERYTHING = (LEARN, SERVE), (LEARN, SERVE, FINISH, FORGET)
 
 _first: set[tuple[str, type]] = set()
@@ -189,6 +189,8 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         full.decision(rows)
         full.finish()
         full.drop(full.keys()[:2])
+        if full.fades:
+            full.fade(0.5)
         full.certificate()
 
 

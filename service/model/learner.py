@@ -194,6 +194,7 @@ class Learner:
 
     def _fade(self, factor: float) -> None:
         if factor < 1.0 and not self.warmup.active:
+            self._wait_for_kernels()
             self.solver.fade(factor)
 
     def _drop_from(self, left: Left) -> None:
