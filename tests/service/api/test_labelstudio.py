@@ -1,11 +1,12 @@
 """Label Studio's protocol, with bodies as it sends them: predictions, annotations as labels, what is asked first."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from asking import refusal
 from labelling import LINEAR, taught
-from running import RunningServer, eventually
+from running import ROOT, RunningServer, eventually
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
@@ -19,6 +20,8 @@ PROJECT = {
     "created_at": "2026-05-01T08:00:00.000000Z", "created_by": {"id": 1, "email": "ann@example.com"},
     "task_data_login": None, "task_data_password": None, "model_version": "hinged", "control_weights": {},
 }  # fmt: skip
+BODIES = ROOT / "tests" / "labelstudio" / "bodies"
+"""What Label Studio 1.23.2 sent, kept by tests/labelstudio/end_to_end.py."""
 TOKEN = "a-token-of-somebody"  # noqa: S105  nobody's
 
 
@@ -188,6 +191,37 @@ def test_a_deletion_is_understood_after_a_restart(tmp_path):
             server.kill()
             server.start()
             assert studio.deleted(17) == ["forgotten"]
+
+
+def test_bodies_that_it_sent_are_understood(ask):
+    model = ask.new_model(kernel=LINEAR, features={"type": "text", "warmup": 4})
+    studio, kept = Studio(ask, model.name), {path.stem: json.loads(path.read_text()) for path in BODIES.glob("*.json")}
+
+    def send(name, number=None):
+        body = kept[name]
+        if number is not None:
+            body = body | {"annotation": body["annotation"] | {"id": number}}
+        assert studio("POST", "webhook", json=body).status_code in (200, 202)
+
+    def becomes(number, label):
+        eventually(lambda: label_of(model, f"ls-{number}") == label)
+
+    (region,) = kept["annotation_created"]["annotation"]["result"]
+    region["value"] = {"choices": ["xml"]}  # what the update chooses is something else
+    send("annotation_created", 1)
+    becomes(1, "xml")
+    send("annotation_updated", 1)
+    becomes(1, kept["annotation_updated"]["annotation"]["result"][0]["value"]["choices"][0])
+    send("annotation_updated_cancelled", 1)
+    becomes(1, 410)
+    (deleted,) = kept["annotations_deleted"]["annotations"]
+    send("annotation_created", deleted["id"])
+    becomes(deleted["id"], "xml")
+    send("annotations_deleted")
+    becomes(deleted["id"], 410)
+    send("annotation_created_cancelled", 2)
+    assert label_of(model, "ls-2") == 404
+    assert len(kept) == 5
 
 
 @pytest.mark.parametrize("skipped", [{"choice": None, "was_cancelled": True}, {"choice": None}])
