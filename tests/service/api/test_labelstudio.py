@@ -50,6 +50,15 @@ def task(number, x, **data):
     }  # fmt: skip
 
 
+class Late(list):
+    """Outcomes told only to who sent the same again, by when what was learned, or corrected, was known already."""
+
+    def __eq__(self, expected):
+        return [*self] == ["known" if outcome in {"learned", "corrected"} else outcome for outcome in expected]
+
+    __hash__ = None
+
+
 class Studio:
     """Label Studio, as the server hears it."""
 
@@ -75,15 +84,19 @@ class Studio:
 
     def annotated(self, number, choice, x=(0.5, 0.0), second=0, action="ANNOTATION_CREATED", **more):
         """What became of an annotation."""
-        sent = annotation(number, choice, second, **more)
-        answer = self.webhook(action, annotation=sent, task=task(70, list(x)))
-        assert answer.status_code == 200, answer.text
-        return answer.json()["outcomes"]
+        return self._told(action, annotation=annotation(number, choice, second, **more), task=task(70, list(x)))
 
     def deleted(self, *numbers):
-        answer = self.webhook("ANNOTATIONS_DELETED", annotations=[{"id": number} for number in numbers])
+        return self._told("ANNOTATIONS_DELETED", annotations=[{"id": number} for number in numbers])
+
+    def _told(self, action, **parts):
+        answer = self.webhook(action, **parts)
+        outcomes = list
+        while answer.status_code == 202:  # the machine is busy: it goes on, and is done before what comes next
+            outcomes = Late
+            answer = self.webhook(action, **parts)
         assert answer.status_code == 200, answer.text
-        return answer.json()["outcomes"]
+        return outcomes(answer.json()["outcomes"])
 
 
 @pytest.fixture
