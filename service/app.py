@@ -37,7 +37,7 @@ from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
 from hinged.service.edge.allocator import settle
 from hinged.service.edge.direct import Direct
-from hinged.service.edge.ending import FAILURE, give_up, has_given_up
+from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
 from hinged.service.edge.serving import Connection, make_server
@@ -185,7 +185,7 @@ def _tell_failure(starting: asyncio.Task[None]) -> None:
 
 def _stop_fenced(message: str) -> None:
     log.error("the server stops: %s", message)
-    give_up()
+    end()  # another one has the store: to be started again would take it back
 
 
 async def _service_error(connection: Any, error: Exception) -> Any:

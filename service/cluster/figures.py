@@ -16,8 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hinged.service.engine.registry import Registry
-from hinged.service.engine.roster import LOADING, SERVING
+from hinged.service.engine.roster import LOADING, SERVING, Roster
 from hinged.service.engine.scheduling.turns import processors
 
 MEMORY_S = 60.0
@@ -29,10 +28,10 @@ LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_by
 
 
 class Figures:
-    """The figures of a registry, sampled by `look`."""
+    """The figures of the models of a server, sampled by `look`."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
         self._memory_max = memory_max_bytes()
         self._processors = processors()
         self._loads: dict[str, float] = {}
@@ -47,8 +46,8 @@ class Figures:
         if now - self._looked_at < LOOK_S:
             return
         kept = math.exp((self._looked_at - now) / MEMORY_S)
-        used = self._registry.roster.used()
-        for name, worker in self._registry.roster.workers():
+        used = self._roster.used()
+        for name, worker in self._roster.workers():
             used[name] = used.get(name, 0.0) + PREDICTION_S * worker.predictions_served
         self._loads = {
             name: kept * self._loads.get(name, 0.0)
@@ -59,10 +58,10 @@ class Figures:
         self.of_node = self._of_node()
 
     def _of_node(self) -> dict[str, Any]:
-        workers = self._registry.roster.workers()
+        workers = self._roster.workers()
         return {
             "models": len(workers),
-            "loading": self._registry.roster.progress()[LOADING],
+            "loading": self._roster.progress()[LOADING],
             "memory_bytes": sum(worker.model.solver.memory_bytes() for _, worker in workers if not worker.failed),
             "memory_max_bytes": self._memory_max,
             "load": round(sum(self._loads.values()), 4),
@@ -72,9 +71,9 @@ class Figures:
     def of_models(self) -> list[dict[str, Any]]:
         """Each model of this server: its state, the position that it answers at, and what it takes."""
         found: list[dict[str, Any]] = []
-        workers = dict(self._registry.roster.workers())
-        for name in self._registry.roster.names():
-            state, _ = self._registry.roster.state(name)
+        workers = dict(self._roster.workers())
+        for name in self._roster.names():
+            state, _ = self._roster.state(name)
             worker = workers.get(name)
             figures: dict[str, Any] = {"model": name, "state": state}
             if worker is not None:

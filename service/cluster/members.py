@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from hinged.service.cluster.figures import Figures
 from hinged.service.cluster.known import Known
 from hinged.service.cluster.placement import first_of
-from hinged.service.edge.ending import give_up
+from hinged.service.edge.ending import end
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import Conflict, NotFound, StoreUnavailable, Unavailable
 from hinged.service.settings import Settings
@@ -47,7 +47,7 @@ class Members:
         self.claimed = 0
         self.lost = 0
         self.moved = 0
-        self.figures = Figures(registry)
+        self.figures = Figures(registry.roster)
         self._ttl_s = settings.node_ttl_s
         self._drain_s = settings.shutdown_s
         self._known = Known()
@@ -123,7 +123,7 @@ class Members:
                     self._settled.set()
         except Fenced as error:
             log.error("the server stops: %s", error.message)  # noqa: TRY400  the store was taken over: no traceback
-            give_up()
+            end()
         except StoreUnavailable as error:
             log.warning("no sign of life could be given: %s", error.message)
         except Exception:

@@ -1,4 +1,4 @@
-"""How a server ends that cannot go on: in order, as at SIGTERM, but with an exit status that tells."""
+"""How a server ends by itself: in order, as at SIGTERM; its exit status tells whether it is to be started again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ FAILURE = 1
 _given_up = threading.Event()
 
 
-def give_up() -> None:
-    """End this process in order, as one that has failed. From any thread; the reason is logged before."""
-    _given_up.set()
+def end() -> None:
+    """End this process in order, as one that was asked to. From any thread; the reason is logged before."""
     signal.raise_signal(signal.SIGTERM)
 
 
+def give_up() -> None:
+    """The same, as one that has failed."""
+    _given_up.set()
+    end()
+
+
 def has_given_up() -> bool:
-    """Whether it ends because it could not go on: nobody asked it to, and whoever watches it is to start it again."""
+    """Whether it ends because it could not go on, so that whoever watches it is to start it again."""
     return _given_up.is_set()

@@ -130,7 +130,7 @@ async def serve(open_store, settings, form, configuration, note, seed, steps):
             ]
             await asyncio.gather(*(client.live(steps) for client in clients))
             running = {}
-            for name, found in app.state.registry.workers():
+            for name, found in app.state.registry.roster.workers():
                 if found.obstacle is not None:
                     note("error", message=f"{name} stands: {found.obstacle.message}", trace="")
                 if not found.failed:

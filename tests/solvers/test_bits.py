@@ -87,7 +87,7 @@ DIFFERING = """
 
 MAY = {
     ("kernels.py", "exp"),  # of exp_in_place, where nothing is compiled
-    ("turns.py", "exp"), ("turns.py", "log"),  # they share out processors, and are in no state
+    ("turns.py", "exp"), ("turns.py", "log"), ("figures.py", "exp"),  # of processors alone, and in no state
     ("attributes.py", "@"),  # weights that are shown of a fitted estimator, and nothing is computed with
 }  # fmt: skip
 JUDGES = "examine"  # of a file that is imported, within tolerances: what it computes is kept nowhere

@@ -9,7 +9,7 @@ from hinged.service.cluster.figures import LOOK_S, MEMORY_S, PREDICTION_S, Figur
 
 
 class Models:
-    """A registry of models of which only figures are asked."""
+    """A roster of models of which only figures are asked."""
 
     def __init__(self, *names):
         solver = SimpleNamespace(memory_bytes=lambda: 1000)

@@ -9,7 +9,7 @@ import struct
 import pytest
 from asking import Asking
 from hostile import FRAME_BYTES_MAX, LINES, Guarded, Line, guarded_server, head, often, splits
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from running import RunningServer
 
@@ -100,6 +100,8 @@ def test_a_socket_behind_a_request_under_way_is_refused_in_the_one_shape(guarded
 
 TEXT, BYTES, CONTINUED, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 KNOWN_CODES = {1000, 1002, 1007, 1009}
+UNSAID = 1005
+"""What RFC 6455, 7.1.5 calls the code of a closing frame that has none: the answer to one that has none."""
 
 
 def frame(data, opcode=TEXT, fin=True, reserved=0, masked=True):
@@ -147,7 +149,7 @@ class Frames(Line):
         while True:
             opcode, data = self.hear()
             if opcode == CLOSE:
-                return answers, int.from_bytes(data[:2], "big")
+                return answers, int.from_bytes(data[:2], "big") if data else UNSAID
             if opcode == TEXT:
                 answers.append(json.loads(data))
                 if answers[-1]["ref"] == "end":
@@ -254,6 +256,7 @@ bits = st.builds(
 
 
 @often
+@example(sent=[frame(b"", CLOSE)], where=[])
 @given(sent=st.lists(bits | st.just(END), max_size=8), where=splits)
 def test_whatever_frames_come_are_answered_or_the_socket_is_closed_with_a_code(guarded, sent, where):
     with Frames(guarded) as line:
