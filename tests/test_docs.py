@@ -154,6 +154,12 @@ def test_files_that_a_document_names_are_there(document):
         assert (ROOT / name).exists(), name
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_programs_that_a_document_runs_are_there(document):
+    named = re.findall(r"\b(?:benchmarks|tests|docker)/[\w/]+\.py\b", (ROOT / document).read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_each_part_of_labels_is_explained_with_its_default():
     table = (ROOT / "docs/labelling.md").read_text().split("## Settings")[1]
     found = {row[0].strip("`"): row[1] for row in rows(table)}
