@@ -2,8 +2,10 @@
 
 from contextlib import ExitStack
 
+import httpx
+from asking import BASE
 from redis_server import RedisServer
-from running import RunningServer
+from running import PATIENCE_S, RunningServer
 
 TTL_S = 1.0
 CONFIGURATION = {
@@ -47,3 +49,15 @@ class Nodes:
 
     def __exit__(self, *_):
         self._stack.close()
+
+
+def ask(server, method, path, **request):
+    """What a server answers, which may pass the request on."""
+    return httpx.request(method, server.url + path, timeout=PATIENCE_S, **request)
+
+
+def make(server, name):
+    """A new model of a server; its name."""
+    answer = ask(server, "PUT", f"/models/{name}", json=BASE)
+    assert answer.status_code == 201, answer.text
+    return name

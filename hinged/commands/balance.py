@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hinged.service.cluster.controller import Controller, Round
     from hinged.service.cluster.placement import Move
+    from hinged.service.store.redis.board import Board
 
 HOLDS_S = 60.0
 """How long after a controller was heard of last another one takes its place, at least."""
@@ -44,12 +45,11 @@ def balance(client: Client, *, store: str, namespace: str, watch: bool, every: f
     with needed("redis", "hinged cluster balance"):
         from hinged.service.cluster.controller import Controller  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
-        from hinged.service.store.redis.board import Board  # noqa: PLC0415
 
     name = f"{socket.gethostname()}-{os.getpid()}"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its place to the next at once
     try:
-        with closing(Board(store, name=name, ttl_s=max(HOLDS_S, HOLDS_ROUNDS * every), namespace=namespace)) as board:
+        with closing(open_board(store, name, every, namespace)) as board:
             controller = Controller(board, client.cluster, lambda model, to: moved(client, model, to))
             if dry_run:
                 found = controller.decide(only_look=True)
@@ -62,6 +62,13 @@ def balance(client: Client, *, store: str, namespace: str, watch: bool, every: f
         raise click.ClickException(error.message) from error
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+
+
+def open_board(store: str, name: str, every: float, namespace: str) -> Board:
+    """The decisions of the controllers, for the one of this name, which looks so often."""
+    from hinged.service.store.redis.board import Board  # noqa: PLC0415
+
+    return Board(store, name=name, ttl_s=max(HOLDS_S, HOLDS_ROUNDS * every), namespace=namespace)
 
 
 def moved(client: Client, model: str, to: str) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from hinged.client.client import Client, HingedError
-from hinged.commands.balance import HOLDS_ROUNDS, HOLDS_S, keep_balanced
+from hinged.commands.balance import keep_balanced, open_board
 from hinged.commands.options import positive
 from hinged.extras import needed
 
@@ -133,14 +133,12 @@ class ControllerActor:
     def _run(self) -> None:
         from hinged.service.cluster.controller import Controller  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
-        from hinged.service.store.redis.board import Board  # noqa: PLC0415
 
         wanted, name = self._wanted, f"ray-{os.getpid()}-{time.time_ns()}"
         space = wanted.environment.get("HINGED_REDIS_NAMESPACE", "hinged")
-        ttl_s = max(HOLDS_S, HOLDS_ROUNDS * wanted.every)
         while True:
             try:
-                with closing(Board(wanted.store, name=name, ttl_s=ttl_s, namespace=space)) as board:
+                with closing(open_board(wanted.store, name, wanted.every, space)) as board:
                     controller = Controller(board, lambda: self._ask(lambda client: client.cluster()), self._move)
                     keep_balanced(controller, wanted.every, ServiceError, before=lambda: place_servers(wanted))
             except Exception:  # Ray may be away for a while, too

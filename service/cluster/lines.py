@@ -6,7 +6,8 @@ import asyncio
 import socket
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from typing import cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -28,6 +29,23 @@ ONE_HOP = frozenset(
      b"transfer-encoding", b"upgrade", b"expect", PASSED_ON)
 )  # fmt: skip
 """Headers that concern one connection alone."""
+
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+async def connect(make: Callable[[], P], address: str) -> P:
+    """A connection to another server, by the protocol that is made for it. Unavailable where there is none in time."""
+    to = urlsplit(address)
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, protocol = await asyncio.get_running_loop().create_connection(make, to.hostname or "", to.port or 80)
+    except OSError as error:  # and TimeoutError
+        raise Unavailable(
+            f"the server at {address} does not answer: {str(error) or 'no connection'}; nothing was done",
+            retry_after_s=1,
+        ) from error
+    return protocol
 
 
 class Asking(ABC):
@@ -196,21 +214,11 @@ class Lines:
         """Another one. Unavailable where there are too many, or the server does not take it."""
         if len(self._all) + self._opening >= LINES_MAX:
             raise Unavailable(f"{LINES_MAX} requests are passed on at this moment; ask again", retry_after_s=1)
-        to = urlsplit(address)
         self._opening += 1
         try:
-            async with asyncio.timeout(CONNECT_S):
-                _, line = await self._loop.create_connection(
-                    lambda: Line(self, address), to.hostname or "", to.port or 80
-                )
-        except OSError as error:  # and TimeoutError
-            raise Unavailable(
-                f"the server at {address} does not answer: {str(error) or 'no connection'}; nothing was done",
-                retry_after_s=1,
-            ) from error
+            return await connect(lambda: Line(self, address), address)
         finally:
             self._opening -= 1
-        return line
 
     def came(self, line: Line) -> None:
         """It is open."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from websockets.frames import Close, CloseCode, Frame, Opcode
 
-from hinged.service.cluster.lines import CONNECT_S
+from hinged.service.cluster.lines import connect
 from hinged.service.cluster.passing import unanswered
 from hinged.service.errors import Unavailable
 
@@ -91,13 +90,11 @@ class Spliced:
 
     async def begin(self, handshake: bytes) -> None:
         """Carry both ways from here on. Unavailable where the owner cannot be reached."""
-        loop, to = self._connection.loop, urlsplit(self._address)
         try:
-            async with asyncio.timeout(CONNECT_S):
-                await loop.create_connection(lambda: _Owner(self), to.hostname or "", to.port or 80)
-        except OSError as error:
+            await connect(lambda: _Owner(self), self._address)
+        except Unavailable:
             self._open.close()
-            raise Unavailable(f"the server at {self._address} does not answer: {error}", retry_after_s=1) from error
+            raise
         if self.client.is_closing() or self.owner is None:
             self.client_left()
             return

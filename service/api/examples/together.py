@@ -31,6 +31,7 @@ from hinged.service.engine.worker import Worker
 from hinged.service.errors import UNFORESEEN, InternalError, Invalid, ServiceError
 
 Answer = dict[str, Any]
+Outcome = Answer | ServiceError
 T = TypeVar("T")
 
 TOGETHER_MAX = 32
@@ -72,9 +73,7 @@ def _read_as_one(connection: HTTPConnection, worker: Worker, bodies: Sequence[Bo
     ]
 
 
-async def predict_together(
-    connection: HTTPConnection, worker: Worker, bodies: Sequence[Body]
-) -> list[Answer | ServiceError]:
+async def predict_together(connection: HTTPConnection, worker: Worker, bodies: Sequence[Body]) -> list[Outcome]:
     """What each body is answered, from one state."""
     try:
         if len(bodies) == 1:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 from starlette.requests import HTTPConnection
 
+from hinged.service.api.examples.together import Answer, Outcome
 from hinged.service.api.labels.routes import ask_from, offer_from
 from hinged.service.data.examples import Body
 from hinged.service.data.problems import shown
@@ -15,10 +16,6 @@ from hinged.service.engine.worker import Worker
 from hinged.service.errors import BodyTooLarge, Invalid, ServiceError
 
 REF_CHARS_MAX = 128
-
-Answer = dict[str, Any]
-Outcome = Answer | ServiceError
-
 
 ROUTES = {"learn": "learn", "predict": "predict", "pool": "offer", "query": "ask", "subscribe": "follow"}
 """By op, the route that does the same, whose role it needs."""

@@ -19,8 +19,8 @@ from pydantic_core import to_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from hinged.service.api.examples.requests import shown_learned
-from hinged.service.api.examples.together import TOGETHER_MAX, predict_together, read_learn
-from hinged.service.api.streams.frames import ALONE, ROUTES, Answer, Outcome, Read, read_frame, told
+from hinged.service.api.examples.together import TOGETHER_MAX, Answer, Outcome, predict_together, read_learn
+from hinged.service.api.streams.frames import ALONE, ROUTES, Read, read_frame, told
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
 from hinged.service.commands.planned import LearnRequest

@@ -7,7 +7,7 @@ and not answered may have happened, and only the store knows how to find out.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -31,7 +31,7 @@ from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.redis.rewriting import rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from redis.connection import AbstractConnection
 
@@ -112,23 +112,18 @@ class Nodes:
         return found
 
     def _ask_at_once(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
-        pool = self._client(commands[0][1]).connection_pool
         try:
-            connection: Any = self._connect(pool)
-        except NotConnected as error:
+            with self._lent(commands[0][1]) as connection:
+                try:
+                    connection.send_packed_command(connection.pack_commands(commands))
+                    answers = [_read(connection) for _ in commands]
+                    for answer in answers:
+                        self._check(answer, connection)
+                except (RedisError, OSError):
+                    connection.disconnect()
+                    raise
+        except (NotConnected, RedisError, OSError) as error:
             raise StoreUnavailable(f"{self._where} did not answer: {_reason(error)}") from error
-        try:
-            connection.send_packed_command(connection.pack_commands(commands))
-            answers = [_read(connection) for _ in commands]
-            for answer in answers:
-                self._check(answer, connection)
-        except (RedisError, OSError) as error:
-            connection.disconnect()
-            raise StoreUnavailable(f"{self._where} did not answer: {_reason(error)}") from error
-        finally:
-            pool.release(connection)
         return answers
 
     def rewrite(self, noted: Noted) -> list[str]:
@@ -175,12 +170,18 @@ class Nodes:
 
     def _exchange_once(self, key: str, command: Sequence[Any], *, lasting: bool) -> Any:
         """Errors that say that nothing was done come out as NotConnected, or as what they are."""
+        with self._lent(key) as connection:
+            return self._converse(connection, command, wait=lasting and connection in self._waits)
+
+    @contextmanager
+    def _lent(self, key: str) -> Iterator[Any]:
+        """A connection to the server that holds a key. NotConnected where there is none."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         pool = self._client(key).connection_pool
         connection: Any = self._connect(pool)
         try:
-            return self._converse(connection, command, wait=lasting and connection in self._waits)
+            yield connection
         finally:
             pool.release(connection)
 

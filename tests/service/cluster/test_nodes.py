@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from asking import BASE, example
-from nodes import Nodes
+from asking import example
+from nodes import Nodes, ask, make
 from running import PATIENCE_S, ROOT, RunningServer, eventually
 
 from hinged.client import Client
@@ -22,26 +22,6 @@ KEYS = ("model", "owner", "epoch", "position")
 def nodes(tmp_path_factory):
     with Nodes(tmp_path_factory.mktemp("nodes"), 2) as nodes:
         yield nodes
-
-
-@pytest.fixture(scope="module")
-def here(nodes):
-    return nodes.servers[0]
-
-
-@pytest.fixture(scope="module")
-def there(nodes):
-    return nodes.servers[1]
-
-
-def ask(server, method, path, **request):
-    return httpx.request(method, server.url + path, timeout=PATIENCE_S, **request)
-
-
-def make(server, name):
-    answer = ask(server, "PUT", f"/models/{name}", json=BASE)
-    assert answer.status_code == 201, answer.text
-    return name
 
 
 def learn(server, name, *ids):

@@ -6,10 +6,9 @@ import signal
 import socket
 import struct
 
-import httpx
 import pytest
-from asking import BASE, example
-from nodes import Nodes
+from asking import example
+from nodes import Nodes, ask, make
 from running import PATIENCE_S, eventually, free_port
 from streaming import closed, followed, granted, opened
 from websockets.exceptions import InvalidStatus
@@ -27,16 +26,6 @@ def nodes(tmp_path_factory):
         yield nodes
 
 
-@pytest.fixture(scope="module")
-def here(nodes):
-    return nodes.servers[0]
-
-
-@pytest.fixture(scope="module")
-def there(nodes):
-    return nodes.servers[1]
-
-
 @pytest.fixture
 def third(nodes):
     """A server that a test may end, and that the others know."""
@@ -46,14 +35,9 @@ def third(nodes):
         yield server
 
 
-def ask(server, method, path, **request):
-    return httpx.request(method, server.url + path, timeout=PATIENCE_S, **request)
-
-
-def make(server, name, asked):
+def make_known(server, name, asked):
     """A model at one server, of which another knows where it is."""
-    answer = ask(server, "PUT", f"/models/{name}", json=BASE)
-    assert answer.status_code == 201, answer.text
+    make(server, name)
     assert ask(asked, "GET", f"/models/{name}").status_code == 200
     return name
 
@@ -103,8 +87,8 @@ class Raw:
 
 
 def test_requests_in_one_piece_are_answered_in_order_wherever_their_models_are(here, there):
-    make(here, "far", there)
-    make(there, "near", here)
+    make_known(here, "far", there)
+    make_known(there, "near", here)
     names = ["far", "near", "far", "far", "near"]
     with Raw(there) as raw:
         raw.send(b"".join(request("GET", f"/models/{name}") for name in names))
@@ -112,7 +96,7 @@ def test_requests_in_one_piece_are_answered_in_order_wherever_their_models_are(h
 
 
 def test_what_comes_byte_by_byte_is_passed_on_whole(here, there):
-    make(here, "slowly", there)
+    make_known(here, "slowly", there)
     with Raw(there) as raw:
         for byte in learning("slowly", "a"):
             raw.send(bytes([byte]))
@@ -123,7 +107,7 @@ def test_what_comes_byte_by_byte_is_passed_on_whole(here, there):
 
 
 def test_long_bodies_go_both_ways(here, there):
-    make(here, "long", there)
+    make_known(here, "long", there)
     examples = [example([k % 97 / 97, k % 89 / 89], "ab"[k % 2], f"{k:060}") for k in range(10_000)]
     body = json.dumps({"examples": examples}).encode()
     assert 10 * 2**16 < len(body) < BODY_BYTES_MAX
@@ -138,7 +122,7 @@ def test_long_bodies_go_both_ways(here, there):
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_has_come(here, there):
-    make(here, "refused", there)
+    make_known(here, "refused", there)
     with Raw(there) as raw:
         raw.send(request("POST", "/models/refused/learn", content_length=BODY_BYTES_MAX + 1))
         assert raw.answer()[0] == 413
@@ -146,7 +130,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_has_come(here, there):
 
 
 def test_of_a_body_that_breaks_off_nothing_is_learned(here, there):
-    make(here, "broken", there)
+    make_known(here, "broken", there)
     whole = learning("broken", "a")
     with Raw(there) as raw:
         raw.send(whole[:-5])
@@ -158,7 +142,7 @@ def test_of_a_body_that_breaks_off_nothing_is_learned(here, there):
 
 
 def test_who_waits_before_he_sends_a_body_is_told_to_go_on(here, there):
-    make(here, "expected", there)
+    make_known(here, "expected", there)
     body = b'{"examples": [{"x": [1.0, 2.0], "y": "a"}]}'
     with Raw(there) as raw:
         raw.send(request("POST", "/models/expected/learn", expect="100-continue", content_length=len(body)))
@@ -169,14 +153,14 @@ def test_who_waits_before_he_sends_a_body_is_told_to_go_on(here, there):
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])  # passed on by the short way, and by the other
 def test_the_head_of_an_answer_is_that_of_the_owner(here, there, method):
-    make(here, f"head-{method}", there)
+    make_known(here, f"head-{method}", there)
     through, direct = (ask(server, method, f"/models/head-{method}") for server in (there, here))
     assert through.status_code == direct.status_code
     assert sorted(name for name, _ in through.headers.multi_items()) == sorted(direct.headers)
 
 
 def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
-    make(third, "ended", here)
+    make_known(third, "ended", here)
     whole = learning("ended", "a")
     with Raw(here) as raw:
         raw.send(whole[:-5])
@@ -188,7 +172,7 @@ def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
 
 
 def test_an_event_stream_that_is_passed_on_ends_in_order_when_the_server_between_stops(there, third):
-    make(there, "streamed", third)
+    make_known(there, "streamed", third)
     with followed(third.url, "/models/streamed/events?from=0") as stream:
         assert stream.event()["event"] == "created"
         third.process.terminate()
@@ -200,7 +184,7 @@ def test_an_event_stream_that_is_passed_on_ends_in_order_when_the_server_between
 
 
 def test_a_websocket_is_passed_on(here, there):
-    make(here, "talked", there)
+    make_known(here, "talked", there)
     with opened(there.url, "/models/talked/stream") as socket:
         examples = [example([k / 100, 1.0], "ab"[k % 2], f"{k:060}") for k in range(1000)]
         assert len(granted(socket.ask("learn", examples=examples))["results"]) == 1000
@@ -210,7 +194,7 @@ def test_a_websocket_is_passed_on(here, there):
 
 
 def test_a_handshake_is_refused_by_whom_it_concerns(here, there):
-    make(here, "shaken", there)
+    make_known(here, "shaken", there)
     with pytest.raises(InvalidStatus) as refused, opened(there.url, "/models/shaken/other"):
         pass
     assert refused.value.response.status_code == 404
@@ -223,7 +207,7 @@ def test_a_handshake_is_refused_by_whom_it_concerns(here, there):
 
 
 def test_who_prefers_it_is_told_where_a_socket_is_opened(here, there):
-    make(here, "preferred", there)
+    make_known(here, "preferred", there)
     handshake = {
         "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
         "sec-websocket-key": "x3JJHMbDL1EzLkh9GBhXDw==", "prefer": "redirect",
@@ -242,12 +226,12 @@ async def _asynchronous(url, port):
 
 
 def test_the_asynchronous_client_is_led_to_the_owner_too(here, there):
-    make(here, "both", there)
+    make_known(here, "both", there)
     asyncio.run(_asynchronous(there.url, here.port))
 
 
 def test_the_socket_of_a_model_that_is_moved_is_closed_with_come_back(here, there):
-    make(here, "wandering", there)
+    make_known(here, "wandering", there)
     with opened(there.url, "/models/wandering/stream") as through, opened(here.url, "/models/wandering/stream") as own:
         granted(through.ask("learn", examples=[example([1.0, 1.0], "a", "one")]))
         assert ask(there, "POST", "/cluster/models/wandering/move", json={"to": there.url}).status_code == 200
@@ -257,7 +241,7 @@ def test_the_socket_of_a_model_that_is_moved_is_closed_with_come_back(here, ther
 
 
 def test_a_socket_is_closed_with_come_back_when_its_owner_is_gone(here, third):
-    make(third, "killed", here)
+    make_known(third, "killed", here)
     with opened(here.url, "/models/killed/stream") as socket:
         granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
         third.kill()
@@ -266,7 +250,7 @@ def test_a_socket_is_closed_with_come_back_when_its_owner_is_gone(here, third):
 
 
 def test_a_socket_is_closed_with_come_back_when_its_owner_gives_no_sign_of_life(here, third):
-    make(third, "asleep", here)
+    make_known(third, "asleep", here)
     with opened(here.url, "/models/asleep/stream") as socket:
         granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
         third.process.send_signal(signal.SIGSTOP)
@@ -277,7 +261,7 @@ def test_a_socket_is_closed_with_come_back_when_its_owner_gives_no_sign_of_life(
 
 
 def test_a_socket_is_closed_with_come_back_when_the_server_between_stops(here, third):
-    make(here, "between", third)
+    make_known(here, "between", third)
     with opened(third.url, "/models/between/stream") as socket:
         granted(socket.ask("learn", examples=[example([1.0, 1.0], "a")]))
         third.process.terminate()
@@ -286,7 +270,7 @@ def test_a_socket_is_closed_with_come_back_when_the_server_between_stops(here, t
 
 
 def test_where_the_owner_cannot_be_reached_a_handshake_is_refused_and_may_be_tried_again(here, third):
-    make(third, "away", here)
+    make_known(third, "away", here)
     third.process.send_signal(signal.SIGSTOP)
     try:
         with pytest.raises(InvalidStatus) as refused, opened(here.url, "/models/away/stream"):
