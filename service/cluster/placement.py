@@ -116,6 +116,7 @@ class _Shares:
     def moves(self) -> list[Move]:
         """Moves until the servers are as full as each other, or none is better than none."""
         found: list[Move] = []
+        stuck: list[str] = []
         enough = GOAL
         fullest = [(-full, address) for address, full in self.fullness().items()]
         emptiest = [(full, address) for address, full in self.fullness().items()]
@@ -132,6 +133,7 @@ class _Shares:
                 break
             model = self._best(source, target)
             if model is None:
+                stuck.append(source)
                 enough = NEED  # nothing of it fits, and what it has is no need of the next
                 continue
             found.append(Move(model, source, target))
@@ -139,6 +141,10 @@ class _Shares:
             for address in (source, target):
                 heapq.heappush(fullest, (-max(self._used[address]), address))
                 heapq.heappush(emptiest, (max(self._used[address]), address))
+            for address in stuck:  # another server may be the emptiest now
+                heapq.heappush(fullest, (-max(self._used[address]), address))
+            stuck.clear()
+            enough = GOAL
         return found
 
     def _best(self, source: str, target: str) -> str | None:

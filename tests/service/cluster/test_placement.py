@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hinged.service.cluster.placement import GOAL, NEED, Placed, Server, fullness, needed_moves, within
@@ -87,6 +87,7 @@ def test_a_plan_drops_what_leads_nowhere_by_now():
     assert within(moves, {**owners, moves[0].model: "c"}, "abc") == moves[1:]
 
 
+@example([("a", 1.0, 0.0), ("a", 30598707.0, 1.0), ("a", 60429506.0, 0.0), ("b", 1358217.0, 1.0), ("c", 0.0, 1.0)])
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 100 * MIB), st.floats(0, 1)), max_size=60))
 def test_a_plan_makes_what_is_full_less_full_and_is_empty_once_it_is_done(given):
     models = [Placed(f"m{k}", *each) for k, each in enumerate(given)]
