@@ -103,10 +103,10 @@ class Members:
         # Servers that start together are all there before the first of them claims.
         await self._round(claim=False)
         while True:
-            self._wake.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._ttl_s / BEATS)
                 self._search = True
+            self._wake.clear()  # not later: what comes while a round is made is for the next one
             await self._round(claim=self.registry.open and not self._stopping)
 
     async def _round(self, *, claim: bool) -> None:
@@ -220,6 +220,8 @@ class Members:
             owner = found.address
             if owner not in {"", self.address}:
                 self._owners[name] = owner
+        if owner not in {"", self.address} and owner not in self._known.nodes:  # it may have joined just now
+            await self._live_again()
         if owner == self.address or not self.lives(owner):
             if name not in self._known.models:  # nobody was told of it
                 self._known.ask_for_all()

@@ -289,3 +289,10 @@ def test_a_server_of_its_own_is_no_node(tmp_path):
     code, said = RunningServer(tmp_path / "data", node="http://127.0.0.1:8000").run()
     assert code == 1
     assert "HINGED_NODE: servers share a store on Redis, got HINGED_STORE=sqlite" in said
+
+
+def test_the_model_of_a_server_that_just_joined_is_found_before_the_next_sign_of_life(tmp_path):
+    with Nodes(tmp_path, 1, node_ttl_s=60) as nodes, nodes.add() as joined:
+        make(joined, "new")
+        answer = ask(nodes.servers[0], "GET", "/models/new")
+        assert answer.status_code == 200, answer.text
