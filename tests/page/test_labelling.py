@@ -290,6 +290,22 @@ def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, ser
     assert page.locator(".answers button", has_text="ham").locator("kbd").inner_text() == "h"
 
 
+def test_a_key_right_behind_the_one_that_opens_a_dialog_is_not_for_the_page_behind_it(client, server, tab):
+    one = tab(server.url)
+    page = one.label(pool(client), "ann")
+    asked = one.question()
+    page.evaluate(
+        """async () => {
+            const press = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
+            press("?");
+            for (let turn = 0; turn < 9; turn++) await Promise.resolve(); // before the next picture is drawn
+            press("s");
+        }"""
+    )
+    page.wait_for_selector("dialog[open]")
+    assert one.question() == asked
+
+
 def test_a_label_that_was_not_there_before_is_typed(client, server, tab):
     model = pool(client)
     one = tab(server.url)

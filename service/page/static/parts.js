@@ -1,6 +1,6 @@
 // Small parts that all views share: numbers as text, messages, dialogs.
 
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, path } from "./api.js";
 
 export const count = (n) => (n ?? 0).toLocaleString("en");
@@ -89,10 +89,11 @@ export function usePolled(work, ms, on = []) {
   return [found, error, () => run.current()];
 }
 
-// A dialog of the browser's own: it keeps the focus inside and gives it back.
+// A dialog of the browser's own: it keeps the focus inside and gives it back. Open from the moment in which it is there:
+// a key that came between would be for the page behind it.
 export function Dialog({ title, close, children }) {
   const box = useRef();
-  useEffect(() => { box.current.showModal(); }, []);
+  useLayoutEffect(() => { box.current.showModal(); }, []);
   return html`<dialog ref=${box} aria-label=${title} onClose=${close}
     onClick=${(e) => e.target === box.current && box.current.close()}>
     <header><h2>${title}</h2><button class="plain" aria-label="Close" onClick=${() => box.current.close()}>×</button></header>
