@@ -47,7 +47,7 @@ def test_kill_9_while_examples_are_forgotten_brings_none_back_and_leaves_no_byte
 
 
 def test_bad_clients_get_what_is_documented_and_keep_nothing_from_the_others(tmp_path):
-    figures = load.run(tmp_path, clients=30, seconds=20, seed=20_258, bad=20)
+    figures = load.run(tmp_path, clients=30, seconds=15, seed=20_258, bad=20)
     assert figures["learned"] > 100, figures
     assert figures["lost"] == figures["back"] == figures["tracebacks"] == 0, figures
     assert not figures["not as documented"], figures

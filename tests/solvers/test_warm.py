@@ -88,9 +88,9 @@ def warmed_up(cache, others=sys.executable, root=ROOT, do=ALL_AT_ONCE):
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    """The first warm-up on a cache."""
+    """The first warm-up on a cache, what a new model runs before the rest."""
     cache = tmp_path_factory.mktemp("first") / "cache"
-    return SimpleNamespace(cache=cache, **vars(warmed_up(cache)))
+    return SimpleNamespace(cache=cache, **vars(warmed_up(cache, do=FIRST_THINGS_FIRST)))
 
 
 @pytest.fixture
@@ -109,14 +109,15 @@ def script(path, line):
     return path
 
 
-def test_what_the_cache_lacks_is_compiled_by_other_processes(first):
+def test_what_a_new_model_does_not_run_can_be_waited_for_apart(first):
     assert (first.compiled, first.logged) == ([], "")
+    assert warmed_up(first.cache, MISSING).compiled == []
 
 
-def test_what_a_new_model_does_not_run_can_be_waited_for_apart(tmp_path):
-    found = warmed_up(tmp_path / "cache", do=FIRST_THINGS_FIRST)
+def test_what_the_cache_lacks_is_compiled_by_other_processes(lacking):
+    found = warmed_up(lacking)
     assert (found.compiled, found.logged) == ([], "")
-    assert warmed_up(tmp_path / "cache", MISSING).compiled == []
+    assert warmed_up(lacking, MISSING).compiled == []
 
 
 def test_where_nothing_is_lacking_no_process_is_started(first):

@@ -1,8 +1,11 @@
 """The WebSocket of a model, on a real server."""
 
+import asyncio
 import json
-import threading
+import re
 import time
+from socket import SO_RCVBUF, SOL_SOCKET
+from socket import socket as tcp
 
 import pytest
 from asking import Asking, example
@@ -10,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import PATIENCE_S, RunningServer, eventually
 from streaming import closed, granted, opened, refused
+from websockets.asyncio.client import connect
 
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 
@@ -140,25 +144,47 @@ def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
 
 
 def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stopped(tmp_path):
-    limits = {"frames_in_flight_max": 8, "queue_examples_max": 1000}
-    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
-        model = ask.new_model(features={"type": "dense", "dim": 2000})
-        x = [0.5] * 2000
-        with opened(server.url, f"{model.path}/stream", max_queue=1) as socket:
-            sent = threading.Event()
-            count = 3000
+    frames, each = 500, 100  # of answers 13 MB, where 4 fit into the line
+    with RunningServer(tmp_path / "data", frames_in_flight_max=8) as server, Asking(server.url) as ask:
+        model = ask.new_model()
+        model.learn(example([0, 0], "a"), example([1, 1], "b"))
 
-            def send():
-                for k in range(count):
-                    socket.say("predict", examples=[{"id": "i" * 200 + str(k), "x": x}] * 5)
-                sent.set()
+        def served():
+            return float(re.search(r"^hinged_predictions_served_total\{.*\} (.*)$", ask("GET", "/metrics").text, re.M)[1])
 
-            sender = threading.Thread(target=send, daemon=True)
-            sender.start()
-            assert not sent.wait(3)  # the lines are full, and nobody grows
-            answers = [granted(socket.hear())["results"][0]["id"] for _ in range(count)]
-            assert answers == ["i" * 200 + str(k) for k in range(count)]
-            assert sent.wait(PATIENCE_S)
+        def names(k):
+            return [f"{k}-{'i' * 200}-{i}" for i in range(each)]
+
+        async def stopped():
+            """How much was served when no more was."""
+            before, now = -1.0, 0.0
+            while now != before or not now:
+                await asyncio.sleep(0.5)
+                before, now = now, await asyncio.to_thread(served)
+            return now
+
+        async def converse():
+            line = tcp()
+            line.setsockopt(SOL_SOCKET, SO_RCVBUF, 2**16)
+            line.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
+            url = f"{server.url.replace('http', 'ws', 1)}{model.path}/stream"
+            async with connect(url, sock=line, max_queue=1, max_size=None) as one:
+
+                async def send():
+                    for k in range(frames):
+                        examples = [{"id": name, "x": [0, 1]} for name in names(k)]
+                        await one.send(json.dumps({"op": "predict", "ref": str(k), "examples": examples}))
+
+                sending = asyncio.create_task(send())
+                assert await stopped() < 0.6 * frames * each  # the lines are full, and nobody grows
+                assert not sending.done()
+                for k in range(frames):
+                    answer = granted(json.loads(await one.recv()))
+                    assert [result["id"] for result in answer["results"]] == names(k)
+                await sending
+
+        asyncio.run(asyncio.wait_for(converse(), PATIENCE_S))
+        assert served() == frames * each
 
 
 def test_where_the_models_queue_is_full_of_its_own_frames_a_socket_waits(tmp_path):
