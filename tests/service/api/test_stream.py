@@ -150,7 +150,8 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
         model.learn(example([0, 0], "a"), example([1, 1], "b"))
 
         def served():
-            return float(re.search(r"^hinged_predictions_served_total\{.*\} (.*)$", ask("GET", "/metrics").text, re.M)[1])
+            (count,) = re.findall(r"\nhinged_predictions_served_total\{.*\} (.*)\n", ask("GET", "/metrics").text)
+            return float(count)
 
         def names(k):
             return [f"{k}-{'i' * 200}-{i}" for i in range(each)]
