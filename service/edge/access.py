@@ -25,7 +25,7 @@ from hinged.service.edge.keys import (
     Keyring,
     Role,
 )
-from hinged.service.edge.tickets import Tickets
+from hinged.service.edge.tickets import KeptTickets, SignedTickets, Tickets
 from hinged.service.errors import Forbidden, Invalid, Unauthenticated
 from hinged.service.settings import Settings
 
@@ -119,11 +119,13 @@ MISSING = Rule("admin", EVERY)
 class Access:
     """The keys and tickets of a server. Without keys everyone may do everything."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Invalid if the key file cannot be read."""
+    def __init__(self, settings: Settings, secret: bytes | None = None) -> None:
+        """Invalid if the key file cannot be read. secret: of the processes whose tickets are good here; None: of this."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
-        self._tickets = Tickets(settings.ticket_s, settings.tickets_max)
         self._ticket_s = settings.ticket_s
+        self._tickets: Tickets = KeptTickets(settings.ticket_s, settings.tickets_max)
+        if secret is not None:
+            self._tickets = SignedTickets(secret, settings.ticket_s, settings.tickets_max, self._known)
 
     def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""

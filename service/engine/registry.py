@@ -85,7 +85,7 @@ class Registry:
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
-        await load_kernels(self._run)
+        await load_kernels(self._run, in_turn=self.settings.workers > 1)
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True

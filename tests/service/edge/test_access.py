@@ -14,7 +14,7 @@ from hinged.service.api import PARTS
 from hinged.service.app import create_app
 from hinged.service.edge.access import RULES, Access, authorise
 from hinged.service.edge.keys import NOBODY_ASKED, create_key, revoke_key
-from hinged.service.edge.tickets import Tickets
+from hinged.service.edge.tickets import KeptTickets
 from hinged.service.errors import QueueFull
 from hinged.service.settings import Settings
 
@@ -288,7 +288,7 @@ def test_a_ticket_dies_with_its_key(guarded):
 def test_a_ticket_is_good_once_and_until_it_expires(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    tickets = Tickets(30.0, 3)
+    tickets = KeptTickets(30.0, 3)
     first, second, third = (tickets.issue(NOBODY_ASKED) for _ in range(3))
     assert tickets.redeem(first) is NOBODY_ASKED
     assert tickets.redeem(first) is None
@@ -302,7 +302,7 @@ def test_a_ticket_is_good_once_and_until_it_expires(monkeypatch):
 def test_unused_tickets_are_bounded_and_expired_ones_make_room(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    tickets = Tickets(30.0, 2)
+    tickets = KeptTickets(30.0, 2)
     tickets.issue(NOBODY_ASKED)
     tickets.issue(NOBODY_ASKED)
     with pytest.raises(QueueFull):
