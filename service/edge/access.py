@@ -120,7 +120,7 @@ class Access:
     """The keys and tickets of a server. Without keys everyone may do everything."""
 
     def __init__(self, settings: Settings, secret: bytes | None = None) -> None:
-        """Invalid if the key file cannot be read. secret: of the processes whose tickets are good here; None: of this."""
+        """Invalid if the key file cannot be read. secret: of processes whose tickets are good here, too."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self._ticket_s = settings.ticket_s
         self._tickets: Tickets = KeptTickets(settings.ticket_s, settings.tickets_max)
