@@ -69,3 +69,15 @@ def line_taken_by(server, number):
         line = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
         eventually(lambda: is_taken(line))
     return line
+
+
+def own_port(pid, public):
+    """The port at which a worker is reached by the others."""
+    listening = {}
+    for row in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        fields = row.split()
+        if fields[3] == "0A":
+            listening[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+    held = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    (port,) = {port for inode, port in listening.items() if inode in held} - {public}
+    return port

@@ -80,7 +80,7 @@ class SignedTickets:
         self._make_room(self._issued)
         nonce, expires = secrets.token_bytes(NONCE_BYTES), time.time() + self._seconds
         self._issued[nonce] = expires
-        body = nonce + round(1000 * expires).to_bytes(EXPIRY_BYTES, "big") + bytes.fromhex(key.sha256)
+        body = nonce + round(1000 * expires).to_bytes(EXPIRY_BYTES, "big") + self._mark(key)
         return base64.urlsafe_b64encode(body + self._signed(body)).decode()
 
     def redeem(self, ticket: str) -> Key | None:
@@ -99,8 +99,12 @@ class SignedTickets:
         self._make_room(self._used)
         self._used[nonce] = expires
         self._issued.pop(nonce, None)
-        sha256 = rest[EXPIRY_BYTES:].hex()
-        return next((key for key in self._known() if key.sha256 == sha256), None)
+        mark = rest[EXPIRY_BYTES:]
+        return next((key for key in self._known() if self._mark(key) == mark), None)
+
+    def _mark(self, key: Key) -> bytes:
+        """What a ticket says of a key, which only who has the secret can tell from nonsense."""
+        return self._signed(bytes.fromhex(key.sha256))
 
     def _signed(self, body: bytes) -> bytes:
         return hmac.digest(self._secret, body, "sha256")
@@ -110,4 +114,4 @@ class SignedTickets:
         while kept and next(iter(kept.values())) <= now:
             kept.popitem(last=False)
         if len(kept) >= self._max:
-            raise QueueFull(f"there are {self._max} tickets", retry_after_s=max(1, round(self._seconds)))
+            raise QueueFull(f"{self._max} tickets were given or used just now", retry_after_s=max(1, round(self._seconds)))

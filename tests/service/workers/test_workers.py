@@ -170,7 +170,7 @@ def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     admin = create_key(folder / "keys.json", "admin", "admin")
     bound = create_key(folder / "keys.json", "bound", "reader", [f"{ONE[0]}", f"{TWO[0]}"])
-    with RunningServer(folder / "data", workers=2, keys_file=folder / "keys.json") as server:
+    with RunningServer(folder / "data", workers=2, keys_file=folder / "keys.json", log_format="json") as server:
         for name in (ONE[0], ONE[1], TWO[0]):
             made = fresh(server, "PUT", f"/models/{name}", json=BASE, headers=bearer(admin))
             assert made.status_code == 201, made.text
@@ -192,6 +192,16 @@ def test_keys_say_what_each_worker_shows(guarded):
             refusal(ask("GET", f"/models/{TWO[0]}"), 401, "unauthenticated")
             refusal(ask("GET", "/metrics", headers=bound), 403, "forbidden")
             assert ask("GET", "/readyz").status_code == 200
+
+
+def test_each_line_of_the_log_says_which_worker_it_is_of(server, guarded):
+    lines = [json.loads(line) for line in guarded[0].log.read_text().splitlines()]
+    assert {line.get("worker") for line in lines} == {None, 1, 2}
+    (first,) = (line["message"] for line in lines if "worker" not in line)
+    assert first.startswith("hinged ")
+    assert ", 2 workers, " in first
+    for number in (1, 2):
+        assert f" INFO worker {number}: hinged." in server.log.read_text()
 
 
 def test_a_ticket_of_any_worker_is_good_at_the_owner_once(guarded):
