@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from hinged.service.data.parts import DEFAULT
+from hinged.service.data.names import DEFAULT
 from hinged.service.data.times import shown_time
 from hinged.service.edge.keys import (
     EVERY,

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.types import Scope
 
-from hinged.service.data.parts import MODEL_NAME
+from hinged.service.data.names import MODEL_NAME
 from hinged.service.data.times import shown_time
 from hinged.service.settings import Settings
 

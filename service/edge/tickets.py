@@ -114,4 +114,4 @@ class SignedTickets:
         while kept and next(iter(kept.values())) <= now:
             kept.popitem(last=False)
         if len(kept) >= self._max:
-            raise QueueFull(f"{self._max} tickets were given or used just now", retry_after_s=max(1, round(self._seconds)))
+            raise QueueFull(f"{self._max} tickets are open, or were used", retry_after_s=max(1, round(self._seconds)))

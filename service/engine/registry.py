@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import default_configuration, found_again
-from hinged.service.data.parts import DEFAULT, Configuration
+from hinged.service.data.names import DEFAULT
+from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.jobs.background import Shared
