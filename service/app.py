@@ -93,7 +93,7 @@ def create_app(
     """
     chosen = as_node(settings or Settings())
     default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)  # refused now, not then
-    access = Access(chosen, None if place is None else place.secret)
+    access = Access(chosen)
     make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))
 
     @asynccontextmanager

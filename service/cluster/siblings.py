@@ -75,6 +75,7 @@ class Siblings(Collector):
     """What a worker needs of the others: what the application starts and stops."""
 
     def __init__(self, place: Place, settings: Settings, app: Edge, access: Access, streams: Streams) -> None:
+        access.share_tickets(place.secret)
         self._passing = Passing(place.address)
         self._gate = Gate(app, Shares(place), self._passing, access, reachable=False)
         self.gate = Together(self._gate, app, self._passing, place.number, place.addresses)

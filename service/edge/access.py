@@ -119,13 +119,16 @@ MISSING = Rule("admin", EVERY)
 class Access:
     """The keys and tickets of a server. Without keys everyone may do everything."""
 
-    def __init__(self, settings: Settings, secret: bytes | None = None) -> None:
-        """Invalid if the key file cannot be read. secret: of processes whose tickets are good here, too."""
+    def __init__(self, settings: Settings) -> None:
+        """Invalid if the key file cannot be read."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
         self._ticket_s = settings.ticket_s
         self._tickets: Tickets = KeptTickets(settings.ticket_s, settings.tickets_max)
-        if secret is not None:
-            self._tickets = SignedTickets(secret, settings.ticket_s, settings.tickets_max, self._known)
+        self._tickets_max = settings.tickets_max
+
+    def share_tickets(self, secret: bytes) -> None:
+        """Take the tickets of all processes that know a secret, from now on."""
+        self._tickets = SignedTickets(secret, self._ticket_s, self._tickets_max, self._known)
 
     def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""
