@@ -31,8 +31,9 @@ from hinged.service.api.examples.together import Gathering
 from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document, operation_id
 from hinged.service.api.server.exposition import Exposition
-from hinged.service.cluster.node import as_node, join
+from hinged.service.cluster.node import Node, as_node, join
 from hinged.service.cluster.relay import Relaying
+from hinged.service.cluster.siblings import Place, Siblings
 from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
 from hinged.service.edge.allocator import settle
@@ -40,7 +41,7 @@ from hinged.service.edge.direct import Direct
 from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
-from hinged.service.edge.serving import Connection, make_server
+from hinged.service.edge.serving import Connection, Server, make_server
 from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
@@ -83,22 +84,27 @@ def create_app(
     settings: Settings | None = None,
     open_store: Callable[[], Store] | None = None,
     readers: Readers | None = None,
-) -> FastAPI:
+    place: Place | None = None,
+) -> Application:
     """The ASGI application; Invalid if default_model is no configuration or the key file cannot be read.
 
     `open_store` makes its store at start-up; by default the one that the settings name. readers: processes beside it.
+    place: of this process, where it is one of several workers.
     """
     chosen = as_node(settings or Settings())
     default_configuration(chosen.default_model, dense=True, dim=1, settings=chosen)  # refused now, not then
     access = Access(chosen)
-    make_store = open_store or (lambda: open_chosen_store(chosen, _stop_fenced))
+    make_store = open_store or (lambda: open_chosen_store(chosen, stop_fenced))
 
     @asynccontextmanager
     async def lifespan(app: Application) -> AsyncIterator[dict[str, Any]]:
         store = make_store()
         registry = app.state.registry = Registry(store, chosen)
         exposition.watch(registry)
+        node: Node | Siblings | None
         node = app.state.node = join(store, registry, chosen, app.edge, access, app.state.streams)
+        if place is not None:
+            node = Siblings(place, chosen, app.edge, access, app.state.streams)
         starting = asyncio.create_task(registry.start(None if node is None else node.claims))
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())
@@ -157,7 +163,7 @@ def serve(settings: Settings | None = None) -> None:
     refuse_open_door(chosen)
     refuse_taken_address(chosen)
     begin_process(chosen)
-    store = open_chosen_store(chosen, _stop_fenced)
+    store = open_chosen_store(chosen, stop_fenced)
     readers = None
     if chosen.readers:
         readers = Readers(chosen)
@@ -169,6 +175,11 @@ def serve(settings: Settings | None = None) -> None:
     if readers is not None:
         readers.serve(server)
         sockets = []  # it takes connections by itself
+    run(server, sockets)
+
+
+def run(server: Server, sockets: list[socket.socket] | None) -> None:
+    """Serve until a signal says that it is enough; end the process with a failure where it could not."""
     with suppress(KeyboardInterrupt):  # of a moment in which uvicorn takes no signals yet
         server.run(sockets)
     if not server.started:
@@ -183,7 +194,8 @@ def _tell_failure(starting: asyncio.Task[None]) -> None:
         give_up()
 
 
-def _stop_fenced(message: str) -> None:
+def stop_fenced(message: str) -> None:
+    """Another server has taken the store over."""
     log.error("the server stops: %s", message)
     end()  # another one has the store: to be started again would take it back
 

@@ -91,6 +91,7 @@ class Settings(BaseSettings):
     reader_lag_s: float = Field(
         1.0, ge=0, description="time for which a reader may be behind a model before the server answers, seconds"
     )
+    workers: int = Field(0, ge=0, le=256, description="processes that the models are divided among; 0: one does all")
     node: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@ ]+$",

@@ -75,6 +75,13 @@ def eventually(true):
         time.sleep(0.02)
 
 
+def is_taken(line):
+    """Whether somebody has accepted this connection: until then its other end has no inode."""
+    table = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    remote = f":{line.getsockname()[1]:04X}"
+    return any(row.split()[9] != "0" for row in table if row.split()[2].endswith(remote))
+
+
 class RunningServer:
     """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case.
 

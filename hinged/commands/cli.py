@@ -69,6 +69,7 @@ def cli() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.  [HINGED_PORT, 8000]")
 @click.option("--data-dir", type=DIRECTORY, help="Folder of the embedded store.  [HINGED_DATA_DIR, data]")
 @click.option("--readers", type=click.IntRange(0, 256), help="Processes that answer predictions.  [HINGED_READERS, 0]")
+@click.option("--workers", type=click.IntRange(0, 256), help="Processes that divide the models.  [HINGED_WORKERS, 0]")
 @click.option("--node", metavar="URL", help="Share a Redis; other servers reach this one here.  [HINGED_NODE]")
 def serve(**options: Any) -> None:
     """Run the server until SIGINT or SIGTERM.
@@ -79,7 +80,6 @@ def serve(**options: Any) -> None:
     with needed("server", "hinged serve"):
         from pydantic import ValidationError  # noqa: PLC0415
 
-        from hinged.service import app  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
         from hinged.service.settings import Settings  # noqa: PLC0415
 
@@ -90,7 +90,14 @@ def serve(**options: Any) -> None:
         name = "HINGED_" + "_".join(str(part) for part in first["loc"][:1]).upper()
         raise click.ClickException(f"{name}: {first['msg']}, got {first['input']!r}") from error
     try:
-        app.serve(settings)
+        if settings.workers:  # who only watches over others computes nothing
+            from hinged.service.workers.supervisor import supervise  # noqa: PLC0415
+
+            supervise(settings)
+        else:
+            from hinged.service import app  # noqa: PLC0415
+
+            app.serve(settings)
     except ServiceError as error:
         raise click.ClickException(error.message) from error
 

@@ -34,7 +34,16 @@ CONTROLLER = "controller"
 READY_S = 300.0
 STOP_S = 40.0
 """The server drains for HINGED_SHUTDOWN_S, 20 s unless set otherwise."""
-OWN = ("HINGED_HOST", "HINGED_PORT", "HINGED_NODE", "HINGED_DATA_DIR", "HINGED_STORE", "HINGED_URL", "HINGED_READERS")
+OWN = (
+    "HINGED_HOST",
+    "HINGED_PORT",
+    "HINGED_NODE",
+    "HINGED_DATA_DIR",
+    "HINGED_STORE",
+    "HINGED_URL",
+    "HINGED_READERS",
+    "HINGED_WORKERS",
+)
 """What each server is told for itself."""
 
 

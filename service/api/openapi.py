@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from hinged.service import errors as known_errors
 from hinged.service.data.batches import MEDIA_TYPE
-from hinged.service.data.parts import MODEL_NAME
+from hinged.service.data.names import MODEL_NAME
 from hinged.service.edge.access import RULES
 from hinged.service.errors import (
     BadRequest,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Protocol
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hinged.service.cluster.lines import PASSED_ON
-from hinged.service.cluster.members import HERE, Members
+from hinged.service.cluster.members import HERE
 from hinged.service.cluster.passing import Passing, target_of
-from hinged.service.data.parts import DEFAULT, MODEL_NAME
+from hinged.service.data.names import DEFAULT, MODEL_NAME
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable
@@ -23,14 +24,31 @@ REDIRECT = b"redirect"
 """With `Prefer: redirect` a request is not passed on: who asks wants to know where to ask."""
 
 
+class Whereabouts(Protocol):
+    """Who owns which model."""
+
+    async def where(self, name: str) -> str:
+        """The server to ask for a model: HERE, or its address. Unavailable where there is none at the moment."""
+
+    def elsewhere(self, name: str) -> str | None:
+        """The server that owns a model, another than this one; None where `where` has to find out."""
+
+    def lives(self, address: str) -> bool:
+        """Whether it is worth to wait for a server's answer."""
+
+
 class Gate:
     """ASGI middleware: this server's models here, those of others there."""
 
-    def __init__(self, app: Edge, members: Members, passing: Passing, access: Access) -> None:
+    def __init__(
+        self, app: Edge, members: Whereabouts, passing: Passing, access: Access, *, reachable: bool = True
+    ) -> None:
+        """reachable: whether clients reach the others, too, and are told where to ask if they want to be."""
         self._app = app
         self._members = members
         self._passing = passing
         self._access = access
+        self._reachable = reachable
         self.passed_on = 0
         self.redirected = 0
 
@@ -54,7 +72,7 @@ class Gate:
         headers = dict(scope["headers"])
         if PASSED_ON in headers:  # two servers that take each other for the owner
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
-        if scope["type"] == "websocket" or prefers_redirect(headers):
+        if scope["type"] == "websocket" or self._is_to_tell(headers):
             if b"ticket=" not in scope["query_string"]:  # which is good once, and there
                 self._access.caller(HTTPConnection(scope), basic=True)
             self.redirected += 1
@@ -81,7 +99,7 @@ class Gate:
             or headers.get(b"transfer-encoding", b"chunked") != b"chunked"
             or PASSED_ON in headers
             or b"upgrade" in headers
-            or (b"prefer" in headers and prefers_redirect(headers))
+            or (b"prefer" in headers and self._is_to_tell(headers))
         ):
             return None
         try:
@@ -94,7 +112,7 @@ class Gate:
     async def way_of_socket(self, scope: Scope) -> str | None:
         """The owner to whom the handshake of a WebSocket is passed on; None where it is to come to the gate."""
         name, headers = model_of(scope["path"]), dict(scope["headers"])
-        if name is None or PASSED_ON in headers or prefers_redirect(headers):
+        if name is None or PASSED_ON in headers or self._is_to_tell(headers):
             return None
         try:
             address = await self._members.where(name)
@@ -110,10 +128,9 @@ class Gate:
         """Whether a server has given a sign of life in time."""
         return self._members.lives(address)
 
-
-def prefers_redirect(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether who asks wants to be told where to ask."""
-    return REDIRECT in [part.strip().lower() for part in headers.get(b"prefer", b"").split(b",")]
+    def _is_to_tell(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether who asks wants to be told where to ask, and could."""
+        return self._reachable and REDIRECT in [p.strip().lower() for p in headers.get(b"prefer", b"").split(b",")]
 
 
 def model_of(path: str) -> str | None:

@@ -70,6 +70,7 @@ def join(
     from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415  only who uses Redis needs its client
 
     assert isinstance(store, SharedRedisStore)  # noqa: S101  store/choice.py
+    access.share_tickets(store.secret())
     node = Node(store, registry, settings, app, access, streams)
     store.on_lost = node.lose
     return node

@@ -17,7 +17,8 @@ from hinged.service.data.classes import Label, check_label, label_key
 from hinged.service.data.configuration import configured_anew, parse_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, content_of
-from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.data.names import MODEL_NAME
+from hinged.service.data.parts import Configuration
 from hinged.service.errors import (
     Conflict,
     Gone,

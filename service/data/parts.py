@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -31,10 +30,6 @@ from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.estimators.scaling import CLIP
-
-MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-DEFAULT = "default"
-"""The model of the routes that name none."""
 
 POINTS = 10_000
 """Points that a model may hold which does not say."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from hinged.service.data.parts import DEFAULT
+from hinged.service.data.names import DEFAULT
 from hinged.service.data.times import shown_time
 from hinged.service.edge.keys import (
     EVERY,
@@ -25,7 +25,7 @@ from hinged.service.edge.keys import (
     Keyring,
     Role,
 )
-from hinged.service.edge.tickets import Tickets
+from hinged.service.edge.tickets import KeptTickets, SignedTickets, Tickets
 from hinged.service.errors import Forbidden, Invalid, Unauthenticated
 from hinged.service.settings import Settings
 
@@ -122,8 +122,13 @@ class Access:
     def __init__(self, settings: Settings) -> None:
         """Invalid if the key file cannot be read."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
-        self._tickets = Tickets(settings.ticket_s, settings.tickets_max)
         self._ticket_s = settings.ticket_s
+        self._tickets: Tickets = KeptTickets(settings.ticket_s, settings.tickets_max)
+        self._tickets_max = settings.tickets_max
+
+    def share_tickets(self, secret: bytes) -> None:
+        """Take the tickets of all processes that know a secret, from now on."""
+        self._tickets = SignedTickets(secret, self._ticket_s, self._tickets_max, self._known)
 
     def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""

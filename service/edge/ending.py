@@ -6,6 +6,8 @@ import signal
 import threading
 
 FAILURE = 1
+REFUSED = 3
+"""Of a worker that cannot begin, as the settings or its store are: it would say the same once more."""
 
 _given_up = threading.Event()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.types import Scope
 
-from hinged.service.data.parts import MODEL_NAME
+from hinged.service.data.names import MODEL_NAME
 from hinged.service.data.times import shown_time
 from hinged.service.settings import Settings
 
@@ -38,10 +38,18 @@ class JSONLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def begin_logging(settings: Settings) -> None:
-    """Log to stderr, all libraries alike."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(TEXT))
+def begin_logging(settings: Settings, worker: int | None = None) -> None:
+    """Log to stderr, all libraries alike; each line with the number of the worker, where this is one of several."""
+    handler, text = logging.StreamHandler(), TEXT
+    if worker is not None:
+        text = TEXT.replace("%(name)s", "worker %(worker)d: %(name)s")
+
+        def number(record: logging.LogRecord) -> bool:
+            record.worker = worker
+            return True
+
+        handler.addFilter(number)
+    handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(text))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 

@@ -52,6 +52,9 @@ KEEP_ALIVE_S = 75
 """How long a connection may do nothing between two requests. Longer than clients and proxies keep theirs (httpx 5 s,
 others 60 s): who hangs up first while the other sends the next request resets it."""
 
+LATE_S = 0.05
+"""How often a server that stops looks for connections that came late."""
+
 FRAGMENTS_MAX = 1000
 """Of a frame that comes in more fragments, those before are put together: empty ones fill no memory."""
 
@@ -371,6 +374,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, streams: Streams, seconds: float) -> None:
         super().__init__(config)
+        self.after_startup: Callable[[], None] = lambda: None
         self.before_shutdown: Callable[[], None] = lambda: None
         self._streams = streams
         self._seconds = seconds
@@ -389,6 +393,12 @@ class Server(uvicorn.Server):
             yield
             self._captured_signals.clear()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, and listen."""
+        await super().startup(sockets)
+        if self.started:
+            self.after_startup()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End streams, then requests; both together within the time to drain."""
         deadline = time.monotonic() + self._seconds
@@ -400,7 +410,18 @@ class Server(uvicorn.Server):
                 break
             await asyncio.sleep(0.02)
         self.config.timeout_graceful_shutdown = max(1, round(deadline - time.monotonic()))
-        await super().shutdown(sockets)
+        closing = asyncio.create_task(self._close_late(set(self.server_state.connections)))
+        try:
+            await super().shutdown(sockets)
+        finally:
+            closing.cancel()
+
+    async def _close_late(self, before: set[Any]) -> None:
+        """Close connections that were taken just before, and are made only when uvicorn has told those that it knew."""
+        while True:
+            await asyncio.sleep(LATE_S)
+            for connection in self.server_state.connections - before:
+                connection.shutdown()
 
 
 class _NoHandshakes(logging.Filter):

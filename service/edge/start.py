@@ -26,8 +26,8 @@ SWITCH_S = 0.0005
 """How long a thread that runs Python may keep the event loop waiting; by default ten times as long, which a prediction
 beside a stream would wait for several times."""
 
-READER_ENDS_S = 10.0
-"""How long the reader of a server that was killed may take to notice that."""
+PROCESS_ENDS_S = 10.0
+"""How long a reader or a worker of a server that was killed may take to notice that."""
 
 PREFIX = "HINGED_"
 OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
@@ -37,10 +37,10 @@ OF_OTHERS = ("HINGED_URL", "HINGED_KEY", "HINGED_CI")
 def refuse_taken_address(settings: Settings) -> None:
     """Invalid if nobody can listen there: another does, it is no address of this machine, or none may.
 
-    A server that was killed may have left a reader that was just starting, and listens until it notices; so one with
-    readers waits a while.
+    A server that was killed may have left a process that was just starting, and listens until it notices; so one with
+    readers or workers waits a while.
     """
-    end = time.monotonic() + (READER_ENDS_S if settings.readers else 0.0)
+    end = time.monotonic() + (PROCESS_ENDS_S if settings.readers or settings.workers else 0.0)
     while (error := _taken(settings)) is not None:
         if error.errno != errno.EADDRINUSE or time.monotonic() >= end:
             raise cannot_listen(settings, error) from None
@@ -73,9 +73,9 @@ def cannot_listen(settings: Settings, error: OSError) -> Invalid:
     return Invalid(f"{reason}. Another port: --port or HINGED_PORT, 0 takes a free one")
 
 
-def begin_process(settings: Settings) -> None:
-    """What each process that answers requests begins with, before it has threads."""
-    begin_logging(settings)
+def begin_process(settings: Settings, worker: int | None = None) -> None:
+    """What each process that answers requests begins with, before it has threads. worker: its number among several."""
+    begin_logging(settings, worker)
     share_heaps()
     allow_many_connections()
     sys.setswitchinterval(SWITCH_S)
@@ -100,9 +100,8 @@ def tell_start(settings: Settings) -> None:
         access = f"{len(read_keys(settings.keys_file))} keys in {settings.keys_file}"
     else:
         access = "no keys, everyone who reaches it may do everything"
-    log.info(
-        "hinged %s on %s, store %s, %s", __version__, _address(settings.host, settings.port), _store(settings), access
-    )
+    store = _store(settings) + (f", {settings.workers} workers" if settings.workers else "")
+    log.info("hinged %s on %s, store %s, %s", __version__, _address(settings.host, settings.port), store, access)
     for sentence in unknown_names(os.environ):
         log.warning("%s", sentence)
 

@@ -1,20 +1,37 @@
 """Tickets: what opens one event stream or one WebSocket in a browser, which cannot send a key's header there.
 
 A ticket stands in a URL, and URLs end up in histories and logs. So it is random, good for seconds and for one use, and
-kept in memory alone.
+kept in memory alone. Where several processes answer for one server, any of them may be shown what another one gave:
+there a ticket says by itself whose it is and until when, signed with a secret that all of them know.
 """
 
 from __future__ import annotations
 
+import base64
+import hmac
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from hinged.service.edge.keys import Key, digest
 from hinged.service.errors import QueueFull
 
+NONCE_BYTES, EXPIRY_BYTES, DIGEST_BYTES = 16, 8, 32
 
-class Tickets:
+
+class Tickets(Protocol):
+    """Gives tickets and takes them back. Methods run on one event loop."""
+
+    def issue(self, key: Key) -> str:
+        """A ticket with the rights of a key. QueueFull if too many are open."""
+
+    def redeem(self, ticket: str) -> Key | None:
+        """The key that a ticket stands for, once and before it has expired."""
+
+
+class KeptTickets:
     """The tickets that are open. Methods run on one event loop."""
 
     def __init__(self, seconds: float, tickets_max: int) -> None:
@@ -39,3 +56,62 @@ class Tickets:
         """The key that a ticket stands for, once and before it has expired."""
         key, expires = self._open.pop(digest(ticket), (None, 0.0))
         return key if expires > time.monotonic() else None
+
+
+class SignedTickets:
+    """Tickets that are good at every process with the same secret, and once at each.
+
+    One process answers for the model that a ticket is used on: there it is good once. What was given before a process
+    began is no good there, for it does not know what was used.
+    """
+
+    def __init__(self, secret: bytes, seconds: float, tickets_max: int, known: Callable[[], Iterable[Key]]) -> None:
+        """known: the keys that are good at this moment."""
+        self._secret = secret
+        self._seconds = seconds
+        self._max = tickets_max
+        self._known = known
+        self._began = time.time()
+        self._issued: OrderedDict[bytes, float] = OrderedDict()  # until when, the oldest first
+        self._used: OrderedDict[bytes, float] = OrderedDict()
+
+    def issue(self, key: Key) -> str:
+        """A ticket with the rights of a key. QueueFull if too many were given that have not expired."""
+        self._make_room(self._issued)
+        nonce, expires = secrets.token_bytes(NONCE_BYTES), time.time() + self._seconds
+        self._issued[nonce] = expires
+        body = nonce + round(1000 * expires).to_bytes(EXPIRY_BYTES, "big") + self._mark(key)
+        return base64.urlsafe_b64encode(body + self._signed(body)).decode()
+
+    def redeem(self, ticket: str) -> Key | None:
+        """The key that a ticket stands for, once and before it has expired. QueueFull if too many were used."""
+        try:
+            given = base64.b64decode(ticket, altchars=b"-_", validate=True)
+        except ValueError:
+            return None
+        body, signature = given[:-DIGEST_BYTES], given[-DIGEST_BYTES:]
+        if not hmac.compare_digest(self._signed(body), signature):
+            return None
+        nonce, rest = body[:NONCE_BYTES], body[NONCE_BYTES:]
+        expires = int.from_bytes(rest[:EXPIRY_BYTES], "big") / 1000
+        if nonce in self._used or expires <= time.time() or expires - self._seconds < self._began:
+            return None
+        self._make_room(self._used)
+        self._used[nonce] = expires
+        self._issued.pop(nonce, None)
+        mark = rest[EXPIRY_BYTES:]
+        return next((key for key in self._known() if self._mark(key) == mark), None)
+
+    def _mark(self, key: Key) -> bytes:
+        """What a ticket says of a key, which only who has the secret can tell from nonsense."""
+        return self._signed(bytes.fromhex(key.sha256))
+
+    def _signed(self, body: bytes) -> bytes:
+        return hmac.digest(self._secret, body, "sha256")
+
+    def _make_room(self, kept: OrderedDict[bytes, float]) -> None:
+        now = time.time()
+        while kept and next(iter(kept.values())) <= now:
+            kept.popitem(last=False)
+        if len(kept) >= self._max:
+            raise QueueFull(f"{self._max} tickets are open, or were used", retry_after_s=max(1, round(self._seconds)))

@@ -10,6 +10,7 @@ from typing import Any
 
 from hinged.solvers import warm
 from hinged.solvers.core.cache import BROUGHT, may_run_brought
+from hinged.solvers.crew import compiling_alone
 from hinged.solvers.estimators.compiling import FEWEST, of_a_server
 
 log = logging.getLogger(__name__)
@@ -18,10 +19,11 @@ SOLVER = "auto"  # what most models have
 TOLD_EVERY_S = 5.0
 
 
-async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
+async def load_kernels(run: Callable[..., Awaitable[Any]], *, in_turn: bool = False) -> None:
     """Load what a new model of the usual solver needs, and compile it first if need be; run: calls beside the loop.
 
-    What such a model needs later, to finish or to forget, may still be compiled when this returns.
+    What such a model needs later, to finish or to forget, may still be compiled when this returns. in_turn: of several
+    processes that start together one compiles, and the others load what it left.
     """
     started = time.monotonic()
     functions = of_a_server(SOLVER)
@@ -29,7 +31,7 @@ async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
         if BROUGHT.is_dir() and not may_run_brought():
             log.info("those of the package are for other versions of Python and numba, or for another processor")
         log.info("compiling the kernels, as the first start on a machine does; that takes 15 to 40 s")
-    loading = asyncio.ensure_future(run(warm.warm_up_first, SOLVER))
+    loading = asyncio.ensure_future(run(_in_turn if in_turn else warm.warm_up_first, SOLVER))
     try:
         while not (await asyncio.wait([loading], timeout=TOLD_EVERY_S))[0]:
             log.info("compiled %d of %d functions", functions.there(), len(functions))
@@ -37,3 +39,10 @@ async def load_kernels(run: Callable[..., Awaitable[Any]]) -> None:
         loading.cancel()  # where it is done, that is nothing
     loading.result()
     log.info("kernels are there, %.1f s", time.monotonic() - started)
+
+
+def _in_turn(solver: str) -> None:
+    """As `warm_up_first` does, but where something has to be compiled, all that is under way is waited for first."""
+    if not warm.load(solver):
+        with compiling_alone():
+            warm.warm_up(solver)

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import default_configuration, found_again
-from hinged.service.data.parts import DEFAULT, Configuration
+from hinged.service.data.names import DEFAULT
+from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.jobs.background import Shared
@@ -85,7 +86,7 @@ class Registry:
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
-        await load_kernels(self._run)
+        await load_kernels(self._run, in_turn=self.settings.workers > 1)
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))
         self.open = True

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.data.names import MODEL_NAME
+from hinged.service.data.parts import Configuration
 from hinged.service.engine.loading import Loads
 from hinged.service.engine.scheduling.threads import Lane
 from hinged.service.engine.worker import Worker

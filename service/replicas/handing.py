@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+from hinged.service.edge.accepting import ACCEPT_AGAIN_S
 from hinged.service.edge.serving import Connection, Server
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,6 @@ CONNECTION = "hinged.connection"
 """Of a scope: the Lent connection that the request came over."""
 SENT_WITH = b"."  # a socket travels beside a byte at least
 PIECE_BYTES = 2**20
-ACCEPT_AGAIN_S = 0.1
 
 
 class Lent(Connection):
@@ -77,34 +77,6 @@ class Lent(Connection):
             return False
         self.transport.abort()  # the server has it open
         return True
-
-
-class Accepting:
-    """Takes connections of a port that other processes take some of as well, one at a time.
-
-    Left to itself an event loop takes all that wait at once, and one process gets the connections of a whole burst.
-    """
-
-    def __init__(self, listening: socket.socket) -> None:
-        self.listening = listening
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self, server: Server) -> None:
-        """Begin, for this server."""
-        self._task = asyncio.create_task(self._run(server))
-
-    def stop(self) -> None:
-        """Take no more, and let go of the port."""
-        if self._task is None:
-            self.listening.close()
-        elif not self._task.done():
-            self._task.add_done_callback(lambda _: self.listening.close())
-            self._task.cancel()
-
-    async def _run(self, server: Server) -> None:
-        async for line in _accepted(self.listening):
-            with suppress(OSError):  # the client is gone already
-                await asyncio.get_running_loop().connect_accepted_socket(server.protocol, line)
 
 
 class Taking:

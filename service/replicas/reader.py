@@ -15,12 +15,13 @@ from typing import Any
 
 from uvicorn import Config
 
+from hinged.service.edge.accepting import Accepting
 from hinged.service.edge.allocator import settle
 from hinged.service.edge.serving import make_server
 from hinged.service.edge.start import begin_process
 from hinged.service.edge.streams import Streams
 from hinged.service.replicas.front import Front
-from hinged.service.replicas.handing import Accepting, Lent
+from hinged.service.replicas.handing import Lent
 from hinged.service.replicas.notes import follow_notes
 from hinged.service.replicas.replica import Replicas
 from hinged.service.settings import Settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hinged.extras import needed
+from hinged.service.store.folders import check_division
 from hinged.service.store.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 
 
 def open_store(settings: Settings, on_fenced: Callable[[str], None] | None = None, *, reading: bool = False) -> Store:
-    """The embedded store or the one on Redis. StoreUnavailable if it cannot be opened.
+    """The embedded store or the one on Redis. StoreUnavailable if it cannot be opened, Invalid if workers divide it.
 
     `on_fenced` is called, from any thread, when another server has taken the store over. reading: beside the server
     that owns it, for a process that writes nothing: what would write raises StoreUnavailable.
     """
     if settings.store == "sqlite":
+        check_division(settings.data_dir, 0)
         return SQLiteStore(settings.data_dir, reading=reading)
     with needed("redis", "a store on Redis"):
         from hinged.service.store.redis import RedisStore  # noqa: PLC0415  who does not use Redis need not load its client

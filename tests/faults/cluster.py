@@ -227,21 +227,26 @@ def summary(seconds):
 
 def judge(nodes, names, writers, served):
     """What the logs say, beside what the clients were told."""
-    figures = dict.fromkeys(("acknowledged", *NONE), 0) | {"wrong": [w for writer in writers for w in writer.wrong]}
     with closing(RedisStore(nodes.redis.url)) as store:
-        for name in names:
-            learned = learned_in(store, name)
-            told = set().union(*(writer.acknowledged[name] for writer in writers))
-            sent = set().union(*(writer.sent[name] for writer in writers))
-            figures["acknowledged"] += len(told)
-            figures["lost"] += len(told - learned.keys())
-            figures["invented"] += len(learned.keys() - sent)
-            figures["twice"] += sum(count > 1 for count in learned.values())
-            figures["fenced"] += store.end(name) != served[name]["position"]
-            figures["fenced"] += any(at > store.end(name) for at in store.snapshots(name))
-            recovered = load_model(store, name, **SIZES)
-            figures["fenced"] += recovered.learned != len(learned)
-            figures["state"] += digest_of(recovered) != digest_of(load_model(WithoutSnapshots(store), name, **SIZES))
+        return judge_by(dict.fromkeys(names, store), writers, served)
+
+
+def judge_by(stores, writers, served):
+    """The same, of models each of which is in some store."""
+    figures = dict.fromkeys(("acknowledged", *NONE), 0) | {"wrong": [w for writer in writers for w in writer.wrong]}
+    for name, store in stores.items():
+        learned = learned_in(store, name)
+        told = set().union(*(writer.acknowledged[name] for writer in writers))
+        sent = set().union(*(writer.sent[name] for writer in writers))
+        figures["acknowledged"] += len(told)
+        figures["lost"] += len(told - learned.keys())
+        figures["invented"] += len(learned.keys() - sent)
+        figures["twice"] += sum(count > 1 for count in learned.values())
+        figures["fenced"] += store.end(name) != served[name]["position"]
+        figures["fenced"] += any(at > store.end(name) for at in store.snapshots(name))
+        recovered = load_model(store, name, **SIZES)
+        figures["fenced"] += recovered.learned != len(learned)
+        figures["state"] += digest_of(recovered) != digest_of(load_model(WithoutSnapshots(store), name, **SIZES))
     return figures
 
 

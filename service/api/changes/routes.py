@@ -30,7 +30,7 @@ from hinged.service.commands.change import (
     Promote,
     Retire,
 )
-from hinged.service.data.parts import MODEL_NAME
+from hinged.service.data.names import MODEL_NAME
 from hinged.service.edge.access import require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker

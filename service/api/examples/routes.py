@@ -38,7 +38,7 @@ from hinged.service.data.examples import (
     parse_learn,
     parse_x,
 )
-from hinged.service.data.parts import DEFAULT
+from hinged.service.data.names import DEFAULT
 from hinged.service.edge.access import check_examples, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry

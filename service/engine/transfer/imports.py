@@ -11,7 +11,8 @@ from hinged.frames import BadFrame, kind_of, peek
 from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.configuration import as_written, parse_configuration
 from hinged.service.data.examples import check_ids
-from hinged.service.data.parts import MODEL_NAME, Configuration
+from hinged.service.data.names import MODEL_NAME
+from hinged.service.data.parts import Configuration
 from hinged.service.engine.transfer.estimators import snapshot_of
 from hinged.service.engine.transfer.exports import unpack_export
 from hinged.service.engine.transfer.rehearsal import examine, rehearse

@@ -150,3 +150,11 @@ redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', string.format('%.0f', at - KEPT_
 return {'ok'}
 """.replace("KEPT_S", str(KEPT_S))
 )
+
+# KEYS: secret, a string that all servers on the store know. ARGV: what it is to be if there is none.
+SECRET = Script(
+    """#!lua flags=allow-oom
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+return {'ok', redis.call('GET', KEYS[1])}
+"""
+)

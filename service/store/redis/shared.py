@@ -11,6 +11,7 @@ Who lives and who owns what is said once in a while (`beat`). It tells where to 
 from __future__ import annotations
 
 from contextlib import suppress
+from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -23,6 +24,8 @@ from hinged.service.store.shares import Beat, Elsewhere, Owner, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+SECRET_BYTES = 32
 
 
 class SharedRedisStore(RedisStore):
@@ -42,6 +45,7 @@ class SharedRedisStore(RedisStore):
         self._epochs: dict[str, int] = {}  # of the models that this server has
         self._claiming = Lock()  # of the dictionary above
         namespace = options.get("namespace", "hinged")
+        self._secret = f"{namespace}:{{-}}:secret"
         parts = ("epoch", "models", "nodes", "owners", "joined", "changes")
         self._shared = [f"{namespace}:{{-}}:{part}" for part in parts]
         super().__init__(url, **options)
@@ -79,6 +83,11 @@ class SharedRedisStore(RedisStore):
         with self._claiming:
             epoch = self._epochs.pop(model, 0)
         self._say(model, epoch, "")
+
+    def secret(self) -> bytes:
+        """What all servers on this store know, drawn by the first that asks."""
+        _, found = self._nodes.call(claims.SECRET, [self._secret], [token_hex(SECRET_BYTES)])
+        return bytes.fromhex(found.decode())
 
     # -- claims ---------------------------------------------------------------------------------------------------
 

@@ -5,13 +5,12 @@ import os
 import signal
 import socket
 import threading
-from pathlib import Path
 
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
 from redis_server import RedisServer
-from running import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
+from running import PATIENCE_S, RunningServer, ended, eventually, is_taken, wait_for_children
 from websockets.sync.client import connect
 
 from hinged.service.edge.keys import create_key
@@ -153,13 +152,6 @@ def through_a_reader(server, sends):
         line.sendall(sends)
         eventually(lambda: is_taken(line))
     return line
-
-
-def is_taken(line):
-    """Whether somebody has accepted this connection: until then its other end has no inode."""
-    table = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    remote = f":{line.getsockname()[1]:04X}"
-    return any(row.split()[9] != "0" for row in table if row.split()[2].endswith(remote))
 
 
 def test_events_stream_through_a_reader(server):

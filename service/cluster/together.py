@@ -1,0 +1,164 @@
+"""What is asked of a server that is several processes, and about no model: each answers for itself, one for all.
+
+A list that lacks models without a word would be wrong, so it needs all of them; the server is ready when all are; and
+the metrics of each get a label, `worker`, and say who does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hinged.service.cluster.lines import PASSED_ON
+from hinged.service.cluster.passing import Passing, target_of
+from hinged.service.edge.middleware import JSON, error_response
+from hinged.service.errors import Invalid, ServiceError, Unavailable
+
+log = logging.getLogger(__name__)
+
+ASK_S = 10.0
+"""How long another worker may take to answer."""
+SAID = (b"authorization", b"accept")
+"""Headers that the others are told."""
+UP = "hinged_worker_up"
+SAMPLE = re.compile(rb"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
+"""The name of a sample, and whether labels follow."""
+
+
+class Answer(NamedTuple):
+    """What a worker has answered, status 0 where it has not."""
+
+    number: int
+    status: int
+    body: bytes = b""
+    headers: Sequence[tuple[bytes, bytes]] = ()
+
+
+class Together:
+    """ASGI middleware before the gate."""
+
+    def __init__(self, gate: ASGIApp, app: ASGIApp, passing: Passing, number: int, addresses: Sequence[str]) -> None:
+        """gate: where all else goes. app: what answers for this worker alone, the one of this number."""
+        self._gate = gate
+        self._app = app
+        self._passing = passing
+        self._number = number
+        self._others = [(k, address) for k, address in enumerate(addresses, 1) if k != number]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer for all, where that is what is asked."""
+        put = PUT_TOGETHER.get(scope["path"].rstrip("/")) if scope["type"] == "http" else None
+        if put is None or scope["method"] != "GET" or any(name == PASSED_ON for name, _ in scope["headers"]):
+            await self._gate(scope, receive, send)
+            return
+        mine = await self._own(scope, receive)
+        response = Response(mine.body, mine.status)
+        response.raw_headers = list(mine.headers)
+        if mine.status in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE} or put is put_ready:
+            others = await asyncio.gather(*(self._ask(number, address, scope) for number, address in self._others))
+            try:
+                response = put(mine, others)
+            except ServiceError as error:
+                response = error_response(error, scope["path"])
+        await response(scope, receive, send)
+
+    async def _own(self, scope: Scope, receive: Receive) -> Answer:
+        status, headers, parts = 0, [], []
+
+        async def keep(message: Message) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status, headers = message["status"], message["headers"]
+            else:
+                parts.append(message.get("body", b""))
+
+        await self._app(scope, receive, keep)
+        return Answer(self._number, status, b"".join(parts), headers)
+
+    async def _ask(self, number: int, address: str, scope: Scope) -> Answer:
+        headers = [(name, value) for name, value in scope["headers"] if name in SAID]
+        target = target_of(scope).decode("latin-1")
+        try:
+            status, body = await self._passing.ask(address, target, headers, method="GET", read_s=ASK_S)
+        except Unavailable as error:
+            log.warning("worker %d: %s", number, error.message)
+            return Answer(number, 0)
+        return Answer(number, status, body)
+
+
+def put_models(mine: Answer, others: Sequence[Answer]) -> Response:
+    """The models of all, by name. Unavailable where one of the workers does not tell of its own."""
+    found: list[dict[str, Any]] = []
+    for answer in (mine, *others):
+        if answer.status != HTTPStatus.OK:
+            raise Unavailable(f"worker {answer.number} does not tell of its models; ask again", retry_after_s=1)
+        found += json.loads(answer.body)["models"]
+    return JSON({"models": sorted(found, key=lambda model: str(model["model"]))})
+
+
+def put_readiness(mine: Answer, others: Sequence[Answer]) -> Response:
+    """Ready when all are; how many of all models do what."""
+    counts: Counter[str] = Counter(json.loads(mine.body)["models"])
+    for answer in others:
+        if answer.status in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
+            counts.update(json.loads(answer.body)["models"])
+    ready = all(answer.status == HTTPStatus.OK for answer in (mine, *others))
+    return JSON({"status": "ready" if ready else "starting", "models": dict(counts)}, 200 if ready else 503)
+
+
+def put_ready(mine: Answer, others: Sequence[Answer]) -> Response:
+    """The same as the Open Inference Protocol has it."""
+    late = [answer.number for answer in (mine, *others) if answer.status != HTTPStatus.OK]
+    if late:
+        raise Invalid(f"the server is starting: worker {late[0]} is not ready")
+    return JSON({"ready": True})
+
+
+def put_metrics(mine: Answer, others: Sequence[Answer]) -> Response:
+    """Each sample with a label that says whose it is."""
+    heads: dict[str, list[bytes]] = {}
+    samples: dict[str, list[bytes]] = {}
+    answers = sorted((mine, *others))
+    for answer in answers:
+        family = ""
+        for line in answer.body.splitlines() if answer.status == HTTPStatus.OK else ():
+            if line.startswith(b"# ") and (about := line.split(b" ", 3))[1] in {b"HELP", b"TYPE", b"UNIT"}:
+                family = about[2].decode()
+                if line not in (kept := heads.setdefault(family, [])):
+                    kept.append(line)
+            elif line and not line.startswith(b"#"):
+                samples.setdefault(family, []).append(_labelled(line, answer.number))
+    heads[UP] = [b"# HELP %b 1 if the worker answers." % UP.encode(), b"# TYPE %b gauge" % UP.encode()]
+    samples[UP] = [
+        b'%b{worker="%d"} %d.0' % (UP.encode(), each.number, each.status == HTTPStatus.OK) for each in answers
+    ]
+    lines = [line for family, head in heads.items() for line in (*head, *samples.get(family, ()))]
+    lines += [b"# EOF"] if mine.body.rstrip().endswith(b"# EOF") else []
+    kind = dict(mine.headers)[b"content-type"].decode()
+    return Response(b"\n".join(lines) + b"\n", media_type=None, headers={"Content-Type": kind})
+
+
+def _labelled(line: bytes, number: int) -> bytes:
+    found = SAMPLE.match(line)
+    if found is None:
+        return line
+    label = b'{worker="%d"' % number
+    return found[1] + label + (b"," if found[2] else b"}") + line[found.end() :]
+
+
+PUT_TOGETHER: Mapping[str, Callable[[Answer, Sequence[Answer]], Response]] = {
+    "/models": put_models,
+    "/overview": put_models,
+    "/readyz": put_readiness,
+    "/v2/health/ready": put_ready,
+    "/metrics": put_metrics,
+}

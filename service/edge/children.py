@@ -1,0 +1,104 @@
+"""Processes that another one starts, and starts again where they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hinged.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+RESTART_FIRST_S, RESTART_MAX_S = 0.2, 10.0
+LIVED_S = 60.0  # one that ends after so long is started again at once
+
+
+@dataclass(frozen=True)
+class Child:
+    """What is started: a module with its arguments. name: as the log has it; said: what it is told on its stdin, which
+    stays open as long as the process that started it lives.
+    """
+
+    name: str
+    module: str
+    arguments: Sequence[object]
+    said: bytes = b""
+
+
+class Children:
+    """The processes, on one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        descriptors: Sequence[int],
+        may_go_on: Callable[[int], bool] = lambda _: True,
+        **started: Any,
+    ) -> None:
+        """descriptors: open files that they have too. may_go_on: asked with the exit code of one that ended, whether it
+        is started again. started: how, as asyncio's subprocesses take it.
+        """
+        self._started = {"pass_fds": descriptors, "env": {**os.environ, **_as_environment(settings)}, **started}
+        self._may_go_on = may_go_on
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._stopping = False
+
+    def start(self, child: Child) -> None:
+        """Have one run from now on."""
+        self._tasks.append(asyncio.create_task(self._keep_running(child)))
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """Let all of them come to their end, by a signal."""
+        self._stopping = True
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    async def stop(self, seconds: float) -> None:
+        """Wait for their end, but no longer than this."""
+        self.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+            self.end(signal.SIGKILL)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep_running(self, child: Child) -> None:
+        loop, wait_s = asyncio.get_running_loop(), RESTART_FIRST_S
+        while not self._stopping:
+            started = loop.time()
+            process = self._running[child.name] = await self._begin(child)
+            if self._stopping:  # by now
+                process.terminate()
+            code = await process.wait()
+            if self._stopping or not self._may_go_on(code):
+                return
+            wait_s = RESTART_FIRST_S if loop.time() - started > LIVED_S else min(2 * wait_s, RESTART_MAX_S)
+            log.error("%s ended with exit code %d and is started again in %.1f s", child.name, code, wait_s)
+            await asyncio.sleep(wait_s)
+
+    async def _begin(self, child: Child) -> asyncio.subprocess.Process:
+        command = (sys.executable, "-m", child.module, *map(str, child.arguments))
+        if not child.said:
+            return await asyncio.create_subprocess_exec(*command, **self._started)
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **self._started)
+        assert process.stdin is not None  # noqa: S101  a pipe
+        process.stdin.write(child.said)
+        return process
+
+
+def _as_environment(settings: Settings) -> dict[str, str]:
+    """The settings that the command line may give."""
+    return {
+        "HINGED_HOST": settings.host,
+        "HINGED_PORT": str(settings.port),
+        "HINGED_DATA_DIR": str(settings.data_dir),
+        "HINGED_WORKERS": str(settings.workers),
+    }

@@ -1,0 +1,27 @@
+"""Where workers have their stores: a folder each, whose name says how many of them there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hinged.service.errors import Invalid
+
+FOLDER = re.compile(r"worker-[0-9]+-of-([0-9]+)")
+ANOTHER_WAY = "to change that, back the models up and restore them into another folder"
+
+
+def name_of(number: int, count: int) -> str:
+    """The name of a worker's folder. Whose a model is follows from these names (cluster/siblings.py)."""
+    return f"worker-{number}-of-{count}"
+
+
+def check_division(folder: Path, workers: int) -> None:
+    """Invalid where a data folder holds the stores of another number of workers; 0: of a server without."""
+    found = [FOLDER.fullmatch(entry.name) for entry in folder.iterdir()] if folder.is_dir() else []
+    counts = sorted({int(each[1]) for each in found if each})
+    others = [count for count in counts if count != workers]
+    if others:
+        raise Invalid(f"HINGED_WORKERS must be {others[0]}, by which {folder} is divided, got {workers}; {ANOTHER_WAY}")
+    if workers and (folder / "hinged.db").exists():
+        raise Invalid(f"HINGED_WORKERS must be 0, for {folder} is not divided, got {workers}; {ANOTHER_WAY}")

@@ -1,0 +1,153 @@
+"""A server with workers, while they and the process above them are killed at random moments.
+
+    PYTHONPATH=.:tests python tests/faults/workers.py --faults 30 --workers 3 --models 12
+
+Clients learn and predict on all models; what is not acknowledged is sent again with its ids. One more asks for
+predictions over a new connection each time, of models whose worker is not away: these must be answered all the while.
+At the end each log is read by itself; acknowledged, lost, invented, twice, fenced and state as in cluster.py, and
+
+refused     of models whose worker lived: predictions that were not answered
+waited_s    for those, with one more try where the connection's worker was killed: median and worst
+again_s     seconds until a model whose worker was killed answered again: median and worst
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx
+from cluster import NONE, TRY_S, Times, Writer, judge_by, summary, until_again
+from dividing import workers_of
+from nodes import CONFIGURATION
+from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually
+
+from hinged.service.cluster.siblings import owner_of
+from hinged.service.store.folders import name_of
+from hinged.service.store.sqlite import SQLiteStore
+
+KINDS = ("kill", "end", "all")
+"""A worker is killed, is told to end, or the supervisor is killed and started anew."""
+
+
+class Beside(threading.Thread):
+    """Who asks for models whose worker is not away."""
+
+    def __init__(self, server, owners, seed, stop):
+        super().__init__()
+        self._rng = random.Random(seed)
+        self._server, self._owners, self._stop_asking = server, owners, stop
+        self.away = set()  # numbers of workers, by whoever kills them
+        self.refused, self.waited = [], []
+
+    def run(self):
+        while not self._stop_asking.is_set():
+            before = set(self.away)
+            name = self._rng.choice(sorted(self._owners))
+            since = time.monotonic()
+            answer = self._ask(name) or self._ask(name)
+            if self._owners[name] in before | self.away:
+                continue
+            if answer is None or answer.status_code != 200:
+                self.refused.append(f"{name}: {answer and answer.text}")
+            self.waited.append(time.monotonic() - since)
+
+    def _ask(self, name):
+        try:
+            with httpx.Client(timeout=TRY_S, verify=PLAIN) as http:
+                return http.post(f"{self._server.url}/models/{name}/predict", json={"examples": [{"x": [0.0, 1.0]}]})
+        except httpx.TransportError:
+            return None
+
+
+def disturb(server, owners, rng, kind, beside):
+    """Let one fault happen, and wait until all models answer again; the times until they did."""
+    times = Times()
+    if kind == "all":
+        beside.away |= set(owners.values())
+        workers = workers_of(server)
+        server.kill()
+        since, taken = time.monotonic(), list(owners)
+        server.start(wait=False)
+    else:
+        number, pid = rng.choice(sorted(workers_of(server).items()))
+        workers = {number: pid}
+        beside.away.add(number)
+        since, taken = time.monotonic(), [name for name, owner in owners.items() if owner == number]
+        os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGTERM)
+    eventually(lambda: all(map(ended, workers.values())))  # until then they may themselves answer
+    until_again(server, taken, since, times)
+    beside.away.clear()
+    time.sleep(rng.random())
+    return times
+
+
+def run(folder, faults, seed, models=6, clients=3, workers=2):
+    """Figures of all that happened."""
+    rng, stop, times = random.Random(seed), threading.Event(), []
+    owners = {f"m{k}": owner_of(f"m{k}", workers) for k in range(models)}
+    with RunningServer(folder / "data", workers=workers) as server:
+        for name in owners:
+            made = httpx.put(f"{server.url}/models/{name}", json=CONFIGURATION, timeout=PATIENCE_S)
+            assert made.status_code == 201, made.text
+        one = Servers([server])
+        writers = [Writer(number, one, list(owners), seed, stop) for number in range(clients)]
+        beside = Beside(server, owners, seed, stop)
+        for thread in (*writers, beside):
+            thread.start()
+        try:
+            times = [disturb(server, owners, rng, kind, beside) for kind in faults]
+        finally:
+            stop.set()
+            for thread in (*writers, beside):
+                thread.join()
+        served = {name: httpx.get(f"{server.url}/models/{name}", timeout=PATIENCE_S).json() for name in owners}
+        assert server.terminate() == 0
+    with ExitStack() as stack:
+        stores = {
+            number: stack.enter_context(closing(SQLiteStore(folder / "data" / name_of(number, workers))))
+            for number in range(1, workers + 1)
+        }
+        figures = judge_by({name: stores[owner] for name, owner in owners.items()}, writers, served)
+    return figures | {
+        "refused": beside.refused,
+        "waited_s": summary(beside.waited),
+        "again_s": summary([seconds for each in times for seconds in each.again]),
+        "retries": sum(writer.retries for writer in writers),
+    }
+
+
+class Servers:
+    """Whom a writer asks."""
+
+    def __init__(self, servers):
+        self.servers = servers
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--models", type=int, default=12)
+    parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    faults = [rng.choice(KINDS) for _ in range(options.faults)]
+    print(f"seed {options.seed}: {dict(Counter(faults))}")
+    with tempfile.TemporaryDirectory() as folder:
+        figures = run(Path(folder), faults, options.seed, options.models, options.clients, options.workers)
+    print(json.dumps(figures, indent=2))
+    sys.exit(bool(any(figures[name] for name in NONE) or figures["wrong"] or figures["refused"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Tickets of servers that share a store: what one gave opens a stream of any model, whoever has it and is asked."""
+
+import pytest
+from asking import BASE, refusal
+from nodes import Nodes, ask
+from streaming import followed
+
+from hinged.service.edge.keys import create_key
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nodes")
+    key = create_key(folder / "keys.json", "ann", "admin")
+    with Nodes(folder, 2, keys_file=folder / "keys.json", node_ttl_s=3) as nodes:
+        nodes.headers = {"authorization": f"Bearer {key}"}
+        made = ask(nodes.servers[0], "PUT", "/models/m", json=BASE, headers=nodes.headers)
+        assert made.status_code == 201, made.text
+        yield nodes
+
+
+@pytest.mark.parametrize("giver", [0, 1])
+@pytest.mark.parametrize("asked", [0, 1])
+def test_a_ticket_of_any_server_opens_a_stream_through_any_once(nodes, giver, asked):
+    given = ask(nodes.servers[giver], "POST", "/tickets", headers=nodes.headers).json()["ticket"]
+    with followed(nodes.servers[asked].url, "/models/m/events", params={"ticket": given, "from": 0}) as lines:
+        assert lines.event()["data"]["position"] == 1
+    for server in nodes.servers:
+        refusal(ask(server, "GET", "/models/m", params={"ticket": given}), 401, "unauthenticated")
+
+
+def test_a_server_that_comes_later_takes_tickets_as_the_others_do(nodes):
+    with nodes.add() as later:
+        given = ask(nodes.servers[0], "POST", "/tickets", headers=nodes.headers).json()["ticket"]
+        assert ask(later, "GET", "/models", params={"ticket": given}).status_code == 200

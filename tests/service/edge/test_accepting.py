@@ -1,0 +1,63 @@
+"""A port of which several processes take connections."""
+
+import asyncio
+import socket
+from types import SimpleNamespace
+
+import pytest
+from uvicorn import Config
+
+from hinged.service.edge.accepting import Accepting, listen, reserve
+from hinged.service.settings import Settings
+
+
+class Hearing(asyncio.Protocol):
+    def __init__(self):
+        self.made, self.heard = False, asyncio.Event()
+
+    def connection_made(self, transport):
+        self.made, self.transport = True, transport
+
+    def data_received(self, _):
+        self.heard.set()
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_connection_that_is_half_made_when_no_more_are_taken_is_served(turns):
+    async def main():
+        protocols = []
+
+        def protocol():
+            protocols.append(Hearing())
+            return protocols[-1]
+
+        accepting = Accepting(listen(Settings(port=0)))
+        with socket.create_connection(accepting.listening.getsockname()) as client:
+            client.sendall(b"x")
+            accepting.start(SimpleNamespace(protocol=protocol))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            accepting.stop()
+            await asyncio.sleep(0.01)
+            for made in protocols:
+                assert made.made
+                await asyncio.wait_for(made.heard.wait(), 5)
+                made.transport.abort()
+        return len(protocols)
+
+    with asyncio.Runner(loop_factory=Config(app="").get_loop_factory()) as runner:
+        runner.run(main())
+
+
+def test_who_asks_for_a_port_that_is_kept_is_refused_until_somebody_listens_there():
+    with reserve() as kept:
+        address = kept.getsockname()
+        for _ in range(3):  # as often as who listens ends
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(address)
+            with reserve(address[1]) as listening:
+                listening.listen()
+                with socket.create_connection(address), listening.accept()[0]:
+                    pass
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(address)

@@ -1,0 +1,281 @@
+"""`hinged serve --workers`: processes that divide the models of a server, behind one port."""
+
+import json
+import os
+import re
+import signal
+import threading
+
+import httpx
+import pytest
+from asking import BASE, Asking, example, refusal
+from dividing import line_taken_by, names_of, standing_still, taken_by, workers_of
+from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually
+from streaming import closed, granted, opened
+
+from hinged.client import Client
+from hinged.service.cluster.siblings import owner_of
+from hinged.service.edge.keys import create_key
+from hinged.service.store.sqlite import SQLiteStore
+
+ONE, TWO = (names_of(number, 2, 40) for number in (1, 2))
+LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("workers") / "data", workers=2) as server:
+        with Asking(server.url) as ask:
+            for name in (ONE[0], TWO[0]):
+                ask.new_model(name).learn(*LEARNED)
+        yield server
+
+
+@pytest.fixture(params=[1, 2])
+def taken(server, request):
+    """A connection that either worker took."""
+    with taken_by(server, request.param) as ask:
+        yield ask
+
+
+def fresh(server, method, path, **request):
+    """An answer over a connection of its own, which whoever is free takes."""
+    with httpx.Client(timeout=PATIENCE_S, verify=PLAIN) as http:
+        return http.request(method, server.url + path, **request)
+
+
+def learned(ask, name, one):
+    answer = ask("POST", f"/models/{name}/learn", json={"examples": [one]})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"][0]
+
+
+def test_whose_a_model_is_never_changes():
+    # These stand in no file: another answer, and models that are there are found no more.
+    names = ("default", "spam", "weather", "m", "a.b-c_D")
+    assert [owner_of(name, 2) for name in names] == [1, 2, 1, 1, 1]
+    assert [owner_of(name, 5) for name in names] == [3, 1, 3, 2, 3]
+    assert {owner_of(f"m{k}", 1) for k in range(9)} == {1}
+
+
+def test_whoever_takes_a_connection_answers_for_all_models(taken):
+    for name in (ONE[1], TWO[1]):
+        taken("PUT", f"/models/{name}", json=BASE)
+        taken("POST", f"/models/{name}/learn", json={"examples": LEARNED})
+    for name in (ONE[1], TWO[1]):
+        assert learned(taken, name, LEARNED[3])["duplicate"] is True
+        assert taken("GET", f"/models/{name}").json()["examples"] == 20
+        assert taken("POST", f"/models/{name}/predict", json={"examples": [{"x": [1, 1]}]}).status_code == 200
+        assert taken("GET", f"/v2/models/{name}").json()["name"] == name
+        assert taken("DELETE", f"/models/{name}").status_code == 200
+        refusal(taken("GET", f"/models/{name}"), 404, "not_found")
+
+
+def test_lists_hold_the_models_of_all(taken):
+    everything = sorted((ONE[0], TWO[0]))
+    for path in ("/models", "/models/", "/overview"):
+        assert [model["model"] for model in taken("GET", path).json()["models"]] == everything
+    assert refusal(taken("GET", "/models?colour=red"), 422, "invalid")
+    refusal(taken("POST", "/models", json={}), 405, "method_not_allowed")
+    refusal(taken("GET", "/models", headers={"host": "evil.example"}), 400, "bad_request")
+    ready = taken("GET", "/readyz")
+    assert (ready.status_code, ready.json()["models"]["serving"]) == (200, 2)
+    assert taken("GET", "/v2/health/ready").json() == {"ready": True}
+    assert taken("GET", "/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_metrics_tell_of_each_worker(taken, accept):
+    answer = taken("GET", "/metrics", headers={"accept": accept})
+    lines = answer.text.splitlines()
+    assert 'hinged_worker_up{worker="1"} 1.0' in lines
+    for number, name in ((1, ONE[0]), (2, TWO[0])):
+        (position,) = (line for line in lines if line.startswith("hinged_log_position{") and f'"{name}"' in line)
+        assert f'worker="{number}"' in position
+    assert all('worker="' in line for line in lines if not line.startswith("#"))
+    heads = [line for line in lines if line.startswith("# TYPE")]
+    assert len(heads) == len(set(heads))
+    assert (lines[-1] == "# EOF") == ("openmetrics" in answer.headers["content-type"]) == bool(accept)
+
+
+def test_nobody_is_sent_to_an_address_that_only_this_machine_reaches(server, taken):
+    for name in (ONE[0], TWO[0]):
+        assert taken("GET", f"/models/{name}", headers={"prefer": "redirect"}).status_code == 200
+    with Client(server.url) as client:
+        for name in (ONE[0], TWO[0]):
+            client.learn(name, [{"id": "from-python", "x": [1, 2], "y": "a"}])
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_streams_go_to_the_owner(server, number):
+    for name in (ONE[0], TWO[0]):
+        path, line = f"/models/{name}", line_taken_by(server, number)
+        with line, opened(server.url, f"{path}/stream", sock=line, open_timeout=PATIENCE_S) as socket:
+            assert granted(socket.ask("learn", examples=[example([1.0, 2.0], "a", f"s{number}")]))["results"]
+        with line_taken_by(server, number) as line:
+            line.sendall(f"GET {path}/events?from=0 HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+            with line.makefile("rb") as lines:
+                assert lines.readline().split()[1] == b"200"
+                assert json.loads(next(text[5:] for text in lines if text.startswith(b"data:")))["position"] == 1
+
+
+def test_what_one_worker_lacks_no_list_hides(server):
+    pids = workers_of(server)
+    with taken_by(server, 1) as ask:
+        os.kill(pids[2], signal.SIGKILL)
+        eventually(lambda: ended(pids[2]))
+        refusal(ask("GET", "/models"), 503, "unavailable")
+        assert ask("GET", "/readyz").status_code == 503
+        assert ask("GET", "/v2/health/ready").status_code == 400
+        assert 'hinged_worker_up{worker="2"} 0.0' in ask("GET", "/metrics").text
+        answer = ask("GET", f"/models/{TWO[0]}")
+        refusal(answer, 503, "unavailable")
+        assert answer.headers["retry-after"] == "1"
+        assert learned(ask, ONE[0], example([1.0, 2.0], "a", "beside"))["duplicate"] is False  # the other goes on
+        eventually(lambda: ask("GET", f"/models/{TWO[0]}").status_code == 200)
+        assert learned(ask, TWO[0], LEARNED[3])["duplicate"] is True
+        eventually(lambda: ask("GET", "/readyz").status_code == 200)
+        assert len(ask("GET", "/models").json()["models"]) == 2
+
+
+def test_a_request_that_a_worker_had_when_it_was_killed_is_told_to_be_unknown(server):
+    pids = workers_of(server)
+    with taken_by(server, 1) as ask:
+        ask("GET", f"/models/{TWO[0]}")  # there is a line
+        with standing_still(pids[2]):
+            asking = threading.Thread(target=lambda: answers.append(ask("GET", f"/models/{TWO[0]}")))
+            answers = []
+            asking.start()
+            asking.join(0.3)
+            assert not answers
+            os.kill(pids[2], signal.SIGKILL)
+        asking.join(PATIENCE_S)
+        assert "a retry with the same ids is safe" in refusal(answers[0], 503, "unavailable")["message"]
+        eventually(lambda: ask("GET", "/readyz").status_code == 200)
+
+
+def test_a_socket_whose_owner_is_killed_is_told_to_come_back(server):
+    path, line = f"/models/{TWO[0]}/stream", line_taken_by(server, 1)
+    with line, opened(server.url, path, sock=line, open_timeout=PATIENCE_S) as socket:
+        assert granted(socket.ask("learn", examples=[example([1.0, 2.0], "a", "by-socket")]))
+        os.kill(workers_of(server)[2], signal.SIGKILL)
+        code, _ = closed(socket)
+        assert code == 1012
+    eventually(lambda: fresh(server, "GET", "/readyz").status_code == 200)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server with keys, and the text of a key for some models."""
+    folder = tmp_path_factory.mktemp("guarded")
+    admin = create_key(folder / "keys.json", "admin", "admin")
+    bound = create_key(folder / "keys.json", "bound", "reader", [f"{ONE[0]}", f"{TWO[0]}"])
+    with RunningServer(folder / "data", workers=2, keys_file=folder / "keys.json", log_format="json") as server:
+        for name in (ONE[0], ONE[1], TWO[0]):
+            made = fresh(server, "PUT", f"/models/{name}", json=BASE, headers=bearer(admin))
+            assert made.status_code == 201, made.text
+        yield server, bearer(bound)
+
+
+def bearer(key):
+    return {"authorization": f"Bearer {key}"}
+
+
+def test_keys_say_what_each_worker_shows(guarded):
+    server, bound = guarded
+    for number in (1, 2):
+        with taken_by(server, number) as ask:
+            refusal(ask("GET", "/models"), 401, "unauthenticated")
+            assert [m["model"] for m in ask("GET", "/models", headers=bound).json()["models"]] == sorted(
+                (ONE[0], TWO[0])
+            )
+            refusal(ask("GET", f"/models/{TWO[0]}"), 401, "unauthenticated")
+            refusal(ask("GET", "/metrics", headers=bound), 403, "forbidden")
+            assert ask("GET", "/readyz").status_code == 200
+
+
+def test_each_line_of_the_log_says_which_worker_it_is_of(server, guarded):
+    lines = [json.loads(line) for line in guarded[0].log.read_text().splitlines()]
+    assert {line.get("worker") for line in lines} == {None, 1, 2}
+    (first,) = (line["message"] for line in lines if "worker" not in line)
+    assert first.startswith("hinged ")
+    assert ", 2 workers, " in first
+    for number in (1, 2):
+        assert f" INFO worker {number}: hinged." in server.log.read_text()
+
+
+def test_a_ticket_of_any_worker_is_good_at_the_owner_once(guarded):
+    server, bound = guarded
+    for number in (1, 2):
+        with taken_by(server, number) as ask, taken_by(server, 3 - number) as other:
+            for path in (f"/models/{ONE[0]}", f"/models/{TWO[0]}", "/models", "/overview"):
+                ticket = ask("POST", "/tickets", headers=bound).json()["ticket"]
+                assert other("GET", path, params={"ticket": ticket}).status_code == 200, path
+                refusal(ask("GET", path, params={"ticket": ticket}), 401, "unauthenticated")
+            given = ask("POST", "/tickets", headers=bound).json()["ticket"]
+            refusal(other("GET", f"/models/{ONE[1]}", params={"ticket": given}), 403, "forbidden")
+            refusal(other("GET", "/models", params={"ticket": given[:-3] + "AAA"}), 401, "unauthenticated")
+
+
+def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_path):
+    with RunningServer(tmp_path / "data", workers=2) as server:
+        with Asking(server.url) as ask:
+            for name in (ONE[0], TWO[0]):
+                ask.new_model(name).learn(*LEARNED)
+        workers = workers_of(server).values()
+        assert server.terminate() == 0
+        assert all(map(ended, workers))
+        server.start()
+        with Asking(server.url) as ask:
+            for name in (ONE[0], TWO[0]):
+                assert learned(ask, name, LEARNED[3])["duplicate"] is True
+        workers = workers_of(server).values()
+        server.kill()
+        server.start()  # while those of before may still drain
+        eventually(lambda: all(map(ended, workers)))
+        with Asking(server.url) as ask:
+            for name in (ONE[0], TWO[0]):
+                assert learned(ask, name, LEARNED[19])["duplicate"] is True
+
+
+@pytest.mark.parametrize(
+    ("there", "workers", "said"),
+    [
+        ("worker-1-of-2", 3, "HINGED_WORKERS must be 2"),
+        ("worker-1-of-2", 0, "HINGED_WORKERS must be 2"),
+        (".", 2, "HINGED_WORKERS must be 0"),
+    ],
+)
+def test_data_that_are_divided_otherwise_are_left_alone(tmp_path, there, workers, said):
+    folder = tmp_path / "data"
+    SQLiteStore(folder / there).close()
+    before = sorted(folder.rglob("*"))
+    code, words = RunningServer(folder, workers=workers).run()
+    assert code == 1
+    (line,) = words.splitlines()
+    assert said in line
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"readers": 1}, "HINGED_READERS=1"),
+        ({"node": "http://127.0.0.1:1", "store": "redis://127.0.0.1:1"}, "HINGED_NODE"),
+        ({"keys_file": "/nowhere.json"}, "/nowhere.json"),
+        ({"host": "0.0.0.0"}, "there are no keys"),  # noqa: S104
+    ],
+)
+def test_what_does_not_go_with_workers_is_refused_in_a_sentence(tmp_path, settings, said):
+    code, words = RunningServer(tmp_path / "data", workers=2, **settings).run()
+    assert code == 1
+    (line,) = words.splitlines()
+    assert said in line
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_a_worker_refuses_ends_the_server(tmp_path):
+    server = RunningServer(tmp_path / "data", workers=2, default_model="{}")
+    code, words = server.run()
+    assert code == 1
+    assert re.search(r"worker [12]: .* it cannot begin: configuration: kernel is missing", words)
