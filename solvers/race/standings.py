@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,11 @@ Array = np.ndarray[Any, Any]
 FADING = 0.999  # of the counts, an example
 LOG_FADING = -0.0010005003335835344
 ROUNDING = 1e-3  # what rounding makes of a count, and more
-LEAD = 0.5  # right answers by which another must be ahead to take the lead
+LEAD = 0.5  # right answers by which another must be ahead to take the lead, and
+DOUBT = 0.7  # standard deviations of what the two disagreed on (McNemar's test), at most
+DOUBT_MAX = 2.0  # right answers
 BEHIND = 3.0  # right answers by which a newcomer begins behind the leader
-SURELY = 2.0  # standard deviations (McNemar's test) by which an arm must be behind to leave
+SURELY = 2.5  # such standard deviations by which an arm must be behind to leave
 
 
 class Standings(NamedTuple):
@@ -45,7 +48,8 @@ def count(standings, right, leaders):
             for b in range(arms):
                 ahead[a, b] = FADING * ahead[a, b] + (right[r, a] and not right[r, b])
         for a in range(arms):
-            if correct[a] > correct[leader[0]] + LEAD:
+            apart = ahead[a, leader[0]] + ahead[leader[0], a]
+            if correct[a] > correct[leader[0]] + LEAD + min(DOUBT * math.sqrt(apart), DOUBT_MAX):
                 leader[0] = a
 
 

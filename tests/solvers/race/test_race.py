@@ -12,7 +12,19 @@ from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race import arms, race
 from hinged.solvers.race.arms import Arm, Setting, first_settings, near
 from hinged.solvers.race.race import LEAST, LOOK, MOST, NEWCOMERS, PATIENCE
-from hinged.solvers.race.standings import BEHIND, FADING, LEAD, count, joined_by, kept, new_standings, surely_behind
+from hinged.solvers.race.standings import (
+    BEHIND,
+    DOUBT,
+    DOUBT_MAX,
+    FADING,
+    LEAD,
+    SURELY,
+    count,
+    joined_by,
+    kept,
+    new_standings,
+    surely_behind,
+)
 
 RBF = make_kernel("rbf", 0.5)
 
@@ -28,6 +40,21 @@ def raced(X, classes, batch=40, **parameters):
     return stream_of("auto", X, classes, kernel=RBF, batch=batch, announced=2, **{"C": 1.0, **parameters})
 
 
+def led(right):
+    """Who led before each row of right (m, A) was known, and at the end correct, ahead and leader: a plain loop."""
+    arms, leaders = right.shape[1], []
+    correct, ahead, leader = np.zeros(arms), np.zeros((arms, arms)), 0
+    for row in right:
+        leaders.append(leader)
+        correct = FADING * correct + row
+        ahead = FADING * ahead + (row[:, None] & ~row)
+        for a in range(arms):
+            apart = ahead[a, leader] + ahead[leader, a]
+            if correct[a] > correct[leader] + LEAD + min(DOUBT * np.sqrt(apart), DOUBT_MAX):
+                leader = a
+    return np.array(leaders, np.int64), (correct, ahead, leader)
+
+
 def test_answers_are_those_of_the_arm_that_led_before_each_example():
     X, classes = wavy(240)
     race = raced(X, classes).learn()
@@ -40,13 +67,11 @@ def test_answers_are_those_of_the_arm_that_led_before_each_example():
             arm.learn(race.rows(X[b : b + 40]), classes[b : b + 40], np.arange(b, b + 40), b) for b in range(0, 240, 40)
         ]
         alone.append(np.concatenate(scores)[:, 0])
-    correct, leader = np.zeros(len(alone)), 0
+    right = (np.array(alone).T > 0) == classes[:, None]
+    leaders, (correct, _, _) = led(right)
     for r, answer in enumerate(np.concatenate(race.scores)[:, 0]):
-        assert answer == alone[leader][r]
-        correct = FADING * correct + [(scores[r] > 0) == classes[r] for scores in alone]
-        for a in range(len(alone)):
-            if correct[a] > correct[leader] + LEAD:
-                leader = a
+        assert answer == alone[leaders[r]][r]
+    assert len(set(leaders.tolist())) > 1
     assert len(set(np.argmax(alone, axis=0))) > 1
     np.testing.assert_array_equal(race.solver.standings.correct, correct)
 
@@ -121,21 +146,15 @@ def test_counts_and_leaders_are_those_of_a_plain_loop(right, some):
     right = np.array(right, bool).reshape(-1, 4)
     standings, leaders = new_standings(4), np.empty(len(right), np.int64)
     count(standings, right, leaders)
-    correct, ahead, leader = np.zeros(4), np.zeros((4, 4)), 0
-    for r, row in enumerate(right):
-        assert leaders[r] == leader
-        correct = FADING * correct + row
-        ahead = FADING * ahead + (row[:, None] & ~row)
-        for a in range(4):
-            if correct[a] > correct[leader] + LEAD:
-                leader = a
+    expected, (correct, ahead, leader) = led(right)
+    assert np.array_equal(leaders, expected)
     assert standings.leader[0] == leader
     assert np.array_equal(standings.correct, correct)
     assert np.array_equal(standings.ahead, ahead)
     behind = surely_behind(standings)
     for a in range(4):
         won, lost = ahead[leader, a], ahead[a, leader]
-        assert behind[a] == (won > lost and (won - lost) / np.sqrt(won + lost) > 2)
+        assert behind[a] == (won > lost and (won - lost) / np.sqrt(won + lost) > SURELY)
     arms = np.array(sorted({leader, *some}))
     left = kept(standings, arms)
     assert arms[left.leader[0]] == leader
@@ -144,6 +163,24 @@ def test_counts_and_leaders_are_those_of_a_plain_loop(right, some):
     assert np.array_equal(more.correct[-2:], correct[[leader, leader]] - behind)
     assert (more.ahead[-1, left.leader[0]], more.ahead[left.leader[0], -1]) == (0, behind)
     assert np.array_equal(more.ahead[-1, : arms.size], left.ahead[left.leader[0]])
+
+
+def test_chance_sends_hardly_one_of_equal_arms_off_at_the_first_look():
+    random, arms, behind = np.random.default_rng(0), len(first_settings(RBF)), []
+    for _ in range(100):
+        right = (random.random((LOOK, 1)) < 0.8) ^ (random.random((LOOK, arms)) < 0.06)
+        standings = new_standings(arms)
+        count(standings, right, np.empty(LOOK, np.int64))
+        behind.append(surely_behind(standings).sum())
+    assert np.mean(behind) < 0.5
+
+
+def test_two_answers_more_take_no_lead_where_arms_disagree_much_and_three_do():
+    standings = new_standings(2)
+    first = np.array([[True, False], [False, True]] * 4)
+    for rows, leader in ((first, 0), ([[False, True]] * 2, 0), ([[False, True]], 1)):
+        count(standings, np.array(rows), np.empty(len(rows), np.int64))
+        assert standings.leader[0] == leader
 
 
 @pytest.mark.parametrize("kernel", ["linear", "polynomial", "rbf", "laplacian"])
