@@ -141,6 +141,7 @@ def replay(
     drop: tuple[str, ...],
     texts: tuple[str, ...],
     times: tuple[str, ...],
+    categories: tuple[str, ...],
     named: bool | None,
     delimiter: str | None,
     file_format: str | None,
@@ -162,7 +163,7 @@ def replay(
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
-        choice = Choice(label, id_name, features, drop, named, texts=texts, times=times)
+        choice = Choice(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
         read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
         source = read(file, choice=choice, labels_file=labels_file)
         if source.features["type"] == "text" and "kernel" not in given:
