@@ -46,6 +46,7 @@ from hinged.commands.snapshots import (
     skip,
     snapshot,
 )
+from hinged.commands.studio import reconcile
 from hinged.extras import needed
 from hinged.readers import FORMATS, Choice, ReadError, fingerprint, open_source
 from hinged.version import __version__
@@ -213,7 +214,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
 COMMANDS = (
     models, create, show_model, delete, learn, predict, finish, offer, query, label, labels, suspects, correct, forget,
     events, snapshot, rollback, skip, export_model, import_model, backup, restore, keys,
-    cluster,
+    cluster, reconcile,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)
