@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +54,8 @@ from hinged.readers import FORMATS, Choice, ReadError, fingerprint, open_source
 from hinged.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hinged.client.client import Client
 
 
@@ -81,19 +85,24 @@ def serve(**options: Any) -> None:
         from pydantic import ValidationError  # noqa: PLC0415
 
         from hinged.service import app  # noqa: PLC0415
+        from hinged.service.edge.start import unknown_names  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
         from hinged.service.settings import Settings  # noqa: PLC0415
 
     try:
         settings = Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        name = "HINGED_" + "_".join(str(part) for part in first["loc"][:1]).upper()
-        raise click.ClickException(f"{name}: {first['msg']}, got {first['input']!r}") from error
+        raise SeveralLines("\n".join([*map(_wrong, error.errors()), *unknown_names(os.environ)])) from error
     try:
         app.serve(settings)
     except ServiceError as error:
-        raise click.ClickException(error.message) from error
+        raise SeveralLines("\n".join([error.message, *unknown_names(os.environ)])) from error
+
+
+def _wrong(error: Mapping[str, Any]) -> str:
+    """What is wrong with a setting, without the password of a URL."""
+    name = "HINGED_" + "_".join(str(part) for part in error["loc"][:1]).upper()
+    return f"{name}: {error['msg']}, got {re.sub('//[^/@]*@', '//...@', repr(error['input']))}"
 
 
 @cli.command()
