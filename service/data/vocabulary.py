@@ -255,8 +255,8 @@ class Vocabulary(Observing[Record]):
             many = values >= MANY_SHARE * (self.columns_max if name in self._ignored_names else examples)
             if values >= UNIQUE_MIN and many and name not in self.kinds:
                 found.append(
-                    f"{name[:80]!r} has {values} different values in {examples} examples: it uses up columns and "
-                    f"teaches little; {_instead(field)}"
+                    f"{name[:80]!r} has {values} different values in {examples} examples: it uses up columns, "
+                    f"most of them for a value that seldom comes again; {_instead(field)}"
                 )
         return found[:NAMES_SHOWN]
 
@@ -371,11 +371,11 @@ def _left_out(name: str, values: int) -> str:
 
 
 def _instead(field: dict[Value, int]) -> str:
-    """What to do about a name whose strings are nearly all different."""
+    """What to do about a name whose strings are mostly different."""
     strings = [value for value in field if type(value) is str]
     if strings and sum(" " in value.strip() for value in strings) > len(strings) / 2:
-        return 'declare it {"type": "text"}, or leave it out'
-    return "leave it out"
+        return 'declare it {"type": "text"}, or see whether a model does as well without it'
+    return "see whether a model does as well without it"
 
 
 def _standard(values: list[float]) -> tuple[float, float]:

@@ -130,9 +130,9 @@ def test_names_of_identifiers_are_left_out_alike_after_a_crash_and_once_one_was_
         assert answers == said(other, *asked)
         fields = former.figures()["features"]["fields"]
         assert {"name": "who", "number": False, "values": 90} in fields
-        assert former.figures()["features"]["warnings"] == [
-            "'who' has 90 different values in 90 examples: it uses up columns and teaches little; leave it out"
-        ]
+        (warning,) = former.figures()["features"]["warnings"]
+        assert warning.startswith("'who' has 90 different values in 90 examples: it uses up columns")
+        assert warning.endswith("see whether a model does as well without it")
         server.kill()
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
         kept = AskedModel(ask, "kept")
