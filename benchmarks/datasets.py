@@ -1,31 +1,42 @@
-"""Reads the data sets of a folder given by --data: NAME.npz with X_train, y_train, X_test, y_test, dense or CSR."""
+"""The data sets of a folder given by --data, as `hinged replay` reads them: NAME.npz with X_train, y_train, X_test and
+y_test, dense or CSR; or a table, or LIBSVM text, with what is tested in NAME_test, or NAME.t.
+"""
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
+from hinged.readers import ENDINGS, Source, open_source
+from hinged.readers.arrays import ArraySource, arrays_of
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
 
 
 def load(folder: Path, name: str) -> list:
     """X_train, y_train, X_test, y_test; sparse parts as scipy CSR, None where the set has no split."""
-    with np.load(folder / f"{name}.npz", allow_pickle=False) as z:
-        parts = []
-        for part in ("train", "test"):
-            if f"y_{part}" not in z:
-                parts += [None, None]
-                continue
-            if f"X_{part}" in z:
-                X = z[f"X_{part}"]
-            else:
-                X = csr_matrix(
-                    tuple(z[f"X_{part}_{array}"] for array in ("data", "indices", "indptr")),
-                    shape=tuple(z[f"X_{part}_shape"]),
-                )
-            parts += [X, z[f"y_{part}"]]
-    return parts
+    source, test = _source(folder, name), None
+    if source is None:
+        sys.exit(f"{folder} has no data set {name}: no {name}.npz, {name}.csv, LIBSVM text {name}, or the like")
+    if isinstance(source, ArraySource):
+        test = source.held_out
+    else:
+        test = _source(folder, f"{name}_test", like=source) or _source(folder, f"{name}.t", like=source)
+    if test is None:
+        return [*arrays_of(source), None, None]
+    dim = max(source.dim, test.dim)
+    return [*arrays_of(source, dim), *arrays_of(test, dim)]
+
+
+def _source(folder: Path, name: str, like: Source | None = None) -> Source | None:
+    """The file of this name, whatever it is; in a table the labels are the column `y`."""
+    for ending in (*ENDINGS, "", ".svm", ".libsvm", ".txt"):
+        for packed in ("", ".gz", ".bz2"):
+            path = folder / f"{name}{ending}{packed}"
+            if path.is_file():
+                table = ending in ENDINGS and ENDINGS[ending] != "npz"
+                return open_source(path, label="y" if table else None, like=like)
+    return None
 
 
 def rows_of(X, kernel, dtype=np.float32):

@@ -11,8 +11,6 @@ import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
-import csv
-import gzip
 import json
 import time
 
@@ -20,6 +18,7 @@ import numpy as np
 from datasets import arguments, load
 from datasets import rows_of as prepared_rows
 
+from hinged.readers import Choice, open_source
 from hinged.service.data.records import canonical, pack_records, unpack_records
 from hinged.service.data.vocabulary import Vocabulary
 from hinged.solvers.core.kernels import make_kernel
@@ -28,28 +27,18 @@ from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.warm import warm_up
 
 BATCH = 256
-ANSWERS = ("income", "split")
 WARMUP = 1000
 
 
 def census(folder):
     """Records and classes of the training and of the test part."""
     parts = {"train": ([], []), "test": ([], [])}
-    with gzip.open(folder / "adult_census.csv.gz", "rt", newline="") as file:
-        for line in csv.DictReader(file):
-            records, classes = parts[line["split"]]
-            records.append(canonical({name: value_of(text) for name, text in line.items() if name not in ANSWERS}))
-            classes.append(line["income"].startswith(">50K"))
+    for example in open_source(folder / "adult_census.csv.gz", choice=Choice("income", named=True)):
+        record = {name: value for name, value in example.x.items() if value != "?"}
+        records, classes = parts[record.pop("split")]
+        records.append(canonical(record))
+        classes.append(example.y.startswith(">50K"))
     return *parts["train"], *parts["test"]
-
-
-def value_of(text):
-    if text == "?":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def machine(kernel, dim, C):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 DEFAULT_MODEL = '{"solver": "auto", "kernel": {"type": "rbf", "gamma": "scale"}}'
@@ -103,6 +103,12 @@ class Settings(BaseSettings):
         le=300,
         description="time without a sign of life after which others claim a server's models, seconds",
     )
+    labelstudio_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^?#@ ]+$",
+        description="address of a Label Studio, which is asked for annotations that webhooks have not brought",
+    )
+    labelstudio_token: SecretStr | None = Field(None, description="of one of its users, who sees the models' projects")
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")
 
     @property

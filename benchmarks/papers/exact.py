@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from datasets import arguments, rows_of
+from datasets import arguments, load, rows_of
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.dual.exact import ExactSVM
@@ -54,8 +54,8 @@ def new_solver(kernel, dim, C):
 
 def pima(folder):
     """Standardised features and classes."""
-    with np.load(Path(folder) / "pima.npz", allow_pickle=False) as z:
-        X, y = z["X_train"].astype(float), z["y_train"]
+    X, y, *_ = load(Path(folder), "pima")
+    X = X.astype(float)
     return (X - X.mean(axis=0)) / X.std(axis=0), (y > 0).astype(int)
 
 

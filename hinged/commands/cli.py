@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,11 +48,14 @@ from hinged.commands.snapshots import (
     skip,
     snapshot,
 )
+from hinged.commands.studio import reconcile
 from hinged.extras import needed
 from hinged.readers import FORMATS, Choice, ReadError, fingerprint, open_source
 from hinged.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hinged.client.client import Client
 
 
@@ -80,15 +85,14 @@ def serve(**options: Any) -> None:
     with needed("server", "hinged serve"):
         from pydantic import ValidationError  # noqa: PLC0415
 
+        from hinged.service.edge.start import unknown_names  # noqa: PLC0415
         from hinged.service.errors import ServiceError  # noqa: PLC0415
         from hinged.service.settings import Settings  # noqa: PLC0415
 
     try:
         settings = Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        name = "HINGED_" + "_".join(str(part) for part in first["loc"][:1]).upper()
-        raise click.ClickException(f"{name}: {first['msg']}, got {first['input']!r}") from error
+        raise SeveralLines("\n".join([*map(_wrong, error.errors()), *unknown_names(os.environ)])) from error
     try:
         if settings.workers:  # who only watches over others computes nothing
             from hinged.service.workers.supervisor import supervise  # noqa: PLC0415
@@ -99,7 +103,13 @@ def serve(**options: Any) -> None:
 
             app.serve(settings)
     except ServiceError as error:
-        raise click.ClickException(error.message) from error
+        raise SeveralLines("\n".join([error.message, *unknown_names(os.environ)])) from error
+
+
+def _wrong(error: Mapping[str, Any]) -> str:
+    """What is wrong with a setting, without the password of a URL."""
+    name = "HINGED_" + "_".join(str(part) for part in error["loc"][:1]).upper()
+    return f"{name}: {error['msg']}, got {re.sub('//[^/@]*@', '//...@', repr(error['input']))}"
 
 
 @cli.command()
@@ -148,6 +158,7 @@ def replay(
     drop: tuple[str, ...],
     texts: tuple[str, ...],
     times: tuple[str, ...],
+    categories: tuple[str, ...],
     named: bool | None,
     delimiter: str | None,
     file_format: str | None,
@@ -169,7 +180,7 @@ def replay(
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
-        choice = Choice(label, id_name, features, drop, named, texts=texts, times=times)
+        choice = Choice(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
         read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
         source = read(file, choice=choice, labels_file=labels_file)
         if source.features["type"] == "text" and "kernel" not in given:
@@ -219,7 +230,7 @@ def demo(port: int, data_dir: Path, stay: bool) -> None:
 COMMANDS = (
     models, create, show_model, delete, learn, predict, finish, offer, query, label, labels, suspects, correct, forget,
     events, snapshot, rollback, skip, export_model, import_model, backup, restore, keys,
-    cluster,
+    cluster, reconcile,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

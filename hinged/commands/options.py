@@ -122,10 +122,13 @@ def of_tables(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def of_kinds(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say which columns of a table are texts and times."""
+    """Give a command the options that say what the strings of a table's columns are."""
     text = click.option("--text", "texts", multiple=True, metavar="COLUMN", help="A text: learn from its words.")
     time = click.option("--time", "times", multiple=True, metavar="COLUMN", help="Days or times, as ISO 8601 has them.")
-    return text(time(command))
+    category = click.option(
+        "--category", "categories", multiple=True, metavar="COLUMN", help="Values, also where nearly all are different."
+    )
+    return text(time(category(command)))
 
 
 def delimiter(text: str) -> str:

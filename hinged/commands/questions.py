@@ -256,9 +256,9 @@ def rows_of(
     has = client.model(model)["configuration"]["features"]
     if named is None:
         named = has["type"] in ("named", "text")
-    texts = frozenset(name for name, column in (has.get("columns") or {}).items() if column["type"] == "text")
+    kinds = {name: column["type"] for name, column in (has.get("columns") or {}).items()}
     whole = has["type"] == "text"
-    choice = Choice(None, id_name, features, drop, named, labelled=False, show=show, known=texts, whole=whole)
+    choice = Choice(None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole)
     try:
         for example in open_source(file, choice=choice, delimiter=delimiter):
             given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"

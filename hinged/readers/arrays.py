@@ -51,6 +51,10 @@ class DenseRows:
             _refuse_infinite(self._name, order, np.isfinite(rows).all(axis=1))
         return list(rows.tolist())
 
+    def matrix(self) -> NDArray[Any]:
+        """All rows."""
+        return self._X
+
 
 class SparseRows:
     """Rows of a matrix in compressed sparse rows."""
@@ -83,6 +87,10 @@ class SparseRows:
         finite = [bool(np.isfinite(self._data[part]).all()) for part in parts]
         _refuse_infinite(self._name, order, np.array(finite, dtype=np.bool_))
         return [{"indices": self._indices[part].tolist(), "values": self._data[part].tolist()} for part in parts]
+
+    def matrix(self) -> Any:
+        """All rows, as SciPy has them."""
+        return _csr((self._data, self._indices, self._indptr), (self.count, self.dim))
 
 
 def _refuse_infinite(name: str, order: NDArray[np.intp], finite: NDArray[np.bool_]) -> None:
@@ -125,11 +133,46 @@ class ArraySource(Source):
         random.Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
         return self._in_order(np.array(order, dtype=np.intp))
 
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Of all rows."""
+        return np.array(self._labels)
+
+    def matrix(self) -> Any:
+        """The features as they are in memory, sparse ones as a matrix of SciPy's."""
+        return self._features.matrix()
+
     def _in_order(self, order: NDArray[np.intp]) -> Iterator[Example]:
         for start in range(0, len(order), BLOCK_ROWS):
             block = order[start : start + BLOCK_ROWS]
             for row, x in zip(block.tolist(), self._features.block(block), strict=True):
                 yield Example(row + 1, x, self._labels[row], None if self._ids is None else self._ids[row])
+
+
+def arrays_of(source: Source, dim: int | None = None) -> tuple[Any, NDArray[Any]]:
+    """X and y of a whole file, as estimators take them; ReadError where x is no row of numbers.
+
+    dim: columns of sparse rows, at least; for the part that is tested with what the other has.
+    """
+    if isinstance(source, ArraySource):
+        return source.matrix(), source.labels
+    if source.named:
+        raise ReadError(f"{source.name} has features that are no numbers: estimators take rows of numbers")
+    examples = list(source)
+    y = np.array([example.y for example in examples])
+    if not source.sparse:
+        return np.array([example.x for example in examples], np.float64), y
+    sizes = [len(example.x["indices"]) for example in examples]
+    indptr = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    indices = np.fromiter((k for example in examples for k in example.x["indices"]), np.int64, indptr[-1])
+    values = np.fromiter((v for example in examples for v in example.x["values"]), np.float64, indptr[-1])
+    return _csr((values, indices, indptr), (len(examples), max(source.dim, dim or 0))), y
+
+
+def _csr(parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]], shape: tuple[int, int]) -> Any:
+    with needed("sklearn", "a sparse matrix"):
+        from scipy import sparse  # noqa: PLC0415  only for these
+    return sparse.csr_matrix(parts, shape=shape)
 
 
 SCIPY = {"format", "shape", "data"}

@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hinged.readers.base import Example, Label, ReadError, Source, label_of, number_of
@@ -25,6 +25,8 @@ UNIQUE_ROWS_MIN, UNIQUE_SHARE = 50, 0.9  # strings that differ so often are name
 LISTED_MAX = 20
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d|$)")  # a day or a time begins so
+
+_STRINGS = frozenset({"text", "category"})  # columns in which a number is what it is written as
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>"})
 """Texts that stand for no value."""
@@ -42,9 +44,9 @@ class Choice:
     id        column of the ids
     features  columns that are learned from; empty: all others but `drop`
     named     whether x is an object (True) or a list of numbers (False); None: as the first rows have it
-    texts     features that are texts; times: that are days and times
+    texts     features that are texts; times: that are days and times; categories: of which each string is a value
     show      columns that a person is shown in the place of x; no features, unless `features` names them
-    known     texts where the table has such columns, as a model says
+    known     what a model says of columns, where the table has them: "text", "time" or "category"
     whole     whether x is a text: the one feature that there is
     """
 
@@ -56,14 +58,15 @@ class Choice:
     labelled: bool = True
     texts: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     show: tuple[str, ...] = ()
-    known: frozenset[str] = frozenset()
+    known: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
 
     def named_columns(self) -> list[str]:
         """All columns that it speaks of."""
         given = [name for name in (self.label, self.id) if name is not None]
-        return [*given, *self.features, *self.drop, *self.texts, *self.times, *self.show]
+        return [*given, *self.features, *self.drop, *self.texts, *self.times, *self.categories, *self.show]
 
 
 class TableSource(Source):
@@ -73,7 +76,7 @@ class TableSource(Source):
     typed = True  # a text is no number, whatever it looks like
     columns: list[str]
     _texts: frozenset[str]  # columns that hold a text that is no number: there all are texts
-    _kinds: dict[str, str]  # "text" or "time", of the columns that are said to be such
+    _kinds: dict[str, str]  # "text", "time" or "category", of the columns that are said to be such
 
     def __init__(self, path: Path, header: Sequence[str], choice: Choice, like: TableSource | None = None) -> None:
         self.path = path
@@ -108,9 +111,10 @@ class TableSource(Source):
         self.rows = self._count(sample)
 
     def _declare(self, choice: Choice) -> None:
-        """Note which features are texts and times. ReadError where that does not go together."""
-        kinds = dict.fromkeys(choice.known.intersection(self.columns), "text")
+        """Note what features are said to be. ReadError where that does not go together."""
+        kinds = {name: kind for name, kind in choice.known.items() if name in self.columns}
         kinds |= dict.fromkeys(choice.texts, "text") | dict.fromkeys(choice.times, "time")
+        kinds |= dict.fromkeys(choice.categories, "category")
         out = [name for name in kinds if name not in self.columns]
         if out:
             raise ReadError(f"{self.path}: column {out[0]!r} is to be learned from, and is left out")
@@ -177,7 +181,7 @@ class TableSource(Source):
         record: dict[str, Any] = {}
         for column in self.columns:
             value = _plain(values.get(column))
-            if self._kinds.get(column) == "text" and isinstance(value, int | float) and not math.isnan(value):
+            if self._kinds.get(column) in _STRINGS and isinstance(value, int | float) and not math.isnan(value):
                 value = str(values.get(column))
             if isinstance(value, str):
                 text = value.strip()
@@ -237,10 +241,11 @@ class TableSource(Source):
                 continue
             if len(texts) >= UNIQUE_ROWS_MIN and len(set(texts)) > UNIQUE_SHARE * len(texts):
                 spaced = sum(" " in text.strip() for text in texts) > len(texts) / 2
-                found[name] = f", or --text {name!r} to learn from its words" if spaced else ""
+                found[name] = f", --text {name!r} to learn from its words" if spaced else ""
         return [
             f"column {name!r} has another text in nearly every row, from which nothing is learned: --drop {name!r}"
             + found[name]
+            + f", or --category {name!r} to take each for a value"
             for name in self.columns
             if name in found
         ]

@@ -32,12 +32,14 @@ class Names:
     """What is known of names.
 
     fields: their columns. times, texts: names whose strings are moments and texts; columns of texts stand behind the
-    `columns_max` of names. before: by name, when the example before was. Nothing is ever removed of them.
+    `columns_max` of names. left_out: names whose strings have no columns. before: by name, when the example before was.
+    Nothing is ever removed of them.
     """
 
     fields: Fields
     times: AbstractSet[str]
     texts: AbstractSet[str]
+    left_out: AbstractSet[str]
     weights: Weights
     columns_max: int
     before: dict[str, float]
@@ -102,7 +104,7 @@ def pieces(record: Record, names: Names, *, notes: bool) -> Iterator[tuple[str, 
                 yield from ((name, aspect, number) for aspect, number in aspects_of(moment, before))
                 if notes and moment.second is not None:
                     names.before[name] = moment.at if before is None else max(moment.at, before)
-        elif name not in names.texts:
+        elif name not in names.texts and name not in names.left_out:
             yield name, value, 1.0
 
 

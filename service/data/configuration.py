@@ -86,7 +86,7 @@ def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
     gamma, features = configuration.gamma, configuration.features
     said, defaults = features.model_fields_set, dict[str, Any](warmup_candidates=True)
     if isinstance(features, NamedFeatures):
-        defaults["times"] = True
+        defaults |= {"times": True, "identifiers": True}
     if isinstance(features, Features):
         wide = features.type == "dense" and features.dim > CENTRED_MAX
         defaults["scale"] = None if wide or isinstance(gamma, float) else AUTO
@@ -106,7 +106,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
     late = {"points_max", "when_full", *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
     parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
     if asked.features.type == there.features.type:
-        unsaid = {"scale", "times", "warmup_candidates"} - asked.features.model_fields_set
+        unsaid = {"scale", "times", "identifiers", "warmup_candidates"} - asked.features.model_fields_set
         facts = {name: getattr(there.features, name) for name in unsaid if hasattr(there.features, name)}
         parts["features"] = asked.features.model_copy(update=facts)
     if asked.gamma == SCALE and there.gamma == AUTO:

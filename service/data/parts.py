@@ -139,6 +139,10 @@ class NamedFeatures(Part):
     times: StrictBool = Field(
         False, description="whether the warm-up tells which names have days and times; else they are categories"
     )
+    identifiers: StrictBool = Field(
+        False,
+        description="whether the warm-up leaves out names of which nearly all strings differ; else they are categories",
+    )
     warmup_candidates: Candidates = False
 
     @property

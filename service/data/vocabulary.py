@@ -7,6 +7,7 @@ The first `warmup` records are observed, then `freeze` fixes the columns:
 - a name with a string or a boolean gets a column for each value, 1 where the value stands.
 - a name whose strings are days and times (declared, or nearly all of them) gets the columns of moments.py. That of the
   time since the example before is one of numbers.
+- a name whose strings are nearly all different (an identifier, a free text) gets no columns for them.
 - a name with several kinds gets the columns of each. What is missing has no entry: a missing number counts as the mean.
 - where all numbers of a name are equal there is no deviation: their size is the scale, 1 if it is 0.
 - of more than columns_max columns the most frequent stay.
@@ -22,6 +23,7 @@ encode by a `Reader`, which knows the columns that there were when it was made.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +33,8 @@ from typing import Any
 import numpy as np
 
 from hinged.service.data.columns import Fields, Kind, Names, Reader, Value, looked_up, pieces, standardised
-from hinged.service.data.moments import ASPECTS, AT_MAX, SINCE, moment_of
+from hinged.service.data.kinds import UNIQUE_MIN, found_identifiers, found_times, strings_of
+from hinged.service.data.moments import ASPECTS, AT_MAX, SINCE
 from hinged.service.data.observing import Observing
 from hinged.service.data.records import (
     NAME_CHARS_MAX,
@@ -49,8 +52,7 @@ Array = np.ndarray[Any, Any]
 
 STAGE_MIN = 16
 NAMES_SHOWN = 100
-UNIQUE_MIN, UNIQUE_SHARE = 50, 0.5  # values of a name that are so many, of all examples or columns, are no categories
-TIMES_SHARE = 0.95  # of a name's strings that are moments, where all are taken for such
+MANY_SHARE = 0.5  # values of a name that are so many, of all examples or columns, come again too seldom
 SCALE_MAX = 1.001 * NUMBER_MAX  # a deviation is no larger than the numbers, but for rounding
 SPREAD_MAX = 1e7  # of values within -CLIP..CLIP, in rows of FIELDS_MAX at most
 
@@ -60,8 +62,8 @@ _ASPECTS = frozenset(ASPECTS)
 class Vocabulary(Observing[Record]):
     """The columns of a model with named features.
 
-    kinds: what the strings of some names are; find_times: whether the warm-up tells which others are days and times;
-    buckets: columns of texts, where any name has them.
+    kinds: what the strings of some names are; find_times, find_identifiers: whether the warm-up tells which others are
+    days and times, and which are nearly all different; buckets: columns of texts, where any name has them.
     """
 
     NAME, ITEMS, FIRST = "vocabulary", "records", STAGE_MIN
@@ -73,6 +75,7 @@ class Vocabulary(Observing[Record]):
         kinds: Mapping[str, Kind] | None = None,
         *,
         find_times: bool = False,
+        find_identifiers: bool = False,
         buckets: int = BUCKETS,
     ) -> None:
         self.kinds = dict(kinds or {})
@@ -83,7 +86,7 @@ class Vocabulary(Observing[Record]):
             raise ValueError(f"columns_max must be > 0, got {columns_max}")
         super().__init__(warmup)
         self.columns_max = columns_max
-        self.find_times = find_times
+        self.find_times, self.find_identifiers = find_times, find_identifiers
         self.buckets = buckets
         self._begin()
 
@@ -93,6 +96,7 @@ class Vocabulary(Observing[Record]):
         self._mean = np.zeros(STAGE_MIN)
         self._scale = np.ones(STAGE_MIN)
         self._times = {name for name, kind in self.kinds.items() if kind == "time"}
+        self._left_out: dict[str, int] = {}  # names without columns of strings, and how many different ones were seen
         self._weights = even(self.buckets)
         self._before: dict[str, float] = {}
         self._spread = Spread(0.0, 0.0, 0.0)
@@ -106,7 +110,11 @@ class Vocabulary(Observing[Record]):
     @property
     def names(self) -> Names:
         """What is known of names, as the writer has it."""
-        return Names(self._fields, self._times, self._texts, self._weights, self.columns_max, self._before)
+        return self._names(self._before)
+
+    def _names(self, before: dict[str, float]) -> Names:
+        times, texts, left_out = self._times, self._texts, self._left_out.keys()
+        return Names(self._fields, times, texts, left_out, self._weights, self.columns_max, before)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
@@ -117,8 +125,11 @@ class Vocabulary(Observing[Record]):
         """
         records = self.observed
         self._begin()
+        strings = strings_of(records, self.kinds) if self.find_times or self.find_identifiers else {}
         if self.find_times:
-            self._times |= self._found_times()
+            self._times |= found_times(strings)
+        if self.find_identifiers:
+            self._left_out = {name: n for name, n in found_identifiers(strings).items() if name not in self._times}
         if self._texts:
             texts = (counts_of(r[name], name, self.buckets) for r in records for name in self._texts_of(r))  # type: ignore[arg-type]
             self._weights = weights_of(texts, self.buckets)
@@ -139,15 +150,6 @@ class Vocabulary(Observing[Record]):
         self._spread = spread_of(rows)
         self._end_if_whole()
         return rows
-
-    def _found_times(self) -> set[str]:
-        """Undeclared names whose strings are nearly all days and times."""
-        strings: defaultdict[str, list[bool]] = defaultdict(list)
-        for record in self.observed:
-            for name, value in record.items():
-                if type(value) is str and name not in self.kinds:
-                    strings[name].append(moment_of(value) is not None)
-        return {name for name, are in strings.items() if sum(are) >= TIMES_SHARE * len(are)}
 
     def _texts_of(self, record: Record) -> list[str]:
         return [name for name, value in record.items() if name in self._texts and type(value) is str]
@@ -175,8 +177,7 @@ class Vocabulary(Observing[Record]):
 
     def reader(self) -> Reader:
         """The present columns, for predictions."""
-        names = Names(self._fields, self._times, self._texts, self._weights, self.columns_max, dict(self._before))
-        return Reader(names, len(self._columns), self._mean, self._scale)
+        return Reader(self._names(dict(self._before)), len(self._columns), self._mean, self._scale)
 
     def forget(self, columns: Iterable[int]) -> None:
         """Forget what these columns mean; they stay empty. Readers keep what they know.
@@ -228,6 +229,7 @@ class Vocabulary(Observing[Record]):
             for name, field in list(self._fields.items())[:NAMES_SHOWN]
         ]
         texts = {"texts": sorted(self._texts), "words": self._weights.known.size} if self._texts else {}
+        left_out = {"left_out": dict(list(self._left_out.items())[:NAMES_SHOWN])} if self._left_out else {}
         if not self.columns_max:
             return {"warmup_left": self.left, **texts}
         return {
@@ -237,20 +239,24 @@ class Vocabulary(Observing[Record]):
             "columns_max": self.columns_max,
             "names": len(self._fields),
             "fields": fields,
+            **left_out,
             "ignored": self._ignored,
             "ignored_names": dict(self._ignored_names),
         }
 
     def warnings(self, examples: int) -> list[str]:
-        """A sentence for each name whose strings are nearly all different; examples: how many were learned."""
-        found = []
+        """A sentence for each name whose strings are nearly or mostly different, unless it is said what they are.
+
+        examples: how many were learned.
+        """
+        found = [_left_out(name[:80], values) for name, values in list(self._left_out.items())]
         for name, field in list(self._fields.items()):
             values = _values_of(field)
-            many = values >= UNIQUE_SHARE * (self.columns_max if name in self._ignored_names else examples)
-            if values >= UNIQUE_MIN and many:
+            many = values >= MANY_SHARE * (self.columns_max if name in self._ignored_names else examples)
+            if values >= UNIQUE_MIN and many and name not in self.kinds:
                 found.append(
-                    f"{name[:80]!r} has {values} different values in {examples} examples: it uses up columns and "
-                    f"teaches nothing; {_instead(field)}"
+                    f"{name[:80]!r} has {values} different values in {examples} examples: it uses up columns, "
+                    f"most of them for a value that seldom comes again; {_instead(field)}"
                 )
         return found[:NAMES_SHOWN]
 
@@ -267,6 +273,7 @@ class Vocabulary(Observing[Record]):
         }
         found = sorted(self._times - self.kinds.keys())
         facts |= {"times": found} if found else {}
+        facts |= {"left_out": list(self._left_out.items())} if self._left_out else {}
         facts |= {"before": list(self._before.items())} if self._before else {}
         width = len(self._columns)
         arrays = {
@@ -316,16 +323,32 @@ class Vocabulary(Observing[Record]):
             raise ValueError("a name is a string")
         if not all(type(at) is float and abs(at) <= AT_MAX for at in before.values()):
             raise ValueError(f"a moment is a number of seconds, at most {AT_MAX:g} from 0")
+        left_out = [tuple(entry) for entry in facts.get("left_out", [])]
+        self._check_left_out(left_out, columns)
         weights = read_weights(read, self.buckets) if self._texts else even(self.buckets)
         self._begin()
         for (name, value), centre, size in zip(columns, mean.tolist(), scale.tolist(), strict=True):
             self._add(name or "", value, centre, size)
         self.forget([column for column, (name, _) in enumerate(columns) if name is None])
         self._times |= set(times)
+        self._left_out = dict(left_out)
         self._before, self._weights = before, weights
         self.observed, self.warming = observed, warming
         self._spread = Spread(*spread.tolist())
         self._ignored, self._ignored_names = ignored, dict(names)
+
+    def _check_left_out(self, left_out: list[Any], columns: list[Any]) -> None:
+        for entry in left_out:
+            match entry:
+                case (str(name), int(values)) if type(values) is int and 0 < values <= self.warmup:
+                    fits = len(name) <= NAME_CHARS_MAX and name not in self.kinds
+                case _:
+                    fits = False
+            if not (fits and self.find_identifiers):
+                raise ValueError(f"a name is left out after its warm-up, undeclared, got {entry!r:.80}")
+        names = dict(left_out)
+        if len(names) < len(left_out) or any(name in names and type(value) is str for name, value in columns):
+            raise ValueError("a name that was left out is there twice, or has a column of a string")
 
 
 def _has_numbers(value: Any) -> bool:
@@ -338,12 +361,21 @@ def _values_of(field: dict[Value, int]) -> int:
     return sum(type(value) is str or type(value) is bool for value in field)
 
 
+def _left_out(name: str, values: int) -> str:
+    """That a name is left out, and what takes it in."""
+    columns = json.dumps({name: {"type": "category"}}, ensure_ascii=False)
+    return (
+        f"{name!r} is left out: its strings, {values} different ones in the warm-up, hardly ever come again; a model "
+        f'with "columns": {columns} among its features uses them, with "text" their words'
+    )
+
+
 def _instead(field: dict[Value, int]) -> str:
-    """What to do about a name whose strings are nearly all different."""
+    """What to do about a name whose strings are mostly different."""
     strings = [value for value in field if type(value) is str]
     if strings and sum(" " in value.strip() for value in strings) > len(strings) / 2:
-        return 'declare it {"type": "text"}, or leave it out'
-    return "leave it out"
+        return 'declare it {"type": "text"}, or see whether a model does as well without it'
+    return "see whether a model does as well without it"
 
 
 def _standard(values: list[float]) -> tuple[float, float]:

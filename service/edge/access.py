@@ -95,6 +95,7 @@ RULES: Mapping[str, Rule] = {
     "labelstudio_versions": Rule("reader", basic=True),
     "labelstudio_predict": Rule("reader", basic=True),
     "labelstudio_webhook": Rule("writer", basic=True),
+    "labelstudio_reconcile": Rule("writer", basic=True),
     "metrics": Rule("reader", EVERY),
     "create_model": Rule("admin"),
     "delete_model": Rule("admin"),

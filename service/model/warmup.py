@@ -36,7 +36,8 @@ def encoder_of(configuration: Configuration) -> Encoder | None:
     """What makes rows of x for the solver; None where they are taken as they are."""
     features = configuration.features
     if isinstance(features, NamedFeatures):
-        return Vocabulary(features.warmup, features.columns_max, features.kinds, find_times=features.times)
+        finds = {"find_times": features.times, "find_identifiers": features.identifiers}
+        return Vocabulary(features.warmup, features.columns_max, features.kinds, **finds)
     if isinstance(features, TextFeatures):
         return Vocabulary(features.warmup, 0, {TEXT: "text"}, buckets=features.dim)
     if configuration.warmup == 0:

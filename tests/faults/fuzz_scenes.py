@@ -52,8 +52,8 @@ def configuration_of(solver, choices):
     form = choices.choice(FORMS)
     parts = {"solver": solver, "kernel": kernel, "points_max": choices.choice([40, 1000]), "seed": 5}
     if form == "named":
-        parts["features"] = {"type": "named", "warmup": choices.choice([0, 18, 40, 200]), "columns_max": 12}
-        parts["features"] |= {"times": choices.random() < 0.5}
+        parts["features"] = {"type": "named", "warmup": choices.choice([0, 18, 40, 60, 200]), "columns_max": 12}
+        parts["features"] |= {"times": choices.random() < 0.5, "identifiers": choices.random() < 0.5}
         if choices.random() < 0.4:
             parts["features"]["columns"] = {"t": {"type": "text"}, "w": {"type": "time"}}
         parts["points_max"] = 1000
@@ -92,6 +92,7 @@ class Stream:
             xs = [{"a": r[0], "b": r[1], "c": "xyz"[int(abs(r[2])) % 3], "d": bool(r[2] > 0)} for r in rows.tolist()]
             for x in xs:
                 x |= {"w": f"2026-05-{int(10 + 2 * x['a']):02}T09:00", "t": f"{x['c']} and {x['b']}"}
+                x["u"] = f"{x['a']} {x['b']}"
         else:
             dim = configuration.features.dim
             xs = [(r + [0.0] * dim)[:dim] for r in rows.tolist()] if dim <= 10_000 else [

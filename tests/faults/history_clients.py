@@ -58,6 +58,7 @@ class Client:
             case _:
                 words = {"w": self.rng.choice(["a", "b", "c", None]), "t": self.rng.random() < 0.5}
                 words |= {"at": f"2026-05-0{self.rng.randint(1, 9)}T12:00", "note": f"{words['w']} or {words['t']}"}
+                words["who"] = f"{numbers} {words['at']}"  # seldom the same twice
                 return {**dict(zip("pqr", numbers, strict=True)), **words, "wild": self.rng.choice([0, 1, 1e30, -1e99])}
 
     def label(self):
@@ -247,7 +248,7 @@ def configuration_of(rng):
         "sparse": {"type": "sparse", "dim": 20, **scale},
         "named": {
             "type": "named",
-            "warmup": rng.choice([0, 10, 40]),
+            "warmup": rng.choice([0, 10, 40, 60]),
             "columns_max": rng.choice([4, 50]),
             "columns": rng.choice([None, {"note": {"type": "text"}, "at": {"type": "time"}}]),
         },

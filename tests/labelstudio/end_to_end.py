@@ -63,8 +63,8 @@ def texts():
 class Studio:
     """Label Studio, asked as one of its users."""
 
-    def __init__(self, command, folder):
-        self.port = free_port()
+    def __init__(self, command, folder, port):
+        self.port = port
         self.url = f"http://127.0.0.1:{self.port}"
         env = {
             **os.environ,
@@ -256,11 +256,7 @@ def walk(studio, client, server, keys, webhook):
     assert label_of(client, skipped) is None
     print(f"a task skipped: nothing learned; annotation {taken_back['id']} cancelled: forgotten")
 
-    eventually(lambda: not client.model(MODEL)["jobs"])
-    position = client.model(MODEL)["position"]
-    studio("POST", f"ml/{backend}/train", json={})
-    eventually(lambda: client.model(MODEL)["position"] > position)
-    print("training started: the model is finished")
+    away(studio, client, server, ann, backend)
 
     log = server.log.read_text()
     of_webhooks = [line for line in log[begin:].splitlines() if "/webhook status=" in line]
@@ -272,6 +268,32 @@ def walk(studio, client, server, keys, webhook):
     assert TOKEN not in log
     assert not any(TOKEN.encode() in path.read_bytes() for path in server.data_dir.rglob("*") if path.is_file())
     print("the user's token is in neither log nor data")
+
+
+def away(studio, client, server, ann, backend):
+    """What is annotated while the server is away is there once training has started."""
+    eventually(lambda: not client.model(MODEL)["jobs"])
+    server.kill()
+    missed = [ann.annotate(ann.next()) for _ in range(5)]
+    changed, deleted = ann.annotations[20], ann.annotations[21]
+    other = next(name for name in PACKAGES if name != changed["result"][0]["value"]["choices"][0])
+    studio("PATCH", f"annotations/{changed['id']}/", json={"result": region(other)})
+    studio("DELETE", f"annotations/{deleted['id']}/")
+    server.start()
+    assert [label_of(client, annotation) for annotation in missed] == [None] * 5
+    position = client.model(MODEL)["position"]
+    studio("POST", f"ml/{backend}/train", json={})
+    eventually(lambda: label_of(client, deleted) == "forgotten")
+    eventually(lambda: not client.model(MODEL)["jobs"])
+    eventually(lambda: client.model(MODEL)["position"] > position + 7)
+    truth = [ann.truth[data_of(studio, annotation["task"])["text"]] for annotation in missed]
+    assert [label_of(client, annotation) for annotation in missed] == truth
+    assert label_of(client, changed) == other
+    print("the server was away: 5 annotations made, one changed, one deleted meanwhile; training brings them")
+    print("training started: the model is finished")
+    done = client.reconcile(MODEL, ann.project)["outcomes"]
+    assert done["known"] + done["forgotten"] + done["ignored"] == sum(done.values()), done
+    print(f"reconciled once more: {done}")
 
 
 def data_of(studio, task):
@@ -298,10 +320,12 @@ def main():
         keys = {role: create_key(Path(folder) / "keys.json", role, role) for role in ("writer", "admin")}
         place = asked.data or Path(folder) / "studio"
         place.mkdir(parents=True, exist_ok=True)
+        port = free_port()
+        settings = {"labelstudio_url": f"http://127.0.0.1:{port}", "labelstudio_token": TOKEN, "log_requests": "yes"}
         with (
-            RunningServer(Path(folder) / "data", keys_file=Path(folder) / "keys.json", log_requests="yes") as server,
+            RunningServer(Path(folder) / "data", keys_file=Path(folder) / "keys.json", **settings) as server,
             Client(server.url, key=keys["admin"]) as client,
-            Studio(asked.label_studio, place) as studio,
+            Studio(asked.label_studio, place, port) as studio,
             recording(asked.bodies) if asked.bodies else nullcontext() as webhook,
         ):
             release = studio("GET", "version")["release"]

@@ -10,7 +10,18 @@ from hinged.client.exchange import Call, Exchange, exchange
 from hinged.client.methods import route
 from hinged.client.routes.asking import FINISH_TIMEOUT_S, Asking, Strategy
 from hinged.client.routes.paths import path_of, path_of_lease
-from hinged.client.shapes import Answers, Candidates, Changed, Offered, Peeked, Queries, Released, Renewed, Skipped
+from hinged.client.shapes import (
+    Answers,
+    Candidates,
+    Changed,
+    Offered,
+    Peeked,
+    Queries,
+    Reconciled,
+    Released,
+    Renewed,
+    Skipped,
+)
 from hinged.client.values import Examples, given, plain
 
 if TYPE_CHECKING:
@@ -91,6 +102,13 @@ class LabelRoutes(Asking):
         path = f"{path_of(model)}/answers/{quote(example, safe='')}"
         call = Call("DELETE", path, query={"annotator": annotator}, timeout_s=FINISH_TIMEOUT_S)
         return exchange(self.url, call, self.tries_max)
+
+    @route
+    def reconcile(self, model: str, project: int) -> Exchange[Reconciled]:
+        """Bring a model level with the annotations of a project of Label Studio, which the server knows."""
+        path = f"/labelstudio/models/{quote(model, safe='')}/reconcile"
+        call = Call("POST", path, {"project": project}, timeout_s=FINISH_TIMEOUT_S)
+        return exchange(self.url, call, self.tries_max, self.owners)
 
     @route
     def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Exchange[Renewed]:

@@ -148,3 +148,22 @@ class Skipped(TypedDict):
     position: NotRequired[int]
     id: NotRequired[str]
     skipped: Literal["me", "all"]
+
+
+class ReconciledCounts(TypedDict):
+    """What became of how many annotations. refused: the model cannot take them; the server's log says why."""
+
+    learned: int
+    known: int
+    corrected: int
+    forgotten: int
+    ignored: int
+    refused: int
+
+
+class Reconciled(TypedDict):
+    """A model that is level with the annotations of a project."""
+
+    model: str
+    project: int
+    outcomes: ReconciledCounts

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import OrderedDict
-from collections.abc import Coroutine, Mapping
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from hinged.service.api.examples.requests import learn_request
 from hinged.service.api.wire import form_of
@@ -34,13 +36,17 @@ NEWEST_KEPT = 10_000
 
 
 class Annotation(NamedTuple):
-    """An annotation. label, data: None where nothing was chosen, or it is no more; source: as in metrics.py."""
+    """An annotation. label, data: None where nothing was chosen, or it is no more; source: as in metrics.py.
+
+    changed_ms: when it became so, infinity of one that is no more; None where that is not known.
+    """
 
     id: int
     label: Label | None = None
     data: Mapping[str, Any] | None = None
     annotator: str | None = None
     source: int = 0
+    changed_ms: float | None = None
 
     @property
     def given(self) -> str:
@@ -54,10 +60,18 @@ class Inbox:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[list[str]]] = set()
         self._newest: OrderedDict[tuple[str, int], float] = OrderedDict()
+        self._under_way: dict[tuple[str, int], asyncio.Task[Counter[str]]] = {}
+        self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
-    def outdated(self, model: str, annotation: int, changed_ms: float) -> bool:
+    def alone(self, model: str, annotation: Annotation) -> asyncio.Lock:
+        """Held while this annotation is taken in: of two changes the later one is what stays."""
+        return self._locks.setdefault((model, annotation.id), asyncio.Lock())
+
+    def outdated(self, model: str, annotation: Annotation) -> bool:
         """Whether a later change of this annotation was heard of already; else this is the latest."""
-        key = model, annotation
+        key, changed_ms = (model, annotation.id), annotation.changed_ms
+        if changed_ms is None:
+            return False
         if changed_ms < self._newest.get(key, changed_ms):
             return True
         self._newest[key] = changed_ms
@@ -65,6 +79,23 @@ class Inbox:
         if len(self._newest) > NEWEST_KEPT:
             self._newest.popitem(last=False)
         return False
+
+    def deleted(self, model: str, annotation: Annotation) -> bool:
+        """Whether it was heard that this annotation is no more."""
+        return self._newest.get((model, annotation.id)) == math.inf
+
+    async def once(self, key: tuple[str, int], work: Callable[[], Coroutine[Any, Any, Counter[str]]]) -> Counter[str]:
+        """What work comes to, begun unless that of this key is under way; it goes on though nobody waits any more."""
+        task = self._under_way.get(key)
+        if task is None:
+            task = self._under_way[key] = asyncio.create_task(work())
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return await asyncio.shield(task)
+
+    def _ended(self, key: tuple[str, int], task: asyncio.Task[Counter[str]]) -> None:
+        del self._under_way[key]
+        if not task.cancelled():
+            task.exception()  # who waits is told; where nobody does any more, it is no error of the event loop
 
     async def soon(self, work: Coroutine[Any, Any, list[str]]) -> list[str] | None:
         """What work comes to, with its errors; None where it takes longer, and goes on. QueueFull."""
@@ -89,9 +120,16 @@ def _tell(task: asyncio.Task[list[str]]) -> None:
         log.error("an annotation was not taken in", exc_info=error)
 
 
-async def take_in(worker: Worker, settings: Settings, annotations: list[Annotation]) -> list[str]:
-    """Learn, correct or forget annotations, one after another; what became of each."""
-    return [await _take(worker, settings, annotation) for annotation in annotations]
+async def take_in(worker: Worker, settings: Settings, inbox: Inbox, annotations: Iterable[Annotation]) -> list[str]:
+    """Learn, correct or forget annotations, one after another; what became of each that was not heard of later."""
+    outcomes = []
+    for annotation in annotations:
+        async with inbox.alone(worker.name, annotation):
+            if not inbox.outdated(worker.name, annotation):
+                outcomes.append(await _take(worker, settings, annotation))
+            elif inbox.deleted(worker.name, annotation):
+                outcomes.append("ignored")
+    return outcomes
 
 
 async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> str:

@@ -8,11 +8,15 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hinged.service.api.labelstudio.annotations import Annotation, Inbox, take_in, x_of
+from hinged.service.api.labelstudio.annotations import Inbox, take_in, x_of
+from hinged.service.api.labelstudio.reconciling import reconciled, reconciled_if_known
 from hinged.service.api.labelstudio.shapes import (
     HEALTH,
     HEARD,
     PREDICTED,
+    RECONCILE,
+    RECONCILE_BODY,
+    RECONCILED,
     SETUP,
     SETUP_BODY,
     TASKS,
@@ -21,27 +25,23 @@ from hinged.service.api.labelstudio.shapes import (
     VERSIONS,
     WEBHOOK,
     WEBHOOK_BODY,
-    SentAnnotation,
+    ReconcileBody,
     TasksBody,
     WebhookBody,
 )
+from hinged.service.api.labelstudio.webhooks import told
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import form_of, parsed, read_json, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
-from hinged.service.data.choices import Control, chosen, control_of, label_of, region_of
+from hinged.service.data.choices import Control, control_of, region_of
 from hinged.service.data.examples import parse_predict, to_inputs
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.data.times import milliseconds
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Conflict, Invalid, QueueFull, StoreUnavailable
-from hinged.service.model.metrics import QUERIED, RANDOM, STREAMED
-
-SAMPLINGS = {"Uncertainty sampling": QUERIED, "Uniform sampling": RANDOM}
-"""How a project chooses its tasks; otherwise they are a stream."""
-UPSERTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
+from hinged.service.errors import Conflict, Invalid, LabelStudioFailed, QueueFull, StoreUnavailable
+from hinged.service.settings import Settings
 
 router = APIRouter(prefix="/labelstudio/models/{model}", tags=["labelstudio"], default_response_class=JSON)
 
@@ -120,62 +120,30 @@ async def labelstudio_webhook(model: str, request: Request) -> Response:
     body: WebhookBody = parsed(WEBHOOK, await read_json(request, settings.body_bytes_max))
     inbox: Inbox = request.app.state.labelstudio
     if body["action"] == "START_TRAINING":
-        outcomes = await inbox.soon(_finish(worker))
+        project = (body.get("project") or {}).get("id")
+        outcomes = await inbox.soon(_train(worker, settings, inbox, project))
         return JSON({"model": model, "outcomes": []}, 202 if outcomes is None else 200)
-    annotations = _deleted(body) if body["action"] == "ANNOTATIONS_DELETED" else _changed(body, worker, inbox)
-    outcomes = await inbox.soon(take_in(worker, settings, annotations)) if annotations else []
+    annotations = told(body, worker.published.labels)
+    outcomes = await inbox.soon(take_in(worker, settings, inbox, annotations)) if annotations else []
     return JSON({"model": model, "outcomes": outcomes or []}, 202 if outcomes is None else 200)
 
 
-async def _finish(worker: Worker) -> list[str]:
+async def _train(worker: Worker, settings: Settings, inbox: Inbox, project: int | None) -> list[str]:
+    await reconciled_if_known(worker, settings, inbox, project)
     await worker.finish()
     return []
 
 
-def _deleted(body: WebhookBody) -> list[Annotation]:
-    return [Annotation(annotation["id"]) for annotation in body.get("annotations") or []]
-
-
-def _changed(body: WebhookBody, worker: Worker, inbox: Inbox) -> list[Annotation]:
-    """The annotations of a change that have not been heard of in a later form; none of other actions."""
-    if body["action"] not in UPSERTS:
-        return []
-    sent, tasks = _listed(body.get("annotation")), _listed(body.get("task"))
-    project = body.get("project") or {}
-    configuration = project.get("label_config")
-    control = control_of(configuration) if configuration else None
-    source = SAMPLINGS.get(project.get("sampling") or "", STREAMED)
-    by_id = {task.get("id"): task["data"] for task in tasks}
-    found = []
-    for place, annotation in enumerate(sent):
-        changed_ms = _changed_ms(annotation)
-        if changed_ms is not None and inbox.outdated(worker.name, annotation["id"], changed_ms):
-            continue
-        data = by_id.get(annotation.get("task"))
-        if data is None and len(tasks) == len(sent):
-            data = tasks[place]["data"]
-        choice = None if annotation.get("was_cancelled") else chosen(annotation.get("result") or [], control)
-        if choice is not None and data is None:
-            raise Invalid(f"annotation {annotation['id']}: its task is missing; the webhook must send the payload")
-        label = None if choice is None else label_of(choice, worker.published.labels)
-        found.append(Annotation(annotation["id"], label, data, _annotator(annotation), source))
-    return found
-
-
-def _listed(part: Any) -> list[Any]:
-    return [] if part is None else part if isinstance(part, list) else [part]
-
-
-def _changed_ms(annotation: SentAnnotation) -> float | None:
-    at = annotation.get("updated_at")
-    return milliseconds(at, "updated_at") if at else None
-
-
-def _annotator(annotation: SentAnnotation) -> str | None:
-    """Who made it: the number of the user, which is no name and no address."""
-    by = annotation.get("completed_by")
-    number = by.get("id") if isinstance(by, dict) else by
-    return f"ls-user-{number}" if isinstance(number, int) and not isinstance(number, bool) else None
+@router.post(
+    "/reconcile",
+    openapi_extra=operation(RECONCILED, Conflict, LabelStudioFailed, StoreUnavailable, takes=RECONCILE_BODY),
+)
+async def labelstudio_reconcile(model: str, request: Request) -> Response:
+    """Bring the model level with a project: what webhooks did not bring is learned, corrected, forgotten."""
+    registry = registry_of(request)
+    worker, settings = registry.get(model), registry.settings
+    body: ReconcileBody = parsed(RECONCILE, await read_json(request, settings.body_bytes_max))
+    return JSON(await reconciled(worker, settings, request.app.state.labelstudio, body["project"]))
 
 
 def _control(configuration: str) -> Control:

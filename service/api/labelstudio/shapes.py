@@ -96,6 +96,7 @@ class DeletedAnnotation(TypedDict):
 class Project(TypedDict):
     """Where an annotation belongs."""
 
+    id: NotRequired[Id | None]
     label_config: NotRequired[str | None]
     sampling: NotRequired[str | None]
 
@@ -118,9 +119,63 @@ class Heard(TypedDict):
     outcomes: list[Literal["learned", "known", "corrected", "forgotten", "ignored"]]
 
 
+@with_config(SENT)
+class AnnotatedTask(TypedDict):
+    """A task of a project, as Label Studio's API has it."""
+
+    id: Id
+    data: dict[str, Any]
+    annotations: list[SentAnnotation]
+
+
+@with_config(SENT)
+class TasksPage(TypedDict):
+    """Some of a project's tasks, and how many there are."""
+
+    tasks: list[AnnotatedTask]
+    total: int
+
+
+@with_config(SENT)
+class Backend(TypedDict):
+    """A model that is connected to a project."""
+
+    url: str
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class ReconcileBody(TypedDict):
+    """A project of Label Studio, by its number."""
+
+    project: Id
+
+
+class Counts(TypedDict):
+    """What became of how many annotations. refused: the model cannot take them; the log says why."""
+
+    learned: int
+    known: int
+    corrected: int
+    forgotten: int
+    ignored: int
+    refused: int
+
+
+class Reconciled(TypedDict):
+    """A model that is level with the annotations of a project."""
+
+    model: str
+    project: int
+    outcomes: Counts
+
+
 SETUP: TypeAdapter[SetupBody] = TypeAdapter(SetupBody)
 TASKS: TypeAdapter[TasksBody] = TypeAdapter(TasksBody)
 WEBHOOK: TypeAdapter[WebhookBody] = TypeAdapter(WebhookBody)
+PROJECT: TypeAdapter[Project] = TypeAdapter(Project)
+TASKS_PAGE: TypeAdapter[TasksPage] = TypeAdapter(TasksPage)
+BACKENDS: TypeAdapter[list[Backend]] = TypeAdapter(list[Backend])
+RECONCILE: TypeAdapter[ReconcileBody] = TypeAdapter(ReconcileBody)
 
 CONFIG = (
     '<View><Text name="text" value="$text"/><Choices name="weather" toName="text">'
@@ -149,3 +204,12 @@ WEBHOOK_BODY = Shape(
     },
 )
 HEARD = Shape(Heard, {"model": "weather", "outcomes": ["learned"]})
+RECONCILE_BODY = Shape(ReconcileBody, {"project": 3})
+RECONCILED = Shape(
+    Reconciled,
+    {
+        "model": "weather",
+        "project": 3,
+        "outcomes": {"learned": 2, "known": 97, "corrected": 1, "forgotten": 1, "ignored": 3, "refused": 0},
+    },
+)

@@ -49,7 +49,21 @@ def test_a_table_of_passengers_streams_at_once(real, titanic):
     assert figures["examples"] == 300
     assert figures["classes"] == [0, 1]
     assert figures["metrics"]["window"]["accuracy"] > 0.6
-    assert any(warning.startswith("'Name' has 300 different values") for warning in figures["features"]["warnings"])
+    assert figures["features"]["left_out"].keys() == {"Name", "Ticket", "Cabin"}
+    assert figures["features"]["warnings"][0].startswith("'Name' is left out: its strings, 300 different")
+    assert {"Name", "Ticket"}.isdisjoint(field["name"] for field in figures["features"]["fields"])
+
+
+def test_a_column_that_is_said_to_be_a_category_is_one_although_its_texts_differ(real, titanic):
+    options = ["--label", "Survived", "--category", "Name", "--category", "Pclass", "--model", "forced"]
+    said = hinged(real, "replay", titanic, *options).stdout
+    assert "column 'Name'" not in said
+    with Asking(real.url) as ask:
+        features = ask("GET", "/models/forced").json()["features"]
+    values = {field["name"]: field["values"] for field in features["fields"]}
+    assert (values["Name"], values["Pclass"]) == (300, 3)
+    assert features["left_out"].keys() == {"Ticket", "Cabin"}
+    hinged(real, "predict", "forced", titanic, "--drop", "Survived")
 
 
 def test_with_columns_dropped_it_is_said_no_more_and_the_model_is_better(real, titanic):

@@ -186,7 +186,20 @@ def test_columns_are_said_to_be_texts_and_times(write):
 
 def test_a_column_of_sentences_is_named_with_what_to_do_and_one_of_times_is_not(write):
     (note,) = open_source(write(TEXTS), choice=Choice("y", id="id")).notes
-    assert note.endswith("--drop 'body', or --text 'body' to learn from its words")
+    assert note.endswith(
+        "--drop 'body', --text 'body' to learn from its words, or --category 'body' to take each for a value"
+    )
+    assert open_source(write(TEXTS), choice=Choice("y", id="id", categories=("body",))).notes == []
+
+
+def test_in_a_column_of_categories_a_number_is_what_it_is_written_as(write):
+    choice = Choice("y", categories=("zip",))
+    for path in (write("y,zip,n\na,00501,1\nb,,2\n"), write('{"y": "a", "zip": 501, "n": 1}\n', "a.jsonl")):
+        source = open_source(path, choice=choice)
+        assert source.features == {"type": "named", "columns": {"zip": {"type": "category"}}}
+        assert next(iter(source)).x["zip"] in ("00501", "501")
+    known = Choice("y", known={"zip": "category", "other": "text"})
+    assert next(iter(open_source(write("y,zip\na,00501\n"), choice=known))).x == {"zip": "00501"}
 
 
 def test_a_text_alone_is_x_itself(write):

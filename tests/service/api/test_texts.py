@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from asking import Asking, example, refusal
+from asking import BASE, AskedModel, Asking, example, refusal
 from changing import NEEDLE, found_in, until_ended
 from running import RunningServer
 
@@ -109,6 +109,38 @@ def test_an_hour_of_the_day_is_learned_whatever_the_day(ask):
     (field,) = [field for field in model.figures()["features"]["fields"] if field["name"] == "when"]
     assert field == {"name": "when", "number": False, "values": 0, "time": True}
     assert model.figures()["configuration"]["features"]["times"] is True
+
+
+def test_names_of_identifiers_are_left_out_alike_after_a_crash_and_once_one_was_forgotten(tmp_path):
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        features = {"type": "named", "warmup": 64}
+        kept, other = (ask.new_model(name, features=features, kernel={"type": "rbf"}) for name in ("kept", "other"))
+        former = ask.new_model("former", features=features | {"identifiers": False}, kernel={"type": "rbf"})
+        examples = [example({"who": f"u{k}", "n": k % 7}, "ab"[k % 7 > 3], f"e{k}") for k in range(90)]
+        secret = example({"who": NEEDLE, "n": 3}, "a", "gone")
+        for model in (kept, other, former):
+            model.learn(*examples[:30], *([secret] if model is kept else []), *examples[30:])
+        answer = ask("DELETE", f"{kept.path}/examples/gone")
+        assert until_ended(ask, answer.json()["job"])["state"] == "done"
+        assert found_in(tmp_path / "data", NEEDLE.encode()) == []
+        asked = [{"who": "u3", "n": 2}, {"who": "nobody", "n": 5}]
+        figures, answers = kept.figures()["features"], said(kept, *asked)
+        assert figures["left_out"] == {"who": 64}
+        assert [field["name"] for field in figures["fields"]] == ["n"]
+        assert answers == said(other, *asked)
+        fields = former.figures()["features"]["fields"]
+        assert {"name": "who", "number": False, "values": 90} in fields
+        (warning,) = former.figures()["features"]["warnings"]
+        assert warning.startswith("'who' has 90 different values in 90 examples: it uses up columns")
+        assert warning.endswith("see whether a model does as well without it")
+        server.kill()
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        kept = AskedModel(ask, "kept")
+        assert kept.figures()["features"] == figures
+        assert said(kept, *asked) == answers
+        again = ask("PUT", "/models/former", json=BASE | {"features": features, "kernel": {"type": "rbf"}})
+        assert again.status_code == 200  # what it does not say is as the model has it
+        assert again.json()["configuration"]["features"]["identifiers"] is False
 
 
 def test_words_and_moments_of_an_example_that_is_forgotten_are_nowhere(tmp_path):

@@ -5,7 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from vocabularies import dense, taught, whole
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vocabularies import dense, streamed, taught, whole
 
 from hinged.service.data.moments import ASPECTS
 from hinged.service.data.vocabulary import Vocabulary
@@ -113,3 +115,122 @@ def test_times_that_found_no_column_are_times_still_once_the_state_was_kept():
     for one in (vocabulary, other):
         one.encode([{"t": "2026-05-02"}])
     assert whole(other) == whole(vocabulary)
+
+
+PASSENGERS = [{"name": f"Doe, Mr. {n}", "ticket": f"{n % 80}", "port": "SCQ"[n % 3], "age": n} for n in range(100)]
+
+
+def boarded(records=PASSENGERS, warmup=100, columns_max=1000, kinds=None):
+    vocabulary = Vocabulary(warmup, columns_max, kinds, find_identifiers=True)
+    vocabulary.observe(records[:warmup])
+    vocabulary.freeze()
+    return vocabulary
+
+
+def test_strings_that_are_nearly_all_different_get_no_columns_and_the_figures_say_so():
+    vocabulary = boarded()
+    figures = vocabulary.figures()
+    assert figures["left_out"] == {"name": 100}
+    assert {field["name"] for field in figures["fields"]} == {"age", "port", "ticket"}
+    assert vocabulary.encode([{"name": "Roe, Mrs. Jane"}, {"name": "Doe, Mr. 3"}])[1].size == 0
+    assert (len(vocabulary), vocabulary.figures()["ignored"]) == (84, 0)
+    left_out, repeated = vocabulary.warnings(100)
+    assert left_out.startswith("'name' is left out: its strings, 100 different ones in the warm-up")
+    assert '"columns": {"name": {"type": "category"}}' in left_out
+    assert repeated.startswith("'ticket' has 80 different values in 100 examples")
+
+
+def test_what_is_said_of_a_name_is_done_and_told_of_no_more():
+    forced = boarded(kinds={"name": "category", "ticket": "category"})
+    assert {field["name"]: field["values"] for field in forced.figures()["fields"]}["name"] == 100
+    assert "left_out" not in forced.figures()
+    assert forced.warnings(100) == []
+    assert boarded(kinds={"name": "text"}).figures()["words"] > 100
+
+
+def test_numbers_and_booleans_of_a_name_that_is_left_out_keep_their_columns():
+    vocabulary = boarded([*PASSENGERS[:98], {"name": 3}, {"name": True}])
+    assert vocabulary.figures()["left_out"] == {"name": 98}
+    assert vocabulary.encode([{"name": 3}, {"name": True}, {"name": "true"}])[0].tolist() == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("records", "left_out"),
+    [
+        ([{"a": f"{n}"} for n in range(49)], None),  # too few to tell
+        ([{"a": f"{n}"} for n in range(50)], {"a": 50}),
+        ([{"a": f"{min(n, 89)}"} for n in range(100)], {"a": 90}),
+        ([{"a": f"{min(n, 88)}"} for n in range(100)], None),  # more than one in ten comes again
+        ([{"a": n} for n in range(100)], None),
+        ([{"a": f"2026-05-{1 + n % 28:02}T{n // 28:02}:00"} for n in range(100)], {"a": 100}),
+    ],
+)
+def test_what_counts_as_nearly_all_different(records, left_out):
+    assert boarded(records, len(records)).figures().get("left_out") == left_out
+
+
+def test_days_and_times_that_are_all_different_are_days_and_times():
+    vocabulary = Vocabulary(84, 100, find_times=True, find_identifiers=True)
+    vocabulary.observe([{"when": f"2026-05-{1 + n % 28:02}T{n // 28:02}:00"} for n in range(84)])
+    vocabulary.freeze()
+    assert vocabulary.figures()["fields"][0]["time"]
+    assert "left_out" not in vocabulary.figures()
+
+
+def test_a_name_that_seemed_to_be_an_identifier_early_on_is_a_category_once_its_strings_come_again():
+    vocabulary = Vocabulary(128, 1000, find_identifiers=True)
+    vocabulary.observe([{"a": f"{n}"} for n in range(64)])
+    assert vocabulary.freeze()[1].size == 0
+    vocabulary.observe([{"a": f"{n}"} for n in range(64)])
+    assert vocabulary.freeze()[1].size == 128
+    assert "left_out" not in vocabulary.figures()
+
+
+def test_models_that_do_not_look_for_identifiers_take_all_strings_for_categories():
+    former = taught(PASSENGERS, columns_max=1000)
+    assert {field["name"]: field["values"] for field in former.figures()["fields"]}["name"] == 100
+    assert "left_out" not in former.state()[0]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data(), st.integers(45, 70), st.integers(1, 90))
+def test_what_is_left_out_does_not_depend_on_batches_and_survives_a_state(data, warmup, columns_max):
+    """Streams in which names of all shares of different strings stand beside each other."""
+    spans = {name: data.draw(st.integers(1, 100)) for name in "abc"}
+    records = [{name: f"{n % span}" for name, span in spans.items()} | {"n": n} for n in range(80)]
+    at = data.draw(st.integers(0, 80))
+    one, other, third = (Vocabulary(warmup, columns_max, {"c": "category"}, find_identifiers=True) for _ in "123")
+    expected = streamed(one, records, iter(lambda: 1, 0))
+    got = streamed(other, records, iter(lambda: data.draw(st.integers(1, 30)), 0))
+    assert [part.tobytes() for part in expected] == [part.tobytes() for part in got]
+    streamed(third, records[:at], iter(lambda: 7, 0))
+    fourth = Vocabulary(warmup, columns_max, {"c": "category"}, find_identifiers=True)
+    fourth.load(*json.loads(json.dumps([third.state()[0]])), third.state()[1])
+    assert whole(fourth) == whole(third)
+    streamed(fourth, records[at:], iter(lambda: 7, 0))
+    assert whole(fourth) == whole(other) == whole(one)
+    columns = {name for name, _ in one.state()[0]["columns"]}
+    assert columns.isdisjoint(one.figures().get("left_out", {}))
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        [["name", 0]],
+        [["name", 101]],
+        [["name", True]],
+        [["name", 60], ["name", 60]],
+        [["port", 60]],
+        [["n" * 201, 60]],
+        [[3, 60]],
+        [["told", 60]],
+        [["name"]],
+    ],
+)
+def test_a_state_that_leaves_out_what_cannot_be_is_refused_and_changes_nothing(left_out):
+    vocabulary = boarded(kinds={"told": "category"})
+    before = whole(vocabulary)
+    facts, arrays = vocabulary.state()
+    with pytest.raises(ValueError, match="left out"):
+        vocabulary.load({**facts, "left_out": left_out}, arrays)
+    assert whole(vocabulary) == before

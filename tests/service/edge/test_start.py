@@ -27,6 +27,29 @@ def test_a_port_that_is_taken_is_told_in_one_line_before_anything_else_is_done(t
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"cache_mb": "0", "node": "http://ann:secret@a", "points_maxx": "3"},
+            (
+                "hinged: HINGED_CACHE_MB: Input should be greater than 0, got '0'\n"
+                "HINGED_NODE: String should match pattern '^https?://[^/?#@ ]+$', got 'http://...@a'\n"
+                "HINGED_POINTS_MAXX is no setting, did you mean HINGED_POINTS_MAX?\n"
+            ),
+        ),
+        (
+            {"host": "0.0.0.0", "opem": "yes"},  # noqa: S104
+            r"hinged: .* HINGED_OPEN=.*\nHINGED_OPEM is no setting, did you mean HINGED_OPEN\?\n",
+        ),
+    ],
+)
+def test_names_that_are_no_settings_are_told_below_why_the_server_does_not_start(tmp_path, settings, said):
+    code, words = RunningServer(tmp_path / "data", **settings).run()
+    assert code == 1
+    assert words == said or re.fullmatch(said, words)
+
+
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
 def test_an_address_that_is_not_of_this_machine_is_told_too(host):
     with pytest.raises(Exception, match=re.escape(host)):

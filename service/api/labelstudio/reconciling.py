@@ -1,0 +1,149 @@
+"""A model brought level with a project of Label Studio: what webhooks did not bring, for they are sent but once.
+
+What Label Studio has goes the way of a webhook, so that what is known already changes nothing. An example whose
+annotation is in none of the project's tasks is forgotten only where Label Studio says that there is no such annotation,
+for it may be of another project.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from hinged.service.api.labelstudio.annotations import Annotation, Inbox, take_in
+from hinged.service.api.labelstudio.shapes import AnnotatedTask, Counts, Project, Reconciled
+from hinged.service.api.labelstudio.studio import Studio
+from hinged.service.api.labelstudio.webhooks import UPSERTS, told
+from hinged.service.commands.listing import Cursor, Wanted
+from hinged.service.engine.worker import Worker
+from hinged.service.errors import Conflict, Invalid, ServiceError
+from hinged.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LISTED = 1_000
+OF_AN_ANNOTATION = re.compile(r"ls-([0-9]{1,19})")
+
+
+async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: int) -> Reconciled:
+    """What became of the project's annotations. Conflict where it has nothing to do with the model, or no Label Studio
+    is known; LabelStudioFailed. Who asks while it is under way already waits for the same.
+    """
+    url, token = settings.labelstudio_url, settings.labelstudio_token
+    if url is None or token is None:
+        raise Conflict("no Label Studio is known: set HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN")
+    studio = Studio(url, token.get_secret_value().strip(), settings.import_bytes_max)
+    run = partial(_reconcile, worker, settings, inbox, studio, project)
+    counts = await inbox.once((worker.name, project), run)
+    return {"model": worker.name, "project": project, "outcomes": _counted(counts)}
+
+
+def _counted(counts: Counter[str]) -> Counts:
+    return {
+        "learned": counts["learned"],
+        "known": counts["known"],
+        "corrected": counts["corrected"],
+        "forgotten": counts["forgotten"],
+        "ignored": counts["ignored"],
+        "refused": counts["refused"],
+    }
+
+
+async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: Studio, project: int) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    seen: set[int] = set()
+    try:
+        await _aside(studio.open)
+        if not await _aside(studio.connected, project, worker.name):
+            raise Conflict(
+                f"project {project} of Label Studio has no model at an address that ends with "
+                f"/labelstudio/models/{worker.name}: connect it first"
+            )
+        of = await _aside(studio.project, project)
+        pages = studio.pages(project)
+        while (page := await _aside(next, pages, None)) is not None:
+            for task in page["tasks"]:
+                seen.update(annotation["id"] for annotation in task["annotations"])
+                counts += await _take_task(worker, settings, inbox, task, of)
+        for annotation in sorted(await _annotations(worker) - seen):
+            if await _aside(studio.is_deleted, annotation):
+                gone = Annotation(annotation, changed_ms=math.inf)
+                counts.update(await take_in(worker, settings, inbox, [gone]))
+    finally:
+        studio.close()
+    log.info("model %s is level with project %d of Label Studio: %s", worker.name, project, dict(counts))
+    return counts
+
+
+async def _aside(function: Callable[..., T], *args: Any) -> T:
+    """What this comes to on a thread that nobody waits for when the server ends, whatever Label Studio does."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: Callable[[], None]) -> None:
+        if not done.done():  # the one who waited may be gone
+            result()
+
+    def run() -> None:
+        try:
+            found = function(*args)
+            result = partial(done.set_result, found)
+        except Exception as error:  # noqa: BLE001  it is raised where it is waited for
+            result = partial(done.set_exception, error)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, result)
+
+    threading.Thread(target=run, name="labelstudio", daemon=True).start()
+    return await done
+
+
+async def _take_task(
+    worker: Worker, settings: Settings, inbox: Inbox, task: AnnotatedTask, project: Project
+) -> Counter[str]:
+    """Take in the annotations of one task, each by itself: what the model cannot take is in no other's way."""
+    counts: Counter[str] = Counter()
+    for annotation in task["annotations"]:
+        one = {"id": task["id"], "data": task["data"]}
+        try:
+            changed = told(
+                {"action": UPSERTS[0], "annotation": annotation, "task": one, "project": project},  # type: ignore[typeddict-item]
+                worker.published.labels,
+            )
+            counts.update(await take_in(worker, settings, inbox, changed) or ["ignored"])
+        except Invalid as error:
+            counts["refused"] += 1
+            log.warning("annotation %d was not taken in: %s", annotation["id"], error.message)
+    return counts
+
+
+async def _annotations(worker: Worker) -> set[int]:
+    """Those of Label Studio that the model has learned from, and not forgotten."""
+    found: set[int] = set()
+    listing, at = worker.listing(), Cursor()
+    while True:
+        page = await listing.page(Wanted(), LISTED, at)
+        ids = (OF_AN_ANNOTATION.fullmatch(example["id"]) for example in page["examples"])
+        found |= {int(match[1]) for match in ids if match is not None}
+        if page["next"] is None:
+            return found
+        at = Cursor.parse(page["next"])
+
+
+async def reconciled_if_known(worker: Worker, settings: Settings, inbox: Inbox, project: int | None) -> None:
+    """As `reconciled`, where a Label Studio is known; what goes wrong is logged."""
+    if project is None or settings.labelstudio_url is None or settings.labelstudio_token is None:
+        return
+    try:
+        await reconciled(worker, settings, inbox, project)
+    except ServiceError as error:
+        log.warning("model %s is not level with project %d: %s", worker.name, project, error.message)

@@ -1,0 +1,63 @@
+"""What a webhook's body says of annotations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hinged.service.api.labelstudio.annotations import Annotation
+from hinged.service.api.labelstudio.shapes import SentAnnotation, WebhookBody
+from hinged.service.data.choices import chosen, control_of, label_of
+from hinged.service.data.classes import Label
+from hinged.service.data.times import milliseconds
+from hinged.service.errors import Invalid
+from hinged.service.model.metrics import QUERIED, RANDOM, STREAMED
+
+SAMPLINGS = {"Uncertainty sampling": QUERIED, "Uniform sampling": RANDOM}
+"""How a project chooses its tasks; otherwise they are a stream."""
+UPSERTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
+
+
+def told(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
+    """The annotations that it tells of, none for most actions. labels: those that the model knows. Invalid."""
+    if body["action"] == "ANNOTATIONS_DELETED":
+        return [Annotation(annotation["id"], changed_ms=math.inf) for annotation in body.get("annotations") or []]
+    return _changed(body, labels) if body["action"] in UPSERTS else []
+
+
+def _changed(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
+    sent, tasks = _listed(body.get("annotation")), _listed(body.get("task"))
+    project = body.get("project") or {}
+    configuration = project.get("label_config")
+    control = control_of(configuration) if configuration else None
+    source = SAMPLINGS.get(project.get("sampling") or "", STREAMED)
+    by_id = {task.get("id"): task["data"] for task in tasks}
+    found = []
+    for place, annotation in enumerate(sent):
+        data = by_id.get(annotation.get("task"))
+        if data is None and len(tasks) == len(sent):
+            data = tasks[place]["data"]
+        choice = None if annotation.get("was_cancelled") else chosen(annotation.get("result") or [], control)
+        if choice is not None and data is None:
+            raise Invalid(f"annotation {annotation['id']}: its task is missing; the webhook must send the payload")
+        label = None if choice is None else label_of(choice, labels)
+        changed_ms = _changed_ms(annotation)
+        found.append(Annotation(annotation["id"], label, data, _annotator(annotation), source, changed_ms))
+    return found
+
+
+def _listed(part: Any) -> list[Any]:
+    return [] if part is None else part if isinstance(part, list) else [part]
+
+
+def _changed_ms(annotation: SentAnnotation) -> float | None:
+    at = annotation.get("updated_at")
+    return milliseconds(at, "updated_at") if at else None
+
+
+def _annotator(annotation: SentAnnotation) -> str | None:
+    """Who made it: the number of the user, which is no name and no address."""
+    by = annotation.get("completed_by")
+    number = by.get("id") if isinstance(by, dict) else by
+    return f"ls-user-{number}" if isinstance(number, int) and not isinstance(number, bool) else None
