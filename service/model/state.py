@@ -48,10 +48,11 @@ class State:
         self,
         name: str,
         configuration: Configuration,
+        learner: Learner | None = None,
+        /,
         *,
         cache_bytes: int,
         answers_kept: int,
-        learner: Learner | None = None,
     ) -> None:
         """learner: of this configuration, where it has been taught already."""
         self.name = name
@@ -182,7 +183,7 @@ class State:
             return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
         learner = Learner.restore(facts["learner"], part("learner."), cache_bytes)
-        model = cls(name, learner.configuration, cache_bytes=cache_bytes, answers_kept=answers_kept, learner=learner)
+        model = cls(name, learner.configuration, learner, cache_bytes=cache_bytes, answers_kept=answers_kept)
         for shadow, own in facts["shadows"].items():
             model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
         for key, own in model._parts().items():
