@@ -7,7 +7,7 @@ new.
 
 Most calls are short. They have as many places of their own, so that they need not wait until a long one rests: the
 system's scheduler lets both get on. Those of long calls they have only where no long one waits: a crowd of short ones
-would keep it waiting for ever, its queue would grow meanwhile, and its calls become longer still. The scheduler could be
+would keep it waiting for ever, its queue would grow meanwhile, and its calls become longer. The scheduler could be
 told that long ones matter less, but they hold Python's lock now and then, and one that is kept from its processor by
 some other process then keeps everybody waiting. So while requests come, one processor is left to the event loop and to
 short calls, where there are two at least.
