@@ -45,8 +45,9 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         parts += [data, bytes(_padded(len(data)) - len(data))]
     header = json.dumps({"kind": kind, "facts": facts, "arrays": listed}, separators=(",", ":")).encode()
     start = _PREFIX.size + len(header)
-    body = b"".join([header, bytes(_padded(start) - start), *parts])
-    return _PREFIX.pack(MAGIC, _checksum(body), len(header)) + body
+    parts = [header, bytes(_padded(start) - start), *parts]
+    prefix = _PREFIX.pack(MAGIC, _checksum(*parts), len(header))
+    return b"".join([prefix, *parts])  # the one copy of all, for which others get Python's lock where it is long
 
 
 def decode(data: bytes, kind: str, *, sent: bool = False) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -128,5 +129,8 @@ def _tells_of_an_array(entry: object) -> bool:
     return True
 
 
-def _checksum(data: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+def _checksum(*parts: bytes | memoryview) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()

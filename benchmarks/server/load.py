@@ -4,6 +4,7 @@ One thread and one epoll for all connections, each with one request under way: s
 machine with two cores the server is what is measured (httpx takes 400 us a request).
 """
 
+import heapq
 import multiprocessing
 import selectors
 import socket
@@ -15,12 +16,19 @@ import numpy as np
 
 
 class Loaded(NamedTuple):
-    """Requests answered, seconds that they took, the latency of each, and seconds of a processor that clients took."""
+    """Requests answered, seconds that they took, the latency of each, and seconds of a processor that clients took.
+
+    waits: the latency of each since it was sent for the first time, where it was refused before. refused: how many
+    times that was. clients: who sent each.
+    """
 
     requests: int
     seconds: float
     latencies: np.ndarray
     cpu_s: float
+    waits: np.ndarray
+    refused: int
+    clients: np.ndarray
 
     @property
     def rate(self):
@@ -48,13 +56,13 @@ class Load:
     """Starts sending at once, until all is sent or `seconds` are over; `result` waits for the figures.
 
     requests: all that is to be sent, taken by whichever of the connections is free; again from the front if `seconds`
-    are given.
+    are given. patient: what is refused with 429 is sent again when the answer says.
     """
 
-    def __init__(self, port, requests, connections=1, seconds=None):
+    def __init__(self, port, requests, connections=1, seconds=None, *, patient=False):
         context = multiprocessing.get_context("spawn")
         self._mine, theirs = context.Pipe()
-        self._process = context.Process(target=_run, args=(theirs, port, requests, connections, seconds))
+        self._process = context.Process(target=_run, args=(theirs, port, requests, connections, seconds, patient))
         self._process.start()
         theirs.close()
         self._mine.recv()  # it has connected
@@ -74,12 +82,12 @@ class Load:
         raise RuntimeError(found)
 
 
-def load(port, requests, connections=1, seconds=None):
+def load(port, requests, connections=1, seconds=None, *, patient=False):
     """The figures of one load."""
-    return Load(port, requests, connections, seconds).result()
+    return Load(port, requests, connections, seconds, patient=patient).result()
 
 
-def _run(pipe, port, requests, connections, seconds):
+def _run(pipe, port, requests, connections, seconds, patient):
     selector = selectors.DefaultSelector()
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
     for s in sockets:
@@ -87,8 +95,10 @@ def _run(pipe, port, requests, connections, seconds):
         selector.register(s, selectors.EVENT_READ)
     pipe.send("ready")
     pipe.recv()
-    left, latencies = deque(requests), []
+    left, latencies, waits, clients = deque(requests), [], [], []
     received, sent_at, busy = dict.fromkeys(sockets, b""), {}, 0
+    number, sent, first_sent_at = {s: k for k, s in enumerate(sockets)}, {}, {}
+    refused, later = 0, []  # a heap: when, whose, what
     began = now = time.perf_counter()
     cpu_began = time.process_time()
 
@@ -99,32 +109,45 @@ def _run(pipe, port, requests, connections, seconds):
         data = left.popleft()
         if seconds is not None:
             left.append(data)
-        sent_at[s] = time.perf_counter()
+        sent[s] = data
+        sent_at[s] = first_sent_at[s] = time.perf_counter()
         s.sendall(data)
         busy += 1
 
     for s in sockets:
         send(s)
     while busy:
-        for key, _ in selector.select():
+        while later and later[0][0] <= time.perf_counter():
+            s = sockets[heapq.heappop(later)[1]]
+            sent_at[s] = time.perf_counter()
+            s.sendall(sent[s])
+        for key, _ in selector.select(max(0.0, later[0][0] - time.perf_counter()) if later else None):
             s = key.fileobj
             data = received[s] + s.recv(1 << 20)
             head, found, body = data.partition(b"\r\n\r\n")
-            if not found or len(body) < _length(head):
+            if not found or len(body) < _number(head, b"content-length:"):
                 received[s] = data
                 continue
             now = time.perf_counter()
+            received[s] = b""
+            if patient and head.startswith(b"HTTP/1.1 429"):
+                refused += 1
+                heapq.heappush(later, (now + _number(head, b"retry-after:"), number[s]))
+                continue
             if not head.startswith(b"HTTP/1.1 200"):
                 pipe.send(data[:1000].decode())
                 return
             latencies.append(now - sent_at[s])
-            received[s] = b""
+            waits.append(now - first_sent_at[s])
+            clients.append(number[s])
             busy -= 1
             send(s)
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
-    pipe.send(Loaded(len(latencies), seconds, np.array(latencies), cpu_s))
+    found = np.array(latencies), cpu_s, np.array(waits), refused, np.array(clients, np.int64)
+    pipe.send(Loaded(len(latencies), seconds, *found))
 
 
-def _length(head):
-    at = head.lower().find(b"content-length:") + 15
+def _number(head, name):
+    """What a header says."""
+    at = head.lower().find(name) + len(name)
     return int(head[at : (head + b"\r").find(b"\r", at)])

@@ -1,10 +1,11 @@
-"""How long an append waits beside a purge of the embedded store, and how long the purge takes.
+"""How long an append waits beside a purge of the store, and how long the purge takes.
 
-    PYTHONPATH=. python benchmarks/server/purge.py [--mb 100 500] [--turns 3]
+    PYTHONPATH=.:tests python benchmarks/server/purge.py [--store redis] [--mb 100 500] [--turns 3]
 
 The store holds events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
-redacted. One thread appends an event of 1 kB after the other, each fsynced, for as long as the purge takes, and as long
-again without one.
+redacted. Before each turn a few events are trimmed from its front, for which Redis has to copy the rest of a log. One
+thread appends an event of 1 kB after the other, each fsynced, for as long as the purge takes, and as long again without
+one.
 """
 
 import argparse
@@ -12,20 +13,34 @@ import shutil
 import tempfile
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
+from redis_server import RedisServer
 
 from hinged.service.store.base import Event
+from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
 
 EVENT_BYTES = 20_000
+TRIMMED = 10
 
 
-def filled(folder, megabytes):
-    """A store of so many megabytes, half of whose events were redacted."""
-    store, rng = SQLiteStore(folder), np.random.default_rng(0)
+@contextmanager
+def opened(folder, kind):
+    """An empty store."""
+    if kind == "sqlite":
+        with closing(SQLiteStore(folder)) as store:
+            yield store
+    else:
+        with RedisServer(folder) as server, closing(RedisStore(server.url)) as store:
+            yield store
+
+
+def fill(store, megabytes):
+    """Have it hold so many megabytes, half of whose events were redacted."""
+    rng = np.random.default_rng(0)
     count = megabytes * 10**6 // EVENT_BYTES
     store.create("m", Event("created", b"{}"))
     store.create("other", Event("created", b"{}"))
@@ -40,7 +55,6 @@ def filled(folder, megabytes):
         "m", count + 1, dict.fromkeys(gone, Event("less", b"")), [f"{n - 2}-{k}" for n in gone for k in range(10)]
     )
     store.put_snapshot("m", count + 1, rng.bytes(megabytes * 10**5))
-    return store
 
 
 def waits(store, over):
@@ -67,6 +81,7 @@ def beside_a_purge(store):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", choices=("sqlite", "redis"), default="sqlite")
     parser.add_argument("--mb", type=int, nargs="+", default=[100, 500])
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
@@ -74,8 +89,10 @@ def main():
     for megabytes in options.mb:
         folder = Path(tempfile.mkdtemp())
         seconds, beside, alone = [], [], []
-        with closing(filled(folder, megabytes)) as store:
-            for _ in range(options.turns):
+        with opened(folder, options.store) as store:
+            fill(store, megabytes)
+            for turn in range(options.turns):
+                store.trim("m", TRIMMED * (turn + 1))
                 took, found = beside_a_purge(store)
                 seconds.append(took)
                 beside.append(found)

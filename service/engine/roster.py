@@ -94,12 +94,10 @@ class Roster:
 
     def progress(self) -> dict[str, int]:
         """How many models there are, and how many of them are loading, serve and have stopped."""
-        found = {"total": 0, LOADING: 0, SERVING: 0, STOPPED: 0}
-        for name in self.names():
-            found["total"] += 1
-            state, _ = self.state(name)
-            found[LOADING if state == COMPILING else state] += 1
-        return found
+        stopped = sum(running.worker.failure is not None for running in self.running.values())
+        serving, loading = len(self.running) - stopped, sum(name not in self.running for name in self.loads)
+        stopped += sum(name not in self.running and name not in self.loads for name in self.broken)
+        return {"total": serving + loading + stopped, LOADING: loading, SERVING: serving, STOPPED: stopped}
 
     def summaries(self, *, configured: bool = True) -> list[dict[str, Any]]:
         """Every model in short, sorted by name, from what was published last; `error` where it has stopped.

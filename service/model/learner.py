@@ -44,19 +44,23 @@ Epoch = Callable[[], Iterator[Learned]]
 class Learner:
     """One configuration, taught. Everything it does is a function of what it was given, in order."""
 
-    def __init__(self, configuration: Configuration, cache_bytes: int) -> None:
+    def __init__(
+        self, configuration: Configuration, cache_bytes: int, *, gamma: float = 1.0, labels: Labels | None = None
+    ) -> None:
+        """labels: those of a state that is to be read; what is new has the configuration's."""
         self.configuration = configuration
         self.cache_bytes = cache_bytes
         self.warmup = WarmUp(configuration)
         self.learned = 0
-        self.gamma = 1.0  # what "scale" came to
-        self.solver = configuration.build_solver(cache_bytes)
-        self.labels = Labels()
+        self.gamma = gamma  # what "scale" came to
+        self.solver = configuration.build_solver(cache_bytes, gamma)
+        self.labels = Labels() if labels is None else labels
         self.metrics = Prequential()
         self.ages = Ages(configuration.window, configuration.half_life)
         self.stopped: str | None = None  # why a challenger learns no more
-        for label in configuration.classes or ():
-            self.add_class(label)
+        if labels is None:
+            for label in configuration.classes or ():
+                self.add_class(label)
 
     def add_class(self, label: Label) -> None:
         """A label that was not seen before."""
@@ -364,20 +368,20 @@ class Learner:
     @classmethod
     def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> Learner:
         """The learner of a state. ValueError if it does not fit together."""
-        learner = cls(read_configuration(facts["configuration"]), cache_bytes)
+        configuration, gamma, labels = read_configuration(facts["configuration"]), facts["gamma"], Labels()
 
         def part(prefix: str) -> dict[str, Array]:
             return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
-        learner.labels = Labels()
         for label in facts["labels"]:
-            learner.labels.add(label)
-        learner.learned, learner.gamma, learner.stopped = facts["learned"], facts["gamma"], facts["stopped"]
-        learner.warmup.load(facts, arrays, len(learner.labels))
-        if learner.gamma not in learner.warmup.gammas(learner.configuration):
-            raise ValueError(f"gamma is none that the warm-up comes to, got {learner.gamma}")
-        solver = learner.solver = learner.configuration.build_solver(cache_bytes, learner.gamma)
-        C, kernel = solver.C, solver.kernel
+            labels.add(label)
+        warmup = WarmUp(configuration)
+        warmup.load(facts, arrays, len(labels))
+        if gamma not in warmup.gammas(configuration):
+            raise ValueError(f"gamma is none that the warm-up comes to, got {gamma}")
+        learner = cls(configuration, cache_bytes, gamma=gamma, labels=labels)
+        learner.warmup, learner.learned, learner.stopped = warmup, facts["learned"], facts["stopped"]
+        solver, C, kernel = learner.solver, learner.solver.C, learner.solver.kernel
         solver.load(part("solver."))
         if (solver.C, solver.kernel) != (C, kernel):
             raise ValueError(f"the solver has C = {solver.C} and {solver.kernel}, its configuration {C} and {kernel}")

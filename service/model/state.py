@@ -44,7 +44,17 @@ LATER = ("curves", "annotators")  # parts that older snapshots do not have
 class State:
     """All parts of one model: what learns, first answers, pool, pending predictions, and what is still to be done."""
 
-    def __init__(self, name: str, configuration: Configuration, *, cache_bytes: int, answers_kept: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        configuration: Configuration,
+        learner: Learner | None = None,
+        /,
+        *,
+        cache_bytes: int,
+        answers_kept: int,
+    ) -> None:
+        """learner: of this configuration, where it has been taught already."""
         self.name = name
         self.cache_bytes = cache_bytes
         self.position = 0
@@ -53,7 +63,7 @@ class State:
         self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
         self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
         self.floor = 0  # position before which no state may be folded again: an example was forgotten there
-        self.learner = Learner(configuration, cache_bytes)
+        self.learner = learner or Learner(configuration, cache_bytes)
         self.shadows: dict[str, Learner] = {}  # challengers, by name
         self.answers = Answers(answers_kept)
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
@@ -173,8 +183,7 @@ class State:
             return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
         learner = Learner.restore(facts["learner"], part("learner."), cache_bytes)
-        model = cls(name, learner.configuration, cache_bytes=cache_bytes, answers_kept=answers_kept)
-        model.learner = learner
+        model = cls(name, learner.configuration, learner, cache_bytes=cache_bytes, answers_kept=answers_kept)
         for shadow, own in facts["shadows"].items():
             model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
         for key, own in model._parts().items():

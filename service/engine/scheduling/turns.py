@@ -5,15 +5,18 @@ call that computes needs a place, of which there are as many as processors; wher
 used the least goes next. What a model has used is forgotten with MEMORY_S, so that one that was idle is soon as good as
 new.
 
-Most calls are short. They go before all others, and have as many places of their own, so that they need not wait until
-a long one rests: the system's scheduler lets both get on. It could be told that long ones matter less, but they hold
-Python's lock now and then, and one that is kept from its processor by some other process then keeps everybody waiting.
-So while requests come, one processor is left to the event loop and to short calls, where there are two at least.
+Most calls are short. They have as many places of their own, so that they need not wait until a long one rests: the
+system's scheduler lets both get on. Those of long calls they have only where no long one waits: a crowd of short ones
+would keep it waiting for ever, its queue would grow meanwhile, and its calls become longer. The scheduler could be
+told that long ones matter less, but they hold Python's lock now and then, and one that is kept from its processor by
+some other process then keeps everybody waiting. So while requests come, one processor is left to the event loop and to
+short calls, where there are two at least.
 
 That is not enough where Python's lock changes hands a dozen times in a request: each time a long computation, which
-takes it just as often, may come between. So long ones also stand still while short calls are under way, as long as they
-compute for a part of the time: with two processors a fifth, with more a larger one. And while requests come they
-compute for a tenth of a millisecond at once, for a request that comes meanwhile may wait so long before it is noticed.
+takes it just as often, may come between. So long ones also stand still while short calls compute (one that waits for
+the store keeps nobody), as long as they compute for a part of the time: with two processors a fifth, with more a larger
+one. And while requests come they compute for a tenth of a millisecond at once, for a request that comes meanwhile may
+wait so long before it is noticed.
 
     used(t) = sum over its CPU seconds before t of exp(-(t - when) / MEMORY_S)
 
@@ -28,7 +31,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from itertools import count
+from itertools import chain, count
 from typing import TypeVar
 
 from hinged.service.errors import Unavailable
@@ -126,6 +129,9 @@ class _Call:
         self.look_at, self.look_asked_at = now + LOOK_S, now + LOOK_ASKED_S
 
 
+Entry = tuple[float, int, _Call]
+"""What a call's account has used, a number, and the call."""
+
 _here = threading.local()
 
 
@@ -140,6 +146,7 @@ def rest_before_work() -> None:
     """Rest on this thread however short ago it did so last: what comes next may take long."""
     call: _Call | None = getattr(_here, "call", None)
     if call is not None:
+        call.turns.come_back(call)
         if call.account.usual_s > QUICK_S and call.turns.contested:
             call.look_at = 0.0
         call.rest()
@@ -153,10 +160,10 @@ class Turns:
         self._lock = threading.Lock()
         self._holding: list[_Call] = []  # the places of those who compute for long
         self._passing: list[_Call] = []  # those that are for short calls alone
-        self._waiting: list[tuple[bool, float, int, _Call]] = []  # a heap: short calls, then who has used the least
+        self._waiting: dict[bool, list[Entry]] = {True: [], False: []}  # short calls, long ones: heaps, who used least
         self._numbers = count()
         self.asked_at = -math.inf
-        self._short = 0  # calls under way, as far as is known
+        self._short = 0  # calls that compute, as far as is known
         self._quiet = threading.Condition(self._lock)
 
     def run(self, account: Account, function: Callable[[], T]) -> T:
@@ -195,12 +202,20 @@ class Turns:
         return max(1, self.places - (time.perf_counter() - self.asked_at < ASKED_S))
 
     def leave(self, call: _Call) -> None:
-        """Let others have the place of a call, if it holds one."""
-        if call.place is not None:
+        """Let others have the place of a call, if it holds one; while it waits no long call stands still for it."""
+        if call.place is not None or call.counted:
             with self._lock:
                 self._charge(call)
+                self._discount(call)
                 self._leave(call)
                 self._let_in()
+
+    def come_back(self, call: _Call) -> None:
+        """A call that has waited for something else is about to compute again."""
+        if not call.counted and call.is_short:
+            with self._lock:
+                call.counted = True
+                self._short += 1
 
     def look(self, call: _Call) -> None:
         """Take a place, give it up or keep it; returns when it is the call's turn. Abandoned if it is given up."""
@@ -212,7 +227,7 @@ class Turns:
             if not goes_on:
                 self._leave(call)
                 call.queued = True
-                heapq.heappush(self._waiting, self._entry(call))
+                heapq.heappush(self._waiting[call.is_short], self._entry(call))
                 self._let_in()
         if goes_on:
             if call.place is self._holding and not call.is_short:
@@ -233,7 +248,7 @@ class Turns:
         with self._lock:
             account.given_up = why
             self._quiet.notify_all()
-            for *_, call in self._waiting:
+            for *_, call in chain.from_iterable(self._waiting.values()):
                 if call.account is account and call.queued:
                     call.queued = False
                     call.woken.release()
@@ -242,8 +257,11 @@ class Turns:
         """Let an account count like any other from now on: somebody waits for what it computes."""
         with self._lock:
             account.weight = 1.0
-            self._waiting = [self._entry(call) for *_, call in self._waiting if call.queued]
-            heapq.heapify(self._waiting)
+            waiting = [call for *_, call in chain.from_iterable(self._waiting.values()) if call.queued]
+            for short in (True, False):
+                self._waiting[short] = [self._entry(call) for call in waiting if call.is_short == short]
+                heapq.heapify(self._waiting[short])
+            self._let_in()
 
     def _stand_still(self, call: _Call) -> None:
         """Let short calls through, for as long as this one may."""
@@ -279,45 +297,49 @@ class Turns:
             call.account.used = math.log(_seconds(call.account, now) + seconds) + now / MEMORY_S
             call.account.seconds += seconds
 
-    def _entry(self, call: _Call) -> tuple[bool, float, int, _Call]:
-        account = call.account
-        return not call.is_short, account.used + math.log(account.weight), next(self._numbers), call
+    def _entry(self, call: _Call) -> Entry:
+        return call.account.used + math.log(call.account.weight), next(self._numbers), call
 
     def _goes_on(self, call: _Call) -> bool:
         """Whether the call computes on, on a place that it has or now takes."""
         if call.place is self._passing and not call.is_short:
             self._leave(call)
         self._let_in()
-        first = self._first()
         if call.place is self._holding and len(self._holding) > self._long_places:
             return False
         if call.place is not None:
-            return first is None or not self._gives_way(call, first)
-        if first is None and len(self._holding) < self._long_places:
-            self._enter(call, self._holding)
-        elif call.is_short and len(self._passing) < self.places:
-            self._enter(call, self._passing)
+            return not self._gives_way(call)
+        place = self._place_for(short=call.is_short)
+        if place is not None and self._first(short=call.is_short) is None:
+            self._enter(call, place)
         return call.place is not None
 
     def _let_in(self) -> None:
         """Give the places that are free to those who wait."""
-        while (first := self._first()) is not None:
-            if len(self._holding) < self._long_places:
-                place = self._holding
-            elif len(self._passing) < self.places and first.is_short:
-                place = self._passing
-            else:
-                return
-            heapq.heappop(self._waiting)
-            first.queued = False
-            self._enter(first, place)
-            first.woken.release()
+        for short in (True, False):
+            while (first := self._first(short=short)) is not None:
+                place = self._place_for(short=short)
+                if place is None:
+                    break
+                heapq.heappop(self._waiting[short])
+                first.queued = False
+                self._enter(first, place)
+                first.woken.release()
 
-    def _first(self) -> _Call | None:
+    def _place_for(self, *, short: bool) -> list[_Call] | None:
+        """A kind of place that is free: one of a long call is a short one's only where no long one waits."""
+        if short and len(self._passing) < self.places:
+            return self._passing
+        if len(self._holding) < self._long_places and not (short and self._first(short=False)):
+            return self._holding
+        return None
+
+    def _first(self, *, short: bool) -> _Call | None:
         """Of those who wait the one that goes next."""
-        while self._waiting and not self._waiting[0][-1].queued:  # was given up
-            heapq.heappop(self._waiting)
-        return self._waiting[0][-1] if self._waiting else None
+        waiting = self._waiting[short]
+        while waiting and not waiting[0][-1].queued:  # was given up
+            heapq.heappop(waiting)
+        return waiting[0][-1] if waiting else None
 
     def _enter(self, call: _Call, place: list[_Call]) -> None:
         call.place = place
@@ -328,10 +350,13 @@ class Turns:
             call.place.remove(call)
             call.place = None
 
-    def _gives_way(self, call: _Call, first: _Call) -> bool:
+    def _gives_way(self, call: _Call) -> bool:
         """Whether one that computes lets the first of those who wait go on in its place."""
-        if call.is_short != first.is_short:
-            return first.is_short
+        if call.is_short and call.place is self._holding and self._first(short=False) is not None:
+            return True
+        first = self._first(short=call.is_short)
+        if first is None:
+            return False
         now = time.perf_counter()
         mine, others = (c.account.weight * _seconds(c.account, now) for c in (call, first))
         return mine - others >= SLICE_S * call.account.weight

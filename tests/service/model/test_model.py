@@ -13,6 +13,7 @@ from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.parts import Configuration
 from hinged.service.errors import Conflict, Invalid, ModelFull
 from hinged.service.model.events import Created, Finished, decode_event
 from hinged.service.model.model import Model
@@ -168,3 +169,16 @@ def test_a_snapshot_with_a_flipped_bit_is_refused():
     data[len(data) // 2] ^= 1
     with pytest.raises(BadFrame):
         Model.restore("m", bytes(data), **SIZES)
+
+
+@pytest.mark.parametrize("changes", [{}, {"solver": "exact"}, {"classes": ["a", "b", 3, True]}])
+def test_a_snapshot_is_read_into_one_solver_and_no_other_is_built(monkeypatch, changes):
+    model = new_model(**changes)
+    learn(model, stream(30))
+    built = []
+    build = Configuration.build_solver
+    monkeypatch.setattr(Configuration, "build_solver", lambda *given: built.append(build(*given)) or built[-1])
+    again = Model.restore("m", model.snapshot(), **SIZES)
+    assert built == [again.solver]
+    assert again.labels.labels == model.labels.labels
+    assert digest_of(again) == digest_of(model)

@@ -12,6 +12,7 @@ from hinged.service.engine.scheduling.turns import (
     BESIDE,
     Account,
     Turns,
+    rest_before_work,
     stand_back,
 )
 from hinged.solvers.core.turns import Abandoned, rest
@@ -91,8 +92,15 @@ def used(seconds, weight=1.0):
     return account
 
 
+def long_account():
+    """An account none of whose calls is short."""
+    account = Account()
+    account.usual_s = 1e9
+    return account
+
+
 def waiting(shared):
-    return len([entry for entry in shared._waiting if entry[-1].queued])
+    return len([call for heap in shared._waiting.values() for *_, call in heap if call.queued])
 
 
 def test_a_call_finds_what_its_function_does_and_rests_alone():
@@ -144,6 +152,25 @@ def test_a_short_call_waits_for_no_long_one(monkeypatch):
     assert long.end() == "done"
 
 
+def test_however_many_short_calls_come_a_long_one_has_its_place(monkeypatch):
+    monkeypatch.setattr(turns, "SHORT_S", 1e8)
+    monkeypatch.setattr(turns, "ASIDE_MAX_S", 0.0)
+    shared = Turns(1)
+    first, second = Call(shared, Account()).wait(), Call(shared, Account()).wait()
+    long = Call(shared, long_account())
+    until(lambda: waiting(shared) == 1)
+    second.go()  # it had the long one's place while that was not there
+    long.wait()
+    third = Call(shared, Account())
+    until(lambda: waiting(shared) == 2)
+    assert long.go().wait().steps == 2
+    assert first.end() == "done"
+    for call in (third, second):
+        assert call.wait().end() == "done"
+    assert long.end() == "done"
+    assert not shared._passing
+
+
 def test_a_model_whose_calls_are_long_has_no_short_ones_until_some_were(monkeypatch):
     shared, account = Turns(1), Account()
 
@@ -156,7 +183,7 @@ def test_a_model_whose_calls_are_long_has_no_short_ones_until_some_were(monkeypa
     for _ in range(3):
         shared.run(account, lambda: spin(0.02))
     monkeypatch.setattr(turns, "SHORT_S", account.usual_s / 2)
-    other = Call(shared, Account()).wait()
+    other = Call(shared, long_account()).wait()
     call = Call(shared, account)
     until(lambda: waiting(shared) == 1)
     assert other.end() == "done"
@@ -316,6 +343,33 @@ def test_a_long_call_goes_on_as_soon_as_no_short_one_is_under_way(still):
     assert still.long.steps == 0
     still.end()
     assert still.long.wait().end() == "done"
+
+
+def test_a_long_call_stands_still_for_no_short_one_that_waits_for_the_store(monkeypatch):
+    monkeypatch.setattr(turns, "SHORT_S", 0.02)
+    monkeypatch.setattr(turns, "ASIDE", 1e9)
+    monkeypatch.setattr(turns, "ASIDE_MAX_S", SECONDS)
+    shared, there, back, over = Turns(2), *(threading.Event() for _ in range(3))
+
+    def append():
+        stand_back()
+        there.set()
+        assert back.wait(SECONDS)
+        rest_before_work()
+        assert over.wait(SECONDS)
+
+    short = threading.Thread(target=shared.run, args=(Account(), append))
+    short.start()
+    assert there.wait(SECONDS)
+    long = Call(shared, long_account()).wait()
+    back.set()
+    until(lambda: shared._short == 1)
+    long.go()
+    until(lambda: shared._quiet._waiters)  # it computes again
+    over.set()
+    short.join(SECONDS)
+    assert long.wait().end() == "done"
+    assert shared._short == 0
 
 
 def test_a_call_that_stands_still_can_be_given_up(still):

@@ -1,0 +1,89 @@
+"""A thousand small models on one server: how long a start takes, and how long the lists of them.
+
+    PYTHONPATH=.:benchmarks python benchmarks/server/many.py [--models N] [--runs N] [--solvers NAME ...]
+
+Models of 20 examples of two columns, their solvers by turns. The server ends once in order, so that a snapshot of each
+is there, and once by kill -9, so that there is only the log. Seconds are until /readyz of a process that starts with a
+warm compile cache, and of a processor; lists are medians, and the longest of 20.
+"""
+
+import argparse
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+from load import load, request_bytes
+from run import Served, cpu_s
+from running import RunningServer
+from targets import Line, middle, print_table, span
+
+START_S, LIST_MS = 10, 100
+THREADS = 4
+LISTED = 20
+KERNEL = {"kernel": {"type": "rbf", "gamma": 1.0}}
+PARAMETERS = {
+    "lasvm": {**KERNEL, "C": 1.0}, "auto": KERNEL, "bsca": {**KERNEL, "C": 1.0, "budget": 30},
+    "exact": {**KERNEL, "C": 1.0}, "averaged-perceptron": KERNEL,
+}  # fmt: skip
+EXAMPLES = [{"id": f"e{k}", "x": [k % 7 / 7, k % 5 / 5], "y": k % 3 > 0} for k in range(20)]
+
+
+def make(url, count, solvers):
+    """So many models, each of which has learned the examples."""
+
+    def one(number):
+        solver = solvers[number % len(solvers)]
+        configuration = {"solver": solver, "features": {"type": "dense", "dim": 2}, **PARAMETERS[solver]}
+        path = f"/models/m{number}"
+        http.put(path, json=configuration).raise_for_status()
+        http.post(f"{path}/learn", json={"examples": EXAMPLES}).raise_for_status()
+
+    with httpx.Client(base_url=url, timeout=300) as http, ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(one, range(count)))
+
+
+def started(running, runs, end):
+    """(Seconds, CPU seconds, MiB) of each start; each server but the last ends as `end` says."""
+    found = []
+    for run in range(runs):
+        began = time.perf_counter()
+        running.start()
+        found.append((time.perf_counter() - began, cpu_s(running.process.pid), Served(running).rss_mib()))
+        if run < runs - 1:
+            end()
+    return found
+
+
+def starting(options):
+    """Starts, behind an end in order and behind kill -9, and the lists of a server that serves all."""
+    with tempfile.TemporaryDirectory() as folder:
+        running = RunningServer(Path(folder) / "data")
+        with running:
+            make(running.url, options.models, options.solvers)
+            for how, end in (("kill -9", running.kill), ("an end in order", running.terminate)):
+                end()
+                seconds, cpu, memory = zip(*started(running, options.runs, end), strict=True)
+                yield Line(
+                    how, f"{options.models:,} models, until /readyz", f"{START_S} s",
+                    f"{middle(seconds):.1f} s ({span(seconds, 1)}); CPU {middle(cpu):.1f} s; {middle(memory):.0f} MiB",
+                    middle(seconds) <= START_S,
+                )  # fmt: skip
+            for path in ("/models", "/overview", "/metrics"):
+                found = load(running.port, [request_bytes("GET", path)] * LISTED)
+                half, longest = found.quantile_ms(0.5), found.quantile_ms(1)
+                met = longest <= LIST_MS
+                yield Line("lists", f"`GET {path}`", f"{LIST_MS} ms", f"{half:.0f} ms, at most {longest:.0f}", met)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=1_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--solvers", nargs="+", choices=PARAMETERS, default=list(PARAMETERS))
+    print_table([starting], parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()
