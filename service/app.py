@@ -37,11 +37,12 @@ from hinged.service.cluster.siblings import Place, Siblings
 from hinged.service.data.configuration import default_configuration
 from hinged.service.edge.access import Access, authorise, refuse_open_door
 from hinged.service.edge.allocator import settle
+from hinged.service.edge.connection import Connection
 from hinged.service.edge.direct import Direct
 from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
-from hinged.service.edge.serving import Connection, Server, make_server
+from hinged.service.edge.serving import Server, make_server
 from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry

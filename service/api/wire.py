@@ -17,7 +17,7 @@ from hinged.service.data.examples import Body, validated
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem
 from hinged.service.data.records import Form
-from hinged.service.edge.serving import MALFORMED, WHOLE
+from hinged.service.edge.connection import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
     BadRequest,

@@ -12,7 +12,7 @@ import httpcore
 from starlette.types import Message, Receive, Scope, Send
 
 from hinged.service.cluster.lines import CONNECT_S, ONE_HOP, PASSED_ON, UNREAD_S
-from hinged.service.edge.serving import MALFORMED
+from hinged.service.edge.connection import MALFORMED
 from hinged.service.errors import BadRequest, Unavailable
 
 log = logging.getLogger(__name__)

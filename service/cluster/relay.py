@@ -21,8 +21,8 @@ from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.lines import PASSED_ON, UNREAD_S, Asking, Line, Lines
 from hinged.service.cluster.passing import LOOK_S, OF_A_SERVER, target_of, unanswered
 from hinged.service.cluster.sockets import Spliced
+from hinged.service.edge.connection import Connection
 from hinged.service.edge.middleware import error_response
-from hinged.service.edge.serving import Connection
 from hinged.service.edge.streams import Streams
 from hinged.service.errors import ServiceError
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from hinged.service.edge.accepting import ACCEPT_AGAIN_S
-from hinged.service.edge.serving import Connection, Server
+from hinged.service.edge.connection import Connection
+from hinged.service.edge.serving import Server
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from hinged.service.edge.access import (
     caller,
     require,
 )
-from hinged.service.edge.serving import THERE
+from hinged.service.edge.websocket import THERE
 from hinged.service.engine.follow import Follower
 from hinged.service.engine.learning import LearnAnswer
 from hinged.service.engine.worker import Worker

@@ -1,0 +1,233 @@
+"""A connection that speaks HTTP: what uvicorn's lacks where clients are slow, or send what nobody can understand."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, cast
+
+from pydantic_core import to_json
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from hinged.service.errors import BadRequest, RequestTimeout, ServiceError
+
+HEAD_BYTES_MAX = 2**16
+"""Longest head of a request: its first line and its headers. So much may also stand between two pieces of a body."""
+
+TOGETHER_BYTES_MAX = 2**16
+
+LINGER_S = 2.0
+"""How long the rest of a request is thrown away that was answered before it had come."""
+
+WHOLE = "hinged.whole"
+"""Of a scope: its body has come, so that to receive it takes no time."""
+
+MALFORMED = "hinged.malformed"
+"""Of a scope: what is wrong with its body, of which nothing more comes."""
+
+
+class Together:
+    """A transport that sends in one piece what is written in one turn of the event loop: a head with its body.
+
+    And that ends in order: a connection that is closed while more comes in is reset by the system, and an answer that
+    the client has not read yet is lost. So while `more_comes` it says that nothing follows, and throws away what comes
+    until the client has closed, too, but no longer than LINGER_S.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._bytes = 0
+        self._ended = False
+        self.more_comes: Callable[[], bool] = lambda: False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send at the end of this turn, or now what would fill the memory: the transport knows when to pause."""
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+        self._bytes += len(data)
+        if self._bytes > TOGETHER_BYTES_MAX:
+            self._send()
+
+    def is_closing(self) -> bool:
+        """Whether nothing can be written any more, and nothing of what comes is looked at."""
+        return self._ended or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        if self.is_closing():
+            return
+        self._send()
+        self._ended = True
+        if self.more_comes():
+            self._transport.write_eof()
+            self._transport.resume_reading()
+            self._loop.call_later(LINGER_S, self._transport.close)
+        else:
+            self._transport.close()
+
+    def _send(self) -> None:
+        if self._parts and not self.is_closing():
+            self._transport.write(b"".join(self._parts))
+        self._parts.clear()
+        self._bytes = 0
+
+
+class Connection(HttpToolsProtocol):
+    """An HTTP connection whose client gets so many seconds for the head of a request, and to read some of an answer.
+
+    uvicorn itself waits for ever, takes heads of any length, and closes without a word where it cannot understand a
+    body. How long a body may take is for whoever reads it.
+    """
+
+    seconds = 60.0
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._limit: asyncio.TimerHandle | None = None
+        self._in_message = False
+        self._in_head = False
+        self._in_body = False  # of a request that the application was given
+        self._apart = 0  # bytes since the last whole head, or the last piece of a body
+        self._moved = False  # whether what was parsed just now ended a head, or brought some of a body
+        self._whole_head = False  # whether a head began in what is parsed just now
+        self._broken = False  # what comes from here on is not looked at
+        self._refusal: ServiceError | None = None  # an answer that has to wait for those before it
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        together = Together(transport, self.loop)
+        together.more_comes = lambda: self._in_message or self._broken
+        self.transport = cast("asyncio.Transport", together)
+        self._limit = self.loop.call_later(self.seconds, self._too_late)
+        self._break_unread(self.seconds)
+
+    def data_received(self, data: bytes) -> None:
+        """Between two requests a part of a head has come; or the rest of a body that was refused unread.
+
+        Parsed in pieces, so that none holds more of a head than may come.
+        """
+        while data and not (self._broken or self.transport.is_closing()):
+            room = HEAD_BYTES_MAX - self._apart
+            if not room:
+                self._not_understood(BadRequest(self._too_long()))
+                return
+            piece, data = (data, b"") if len(data) <= room else (data[:room], data[room:])
+            self._moved = self._whole_head = False
+            super().data_received(piece)
+            self._apart = 0 if self._moved else self._apart + len(piece)
+            if self._limit is None and not self._broken and (self.cycle is None or self.cycle.response_complete):
+                self._limit = self.loop.call_later(self.seconds, self._too_late)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a head has come."""
+        super().on_message_begin()
+        self._in_message = self._in_head = self._whole_head = True
+        self._in_body = False
+
+    def on_headers_complete(self) -> None:
+        """From here on the request is the application's."""
+        if not self._whole_head and sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
+            raise BadRequest(self._too_long())
+        self._in_head = False
+        self._moved = True
+        self._unlimit()
+        before = self.cycle
+        super().on_headers_complete()
+        self._in_body = self.cycle is not before
+        if self._in_body:
+            self.headers = []  # what stands behind a chunked body is no header
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body has come."""
+        self._moved = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """All of the body is here: whoever reads it need not look at the clock."""
+        super().on_message_complete()
+        self._in_message = self._in_body = False
+        cast("dict[str, Any]", self.scope)[WHOLE] = True
+
+    def on_response_complete(self) -> None:
+        """The next answer may be that what came cannot be understood."""
+        super().on_response_complete()
+        if self._refusal is not None:
+            self._refuse(self._refusal)
+
+    def handle_websocket_upgrade(self) -> None:
+        """A WebSocket counts the time by itself."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
+            return
+        self._broken = True  # for this protocol, and no time is counted any more
+        self._break_unread(0)
+        super().handle_websocket_upgrade()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is waited for any more."""
+        self._unlimit()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn could not make sense of what came, or we refused it."""
+        cause = getattr(sys.exception(), "__context__", None)
+        self._not_understood(cause if isinstance(cause, ServiceError) else BadRequest(msg))
+
+    def _too_long(self) -> str:
+        if self._in_body:
+            return f"between two pieces of a body there are at most {HEAD_BYTES_MAX} bytes, got more"
+        return f"the head of a request has at most {HEAD_BYTES_MAX} bytes, got more"
+
+    def _not_understood(self, error: ServiceError) -> None:
+        """Take nothing more, and say so: of a body to the application, which may have answered already."""
+        self._broken = True
+        if not self._in_body:
+            self._refuse(error)
+        elif self.cycle.response_complete:
+            self.transport.close()
+        else:
+            cast("dict[str, Any]", self.scope)[MALFORMED] = error.message
+            self.cycle.keep_alive = self.cycle.more_body = False
+            self.cycle.message_event.set()
+
+    def _unlimit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _too_late(self) -> None:
+        if self._in_head or self.cycle is None:
+            self._broken = True
+            self._refuse(RequestTimeout(f"the head of a request did not come in {self.seconds:g} s"))
+        else:
+            self.transport.close()
+
+    def _refuse(self, error: ServiceError) -> None:
+        """Answer in the one shape once all before is answered, and close."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._refusal = error
+            return
+        body = to_json(error.body())
+        head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nconnection: close\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in error.headers.items() if name != "Connection")
+        head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _break_unread(self, seconds: float) -> None:
+        """Let the system break the connection if for so long nothing of what was sent is taken; 0: never."""
+        line = self.transport.get_extra_info("socket")
+        if hasattr(socket, "TCP_USER_TIMEOUT") and line.family in (socket.AF_INET, socket.AF_INET6):  # Linux
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * seconds))
