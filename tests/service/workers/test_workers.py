@@ -231,8 +231,9 @@ def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_pat
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True
         workers = workers_of(server).values()
         server.kill()
-        server.start()  # while those of before may still drain
+        server.start(wait=False)  # while those of before may still drain, and answer
         eventually(lambda: all(map(ended, workers)))
+        server.wait_until_ready()
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[19])["duplicate"] is True
