@@ -39,11 +39,11 @@ class Children:
         self,
         settings: Settings,
         descriptors: Sequence[int],
-        may_go_on: Callable[[int], bool] = lambda _: True,
+        may_go_on: Callable[[Child, int], bool] = lambda *_: True,
         **started: Any,
     ) -> None:
-        """descriptors: open files that they have too. may_go_on: asked with the exit code of one that ended, whether it
-        is started again. started: how, as asyncio's subprocesses take it.
+        """descriptors: open files that they have too. may_go_on: asked with the exit code of one that ended,
+        whether it is started again. started: how, as asyncio's subprocesses take it.
         """
         self._started = {"pass_fds": descriptors, "env": {**os.environ, **_as_environment(settings)}, **started}
         self._may_go_on = may_go_on
@@ -78,7 +78,7 @@ class Children:
             if self._stopping:  # by now
                 process.terminate()
             code = await process.wait()
-            if self._stopping or not self._may_go_on(code):
+            if self._stopping or not self._may_go_on(child, code):
                 return
             wait_s = RESTART_FIRST_S if loop.time() - started > LIVED_S else min(2 * wait_s, RESTART_MAX_S)
             log.error("%s ended with exit code %d and is started again in %.1f s", child.name, code, wait_s)

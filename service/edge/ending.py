@@ -7,7 +7,7 @@ import threading
 
 FAILURE = 1
 REFUSED = 3
-"""Of a worker that cannot begin, as the settings or its store are: it would say the same once more."""
+"""Of a worker that cannot begin, as the settings or its store are."""
 
 _given_up = threading.Event()
 

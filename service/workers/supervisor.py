@@ -72,12 +72,16 @@ class _Supervisor:
     async def run(self) -> int:
         """Keep them running until it is enough; the exit code."""
         loop, enough = asyncio.get_running_loop(), asyncio.Event()
+        began: set[str] = set()
 
-        def may_go_on(code: int) -> bool:
-            if code == REFUSED:  # which it has said itself, and will say again
-                self._code = FAILURE
-                enough.set()
-            return code != REFUSED
+        def may_go_on(worker: Child, code: int) -> bool:
+            if code != REFUSED:
+                began.add(worker.name)
+            if worker.name in began:  # what keeps it from beginning now may pass, and the others serve
+                return True
+            self._code = FAILURE  # why it has said itself
+            enough.set()
+            return False
 
         # Away from the terminal, whose Ctrl-C is the supervisor's to pass on.
         children = Children(self._settings, [self._listening.fileno()], may_go_on, start_new_session=True)

@@ -231,11 +231,31 @@ def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_pat
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True
         workers = workers_of(server).values()
         server.kill()
-        server.start()  # while those of before may still drain
+        server.start(wait=False)  # while those of before may still drain, and answer
         eventually(lambda: all(map(ended, workers)))
+        server.wait_until_ready()
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[19])["duplicate"] is True
+
+
+def test_a_worker_that_cannot_come_back_is_tried_again_while_the_others_serve(tmp_path):
+    with RunningServer(tmp_path / "data", workers=2, shutdown_s=1) as server:
+        with Asking(server.url) as ask:
+            for name in (ONE[0], TWO[0]):
+                ask.new_model(name).learn(*LEARNED)
+        store = tmp_path / "data" / "worker-2-of-2"
+        aside = store.rename(tmp_path / "aside")
+        store.write_text("no folder")
+        os.kill(workers_of(server)[2], signal.SIGKILL)
+        eventually(lambda: server.log.read_text().count("it cannot begin") >= 2)
+        with Asking(server.url) as ask:  # which the one that is there takes
+            assert learned(ask, ONE[0], LEARNED[3])["duplicate"] is True
+            refusal(ask("GET", f"/models/{TWO[0]}"), 503, "unavailable")
+            store.unlink()
+            aside.rename(store)
+            eventually(lambda: ask("GET", "/readyz").status_code == 200)
+            assert learned(ask, TWO[0], LEARNED[3])["duplicate"] is True
 
 
 @pytest.mark.parametrize(
