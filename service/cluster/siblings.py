@@ -1,4 +1,4 @@
-"""This process as one of the workers of a server (`hinged serve --workers N`), which divide its models in SQLite files.
+"""This process as one of the workers of a server (`hinged serve --workers N`).
 
 Whose a model is follows from its name alone. The addresses of the others stand for as long as the server runs: one that
 is just being started again is one that does not answer.

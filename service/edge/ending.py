@@ -9,6 +9,9 @@ FAILURE = 1
 REFUSED = 3
 """Of a worker that cannot begin, as the settings or its store are."""
 
+TAKEN_OVER = 4
+"""Of a worker whose store another server has now."""
+
 _given_up = threading.Event()
 
 

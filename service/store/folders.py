@@ -1,4 +1,4 @@
-"""Where workers have their stores: a folder each, whose name says how many of them there are."""
+"""Where workers have their stores: a folder or a namespace each, whose name says how many of them there are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from hinged.service.errors import Invalid
 
 FOLDER = re.compile(r"worker-[0-9]+-of-([0-9]+)")
-ANOTHER_WAY = "to change that, back the models up and restore them into another folder"
+ANOTHER_WAY = "to change that, back the models up and restore them into another store"
 
 
 def name_of(number: int, count: int) -> str:
-    """The name of a worker's folder. Whose a model is follows from these names (cluster/siblings.py)."""
+    """The name of a worker's place. Whose a model is follows from these names (cluster/siblings.py)."""
     return f"worker-{number}-of-{count}"
 
 

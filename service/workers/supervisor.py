@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from hinged.service.edge.accepting import listen, reserve
 from hinged.service.edge.access import refuse_open_door
 from hinged.service.edge.children import Child, Children
-from hinged.service.edge.ending import FAILURE, REFUSED
+from hinged.service.edge.ending import FAILURE, REFUSED, TAKEN_OVER
 from hinged.service.edge.keys import Keyring
 from hinged.service.edge.logs import begin_logging
 from hinged.service.edge.start import refuse_taken_address, tell_start
@@ -38,7 +38,8 @@ def supervise(settings: Settings) -> None:
     check(settings)
     refuse_open_door(settings)
     refuse_taken_address(settings)
-    check_division(settings.data_dir, settings.workers)
+    if settings.store == "sqlite":
+        check_division(settings.data_dir, settings.workers)
     begin_logging(settings)
     with listen(settings) as listening:
         chosen = settings.model_copy(update={"port": int(listening.getsockname()[1])})
@@ -55,8 +56,6 @@ def check(settings: Settings) -> None:
         raise Invalid(f"HINGED_WORKERS: {ALONE} and has no readers, got {count} and HINGED_READERS={settings.readers}")
     if settings.node is not None:
         raise Invalid(f"HINGED_WORKERS: workers are no nodes that others reach, got {count} and HINGED_NODE")
-    if settings.store != "sqlite":
-        raise Invalid(f"HINGED_WORKERS: workers have stores of their own, got {count} and a HINGED_STORE on Redis")
     if not hasattr(socket, "SO_REUSEPORT"):
         raise Invalid(f"HINGED_WORKERS must be 0 on this system, which lets no two processes share a port, got {count}")
     if settings.keys_file is not None:
@@ -75,6 +74,9 @@ class _Supervisor:
         began: set[str] = set()
 
         def may_go_on(worker: Child, code: int) -> bool:
+            if code == TAKEN_OVER:  # to be started again would take it back, and then the other one again
+                enough.set()
+                return False
             if code != REFUSED:
                 began.add(worker.name)
             if worker.name in began:  # what keeps it from beginning now may pass, and the others serve

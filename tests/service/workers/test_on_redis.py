@@ -1,0 +1,90 @@
+"""Workers that divide a namespace of Redis."""
+
+import os
+import signal
+
+import pytest
+from asking import Asking, example, refusal
+from dividing import names_of, taken_by, workers_of
+from redis_server import RedisServer
+from running import PATIENCE_S, RunningServer, ended, eventually
+
+ONE, TWO = (names_of(number, 2, 2) for number in (1, 2))
+LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory):
+    with RedisServer(tmp_path_factory.mktemp("redis")) as redis:
+        yield redis
+
+
+@pytest.fixture
+def divided(redis_server, request):
+    """The settings of a server whose two workers divide a namespace of this test's."""
+    return {"store": redis_server.url, "workers": 2, "redis_namespace": f"test-{abs(hash(request.node.name)) % 10**9}"}
+
+
+def taught(ask):
+    for name in (ONE[0], TWO[0]):
+        ask.new_model(name).learn(*LEARNED)
+
+
+def known(ask):
+    for name in (ONE[0], TWO[0]):
+        answer = ask("POST", f"/models/{name}/learn", json={"examples": [LEARNED[3]]})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["results"][0]["duplicate"] is True
+
+
+def test_models_are_divided_and_come_back_after_kill_9_of_a_worker_and_of_all(redis_server, divided, tmp_path):
+    with RunningServer(tmp_path / "data", **divided) as server:
+        with taken_by(server, 1) as ask:
+            taught(ask)
+            known(ask)
+            assert [model["model"] for model in ask("GET", "/models").json()["models"]] == sorted((ONE[0], TWO[0]))
+            os.kill(workers_of(server)[2], signal.SIGKILL)
+            eventually(lambda: ask("GET", "/readyz").status_code == 200)
+            known(ask)
+        workers = workers_of(server).values()
+        server.kill()
+        eventually(lambda: all(map(ended, workers)))
+        server.start()
+        with Asking(server.url) as ask:
+            known(ask)
+        with redis_server.client() as redis:
+            keys = redis.keys(f"{divided['redis_namespace']}:*")
+        for number, name in ((1, ONE[0]), (2, TWO[0])):
+            assert f"{divided['redis_namespace']}:worker-{number}-of-2:{{{name}}}:log" in keys
+
+
+def test_a_second_server_takes_them_over_and_the_first_ends_and_takes_nothing_back(divided, tmp_path):
+    with RunningServer(tmp_path / "first", **divided) as first:
+        with Asking(first.url) as ask:
+            taught(ask)
+        workers = workers_of(first).values()
+        with RunningServer(tmp_path / "second", **divided) as second, Asking(second.url) as ask:
+            known(ask)
+            with Asking(first.url) as late:  # who still writes there is told that it is no more
+                refusal(
+                    late("POST", f"/models/{ONE[0]}/learn", json={"examples": [example([0, 0], "a", "late")]}),
+                    503,
+                    "store_unavailable",
+                )
+            assert first.process.wait(PATIENCE_S) == 0
+            eventually(lambda: all(map(ended, workers)))
+            known(ask)
+            refusal(ask("GET", f"/models/{ONE[0]}/examples/late"), 404, "not_found")
+
+
+@pytest.mark.parametrize(("there", "workers"), [(2, 3), (2, 0), (0, 2)])
+def test_a_namespace_that_is_divided_otherwise_is_left_alone(redis_server, divided, tmp_path, there, workers):
+    with RunningServer(tmp_path / "data", **divided | {"workers": there}) as server, Asking(server.url) as ask:
+        ask.new_model(ONE[0]).learn(*LEARNED)
+        server.terminate()
+    with redis_server.client() as redis:
+        before = sorted(redis.keys(f"{divided['redis_namespace']}:*"))
+        code, words = RunningServer(tmp_path / "data", **divided | {"workers": workers}).run()
+        assert code == 1
+        assert f"HINGED_WORKERS must be {there}, " in words
+        assert sorted(redis.keys(f"{divided['redis_namespace']}:*")) == before
