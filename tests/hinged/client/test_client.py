@@ -67,6 +67,7 @@ CALLS = {
     "snapshot": ({}, "POST", "/models/m/snapshot", None),
     "rollback": ({"position": 7}, "POST", "/models/m/rollback", {"position": 7}),
     "skip_event": ({"position": 7}, "POST", "/models/m/skip", {"position": 7}),
+    "reconcile": ({"project": 3}, "POST", "/labelstudio/models/m/reconcile", {"project": 3}),
     "finish": ({"epochs": 2}, "POST", "/models/m/finish", {"epochs": 2}),
     "offer": ({"examples": [{"id": "a", "x": [1.0]}]}, "POST", "/models/m/pool", {
         "examples": [{"id": "a", "x": [1.0]}]}),
