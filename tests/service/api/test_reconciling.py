@@ -164,6 +164,18 @@ def test_what_a_webhook_said_is_deleted_is_not_learned_from_a_page_that_was_read
     assert project.labels() == {}
 
 
+def test_the_log_has_one_line_for_it_whatever_was_asked(project, server):
+    before = len(server.log.read_text().splitlines())
+    numbers = [project.annotate("glad") for _ in range(4)]
+    project.reconcile(learned=4)
+    for number in numbers[1:]:
+        project.studio.delete(number)
+    project.reconcile(known=1, forgotten=3)
+    told = [line for line in server.log.read_text().splitlines()[before:] if "WARNING" not in line]
+    assert len(told) == 2, told
+    assert all(f"model {project.name} is level with project {project.number}" in line for line in told)
+
+
 def test_training_reconciles_first_and_answers_at_once(project):
     numbers = [project.annotate(choice) for choice in ("glad", "sad")]
     before = project.ask("GET", f"/models/{project.name}").json()["position"]
