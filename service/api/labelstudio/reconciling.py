@@ -42,7 +42,7 @@ async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: 
     url, token = settings.labelstudio_url, settings.labelstudio_token
     if url is None or token is None:
         raise Conflict("no Label Studio is known: set HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN")
-    studio = Studio(url, token.get_secret_value().strip(), settings.import_bytes_max)
+    studio = Studio(url, token.get_secret_value(), settings.import_bytes_max)
     run = partial(_reconcile, worker, settings, inbox, studio, project)
     counts = await inbox.once((worker.name, project), run)
     return {"model": worker.name, "project": project, "outcomes": _counted(counts)}
