@@ -14,7 +14,7 @@ SHORT = Child("short", "hinged.version", ())  # which ends by itself
 
 async def until(condition):
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what is waited for tells nobody
             await asyncio.sleep(0.01)
 
 
