@@ -4,18 +4,13 @@ import asyncio
 import sys
 
 from running import PATIENCE_S
+from working import until
 
 from hinged.service.edge import children
 from hinged.service.edge.children import Child, Children
 from hinged.service.settings import Settings
 
 SHORT = Child("short", "hinged.version", ())  # which ends by itself
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110  what is waited for tells nobody
-            await asyncio.sleep(0.01)
 
 
 def test_what_cannot_be_started_is_tried_again(monkeypatch, caplog, tmp_path):
