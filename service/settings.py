@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 DEFAULT_MODEL = '{"solver": "auto", "kernel": {"type": "rbf", "gamma": "scale"}}'
@@ -19,6 +20,14 @@ def _by_comma(value: object) -> object:
 def _or_none(value: object) -> object:
     """None for an empty text and for null; anything else as it is."""
     return None if isinstance(value, str) and value.strip().lower() in ("", "null") else value
+
+
+def _sendable(token: SecretStr) -> SecretStr:
+    """A token without the white space around it; what is wrong with one is told without it."""
+    text = token.get_secret_value().strip()
+    if not (text and text.isascii() and text.isprintable()):
+        raise PydanticCustomError("secret", "it must be one line of ASCII, without control characters")
+    return SecretStr(text)
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_by_comma)]
@@ -108,7 +117,9 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^?#@ ]+$",
         description="address of a Label Studio, which is asked for annotations that webhooks have not brought",
     )
-    labelstudio_token: SecretStr | None = Field(None, description="of one of its users, who sees the models' projects")
+    labelstudio_token: Annotated[SecretStr, AfterValidator(_sendable)] | None = Field(
+        None, description="of one of its users, who sees the models' projects"
+    )
     shutdown_s: float = Field(20.0, gt=0, description="time to drain at SIGTERM, seconds")
 
     @property

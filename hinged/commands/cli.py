@@ -107,9 +107,10 @@ def serve(**options: Any) -> None:
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
-    """What is wrong with a setting, without the password of a URL."""
+    """What is wrong with a setting, without the password of a URL, and without a secret."""
     name = "HINGED_" + "_".join(str(part) for part in error["loc"][:1]).upper()
-    return f"{name}: {error['msg']}, got {re.sub('//[^/@]*@', '//...@', repr(error['input']))}"
+    got = "" if error["type"] == "secret" else f", got {re.sub('//[^/@]*@', '//...@', repr(error['input']))}"
+    return f"{name}: {error['msg']}{got}"
 
 
 @cli.command()

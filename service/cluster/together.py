@@ -63,7 +63,8 @@ class Together:
         mine = await self._own(scope, receive)
         response = Response(mine.body, mine.status)
         response.raw_headers = list(mine.headers)
-        if mine.status in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE} or put is put_ready:
+        late = put is put_ready or (put is put_readiness and mine.status == HTTPStatus.SERVICE_UNAVAILABLE)
+        if mine.status == HTTPStatus.OK or late:  # otherwise it is a refusal, and no other's answer changes that
             others = await asyncio.gather(*(self._ask(number, address, scope) for number, address in self._others))
             try:
                 response = put(mine, others)

@@ -49,7 +49,7 @@ class Children:
         self._may_go_on = may_go_on
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[str, asyncio.subprocess.Process] = {}
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     def start(self, child: Child) -> None:
         """Have one run from now on."""
@@ -57,7 +57,7 @@ class Children:
 
     def end(self, number: int = signal.SIGTERM) -> None:
         """Let all of them come to their end, by a signal."""
-        self._stopping = True
+        self._stopping.set()
         for process in self._running.values():
             with suppress(ProcessLookupError):
                 process.send_signal(number)
@@ -72,17 +72,23 @@ class Children:
 
     async def _keep_running(self, child: Child) -> None:
         loop, wait_s = asyncio.get_running_loop(), RESTART_FIRST_S
-        while not self._stopping:
+        while not self._stopping.is_set():
             started = loop.time()
-            process = self._running[child.name] = await self._begin(child)
-            if self._stopping:  # by now
-                process.terminate()
-            code = await process.wait()
-            if self._stopping or not self._may_go_on(child, code):
-                return
+            try:
+                process = self._running[child.name] = await self._begin(child)
+            except OSError as error:  # no memory for it, or too many processes
+                what = f"cannot be started: {error}"
+            else:
+                if self._stopping.is_set():  # by now
+                    process.terminate()
+                code = await process.wait()
+                if self._stopping.is_set() or not self._may_go_on(child, code):
+                    return
+                what = f"ended with exit code {code}"
             wait_s = RESTART_FIRST_S if loop.time() - started > LIVED_S else min(2 * wait_s, RESTART_MAX_S)
-            log.error("%s ended with exit code %d and is started again in %.1f s", child.name, code, wait_s)
-            await asyncio.sleep(wait_s)
+            log.error("%s %s; it is started again in %.1f s", child.name, what, wait_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), wait_s)
 
     async def _begin(self, child: Child) -> asyncio.subprocess.Process:
         command = (sys.executable, "-m", child.module, *map(str, child.arguments))

@@ -51,6 +51,7 @@ def begin_logging(settings: Settings, worker: int | None = None) -> None:
         handler.addFilter(number)
     handler.setFormatter(JSONLines() if settings.log_format == "json" else logging.Formatter(text))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells each request that it sends, with its query string
 
 
 def model_of(scope: Scope) -> str | None:

@@ -19,6 +19,7 @@ from hinged.service.edge.keys import Key, digest
 from hinged.service.errors import QueueFull
 
 NONCE_BYTES, EXPIRY_BYTES, DIGEST_BYTES = 16, 8, 32
+BODY_BYTES = NONCE_BYTES + EXPIRY_BYTES + DIGEST_BYTES
 
 
 class Tickets(Protocol):
@@ -80,8 +81,7 @@ class SignedTickets:
         self._make_room(self._issued)
         nonce, expires = secrets.token_bytes(NONCE_BYTES), time.time() + self._seconds
         self._issued[nonce] = expires
-        body = nonce + round(1000 * expires).to_bytes(EXPIRY_BYTES, "big") + self._mark(key)
-        return base64.urlsafe_b64encode(body + self._signed(body)).decode()
+        return self._ticket(nonce + round(1000 * expires).to_bytes(EXPIRY_BYTES, "big") + self._mark(key))
 
     def redeem(self, ticket: str) -> Key | None:
         """The key that a ticket stands for, once and before it has expired. QueueFull if too many were used."""
@@ -89,8 +89,8 @@ class SignedTickets:
             given = base64.b64decode(ticket, altchars=b"-_", validate=True)
         except ValueError:
             return None
-        body, signature = given[:-DIGEST_BYTES], given[-DIGEST_BYTES:]
-        if not hmac.compare_digest(self._signed(body), signature):
+        body = given[:-DIGEST_BYTES]
+        if len(body) != BODY_BYTES or not hmac.compare_digest(self._ticket(body), ticket):
             return None
         nonce, rest = body[:NONCE_BYTES], body[NONCE_BYTES:]
         expires = int.from_bytes(rest[:EXPIRY_BYTES], "big") / 1000
@@ -102,8 +102,15 @@ class SignedTickets:
         mark = rest[EXPIRY_BYTES:]
         return next((key for key in self._known() if self._mark(key) == mark), None)
 
+    def _ticket(self, body: bytes) -> str:
+        """The one way in which a ticket is written."""
+        return base64.urlsafe_b64encode(body + self._signed(body)).decode()
+
     def _mark(self, key: Key) -> bytes:
-        """What a ticket says of a key, which only who has the secret can tell from nonsense."""
+        """What a ticket says of a key, which only who has the secret can tell from nonsense.
+
+        It is signed like a ticket's body, and shorter: it cannot be taken for one.
+        """
         return self._signed(bytes.fromhex(key.sha256))
 
     def _signed(self, body: bytes) -> bytes:

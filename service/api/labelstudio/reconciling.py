@@ -42,7 +42,7 @@ async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: 
     url, token = settings.labelstudio_url, settings.labelstudio_token
     if url is None or token is None:
         raise Conflict("no Label Studio is known: set HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN")
-    studio = Studio(url, token.get_secret_value().strip(), settings.import_bytes_max)
+    studio = Studio(url, token.get_secret_value(), settings.import_bytes_max)
     run = partial(_reconcile, worker, settings, inbox, studio, project)
     counts = await inbox.once((worker.name, project), run)
     return {"model": worker.name, "project": project, "outcomes": _counted(counts)}
@@ -73,8 +73,9 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
         pages = studio.pages(project)
         while (page := await _aside(next, pages, None)) is not None:
             for task in page["tasks"]:
-                seen.update(annotation["id"] for annotation in task["annotations"])
-                counts += await _take_task(worker, settings, inbox, task, of)
+                new = [annotation for annotation in task["annotations"] if annotation["id"] not in seen]
+                seen.update(annotation["id"] for annotation in new)
+                counts += await _take_task(worker, settings, inbox, {**task, "annotations": new}, of)
         for annotation in sorted(await _annotations(worker) - seen):
             if await _aside(studio.is_deleted, annotation):
                 gone = Annotation(annotation, changed_ms=math.inf)

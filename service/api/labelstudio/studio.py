@@ -70,16 +70,22 @@ class Studio:
         return any(urlsplit(backend["url"]).path.rstrip("/").endswith(ends) for backend in backends)
 
     def pages(self, project: int) -> Iterator[TasksPage]:
-        """The project's tasks with their annotations, of those that have any."""
-        seen, page, query = 0, 0, json.dumps(ANNOTATED)
-        more = {"project": project, "page_size": PAGE_TASKS, "fields": "all"}
-        while True:
-            page += 1
-            found: TasksPage = self._read(TASKS_PAGE, "/api/tasks/", page=page, query=query, **more)
-            yield found
-            seen += len(found["tasks"])
-            if not found["tasks"] or seen >= found["total"]:
-                return
+        """The project's tasks with their annotations, of those that have any; a task may come twice.
+
+        Where tasks leave meanwhile others move to pages that were read already, so all are read once more.
+        """
+        more = {"project": project, "page_size": PAGE_TASKS, "fields": "all", "query": json.dumps(ANNOTATED)}
+        again = True
+        while again:
+            again, seen, page, total = False, 0, 0, 0
+            while page == 0 or seen < total:
+                page += 1
+                found: TasksPage = self._read(TASKS_PAGE, "/api/tasks/", page=page, **more)
+                yield found
+                again = again or found["total"] < total
+                seen, total = seen + len(found["tasks"]), found["total"]
+                if not found["tasks"]:
+                    break
 
     def is_deleted(self, annotation: int) -> bool:
         """Whether there is no such annotation. What stands between may say 404 too, but not as Label Studio does."""

@@ -123,6 +123,30 @@ def test_all_pages_are_read(project):
     assert len(project.labels()) == 230
 
 
+@pytest.mark.parametrize("change", ["a task less", "a task more"])
+def test_what_changes_its_page_while_they_are_read_is_learned_and_counted_once(project, change):
+    numbers = [project.annotate("glad" if k % 2 else "sad") for k in range(150)]
+    whole, pages = project.studio.answer, []
+
+    def answer(method, target, *rest):
+        if "/api/tasks/" in target:
+            pages.append(target)
+            if len(pages) == 2 and change == "a task less":
+                project.studio.delete(numbers[3])  # what stood on the second page first stands on the first one now
+            elif len(pages) == 2:
+                tasks = project.studio.projects[project.number]["tasks"]
+                late = project.annotate("glad")  # and so what stood on the first one last is on the second
+                project.studio.projects[project.number]["tasks"] = {late: tasks[late], **tasks}
+        return whole(method, target, *rest)
+
+    project.studio.answer = answer
+    try:
+        project.reconcile(learned=150)  # that it was deleted since, a webhook tells
+    finally:
+        project.studio.answer = whole
+    assert project.labels().keys() == set(numbers)
+
+
 def test_annotations_of_another_project_of_the_model_stay(ask, studio, project):
     other = Project(ask, studio, name=project.name)
     numbers = {project.annotate("glad"): "glad", other.annotate("sad"): "sad"}
@@ -162,6 +186,18 @@ def test_what_a_webhook_said_is_deleted_is_not_learned_from_a_page_that_was_read
     assert project.ask("POST", f"/labelstudio/models/{project.name}/webhook", json=body).status_code == 200
     project.reconcile(ignored=1)
     assert project.labels() == {}
+
+
+def test_the_log_has_one_line_for_it_whatever_was_asked(project, server):
+    before = len(server.log.read_text().splitlines())
+    numbers = [project.annotate("glad") for _ in range(4)]
+    project.reconcile(learned=4)
+    for number in numbers[1:]:
+        project.studio.delete(number)
+    project.reconcile(known=1, forgotten=3)
+    told = [line for line in server.log.read_text().splitlines()[before:] if "WARNING" not in line]
+    assert len(told) == 2, told
+    assert all(f"model {project.name} is level with project {project.number}" in line for line in told)
 
 
 def test_training_reconciles_first_and_answers_at_once(project):

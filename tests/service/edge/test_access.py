@@ -14,7 +14,7 @@ from hinged.service.api import PARTS
 from hinged.service.app import create_app
 from hinged.service.edge.access import RULES, Access, authorise
 from hinged.service.edge.keys import NOBODY_ASKED, create_key, revoke_key
-from hinged.service.edge.tickets import KeptTickets, SignedTickets
+from hinged.service.edge.tickets import KeptTickets
 from hinged.service.errors import QueueFull
 from hinged.service.settings import Settings
 
@@ -309,50 +309,6 @@ def test_unused_tickets_are_bounded_and_expired_ones_make_room(monkeypatch):
         tickets.issue(NOBODY_ASKED)
     now = 30.0
     assert tickets.redeem(tickets.issue(NOBODY_ASKED)) is NOBODY_ASKED
-
-
-def signing(monkeypatch, at, secret=b"s", most=3, known=(NOBODY_ASKED,)):
-    """Tickets of a process that begins at a moment, which it is until another one is said."""
-    monkeypatch.setattr(time, "time", lambda: at)
-    return SignedTickets(secret, 30.0, most, lambda: known)
-
-
-def test_a_signed_ticket_is_good_once_at_each_process_with_the_secret(monkeypatch):
-    one, other = signing(monkeypatch, 100.0), signing(monkeypatch, 100.0)
-    ticket = one.issue(NOBODY_ASKED)
-    for process in (other, one):
-        assert process.redeem(ticket) is NOBODY_ASKED
-        assert process.redeem(ticket) is None
-    assert signing(monkeypatch, 100.0, secret=b"another").redeem(one.issue(NOBODY_ASKED)) is None
-    assert signing(monkeypatch, 100.0, known=()).redeem(one.issue(NOBODY_ASKED)) is None  # the key was revoked
-
-
-def test_a_signed_ticket_that_was_touched_or_expired_or_is_older_than_the_process_is_none(monkeypatch):
-    tickets = signing(monkeypatch, 100.0)
-    first, second = tickets.issue(NOBODY_ASKED), tickets.issue(NOBODY_ASKED)
-    for k in range(len(first)):
-        assert tickets.redeem(first[:k] + ("B" if first[k] == "A" else "A") + first[k + 1 :]) is None
-    for nonsense in ("", "nonsense", "é", first[:-4], first + first):
-        assert tickets.redeem(nonsense) is None
-    assert tickets.redeem(first) is NOBODY_ASKED
-    later = signing(monkeypatch, 110.0)  # what was used before it began it does not know
-    assert later.redeem(second) is None
-    monkeypatch.setattr(time, "time", lambda: 130.0)
-    assert tickets.redeem(second) is None
-
-
-def test_signed_tickets_are_bounded_both_those_given_and_those_used(monkeypatch):
-    one, other = signing(monkeypatch, 100.0, most=4), signing(monkeypatch, 100.0, most=2)
-    given = [one.issue(NOBODY_ASKED) for _ in range(4)]
-    with pytest.raises(QueueFull):
-        one.issue(NOBODY_ASKED)
-    assert [other.redeem(ticket) for ticket in given[:2]] == [NOBODY_ASKED] * 2
-    with pytest.raises(QueueFull):
-        other.redeem(given[2])
-    assert one.redeem(given[3]) is NOBODY_ASKED
-    one.issue(NOBODY_ASKED)  # one of its own that was used leaves room
-    monkeypatch.setattr(time, "time", lambda: 130.0)
-    assert other.redeem(one.issue(NOBODY_ASKED)) is NOBODY_ASKED
 
 
 def small_app(settings):

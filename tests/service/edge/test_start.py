@@ -13,6 +13,8 @@ from hinged.service.edge.keys import create_key
 from hinged.service.edge.start import refuse_taken_address, unknown_names
 from hinged.service.settings import Settings
 
+NOT_TO_BE_SENT = "hinged: HINGED_LABELSTUDIO_TOKEN: it must be one line of ASCII, without control characters\n"
+
 
 def test_a_port_that_is_taken_is_told_in_one_line_before_anything_else_is_done(tmp_path):
     server = RunningServer(tmp_path / "data")
@@ -42,6 +44,10 @@ def test_a_port_that_is_taken_is_told_in_one_line_before_anything_else_is_done(t
             {"host": "0.0.0.0", "opem": "yes"},  # noqa: S104
             r"hinged: .* HINGED_OPEN=.*\nHINGED_OPEM is no setting, did you mean HINGED_OPEN\?\n",
         ),
+        # A header that could not be sent would be told with what is in it.
+        ({"labelstudio_token": "secret\nsecret"}, NOT_TO_BE_SENT),
+        ({"labelstudio_token": "secrét"}, NOT_TO_BE_SENT),
+        ({"labelstudio_token": " "}, NOT_TO_BE_SENT),
     ],
 )
 def test_names_that_are_no_settings_are_told_below_why_the_server_does_not_start(tmp_path, settings, said):

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import threading
+from pathlib import Path
 
 import httpx
 import pytest
@@ -192,6 +193,18 @@ def test_keys_say_what_each_worker_shows(guarded):
             refusal(ask("GET", f"/models/{TWO[0]}"), 401, "unauthenticated")
             refusal(ask("GET", "/metrics", headers=bound), 403, "forbidden")
             assert ask("GET", "/readyz").status_code == 200
+
+
+def test_while_the_key_file_is_away_nobody_is_told_anything(guarded, tmp_path):
+    server, bound = guarded
+    keys = Path(server.env["HINGED_KEYS_FILE"])
+    for number in (1, 2):
+        with taken_by(server, number) as ask:
+            away = keys.rename(tmp_path / "keys.json")
+            for path in ("/models", "/overview", "/metrics"):
+                refusal(ask("GET", path, headers=bound), 503, "unavailable")
+            away.rename(keys)
+            assert ask("GET", "/models", headers=bound).status_code == 200
 
 
 def test_each_line_of_the_log_says_which_worker_it_is_of(server, guarded):

@@ -1,0 +1,43 @@
+"""Processes that another one starts: what ends, or cannot even begin, is tried again until it is enough."""
+
+import asyncio
+import sys
+
+from running import PATIENCE_S
+from working import until
+
+from hinged.service.edge import children
+from hinged.service.edge.children import Child, Children
+from hinged.service.settings import Settings
+
+SHORT = Child("short", "hinged.version", ())  # which ends by itself
+
+
+def test_what_cannot_be_started_is_tried_again(monkeypatch, caplog, tmp_path):
+    ended = []
+
+    async def watched():
+        started = Children(Settings(), [], lambda child, code: ended.append((child.name, code)))
+        started.start(SHORT)
+        await until(lambda: "short cannot be started" in caplog.text)
+        monkeypatch.undo()
+        await until(lambda: ended)
+        await started.stop(PATIENCE_S)
+
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    asyncio.run(watched())
+    assert ended == [("short", 0)]
+
+
+def test_a_stop_waits_for_nothing_that_was_to_be_started_again_later(monkeypatch, caplog):
+    monkeypatch.setattr(children, "RESTART_MAX_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(children, "RESTART_FIRST_S", 10 * PATIENCE_S)
+
+    async def watched():
+        started = Children(Settings(), [])
+        started.start(SHORT)
+        await until(lambda: "short ended with exit code 0" in caplog.text)
+        async with asyncio.timeout(PATIENCE_S):
+            await started.stop(PATIENCE_S)
+
+    asyncio.run(watched())

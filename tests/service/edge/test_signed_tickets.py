@@ -1,0 +1,70 @@
+"""Tickets of several processes that share a secret."""
+
+import base64
+import string
+import time
+
+import pytest
+
+from hinged.service.edge.keys import NOBODY_ASKED
+from hinged.service.edge.tickets import SignedTickets
+from hinged.service.errors import QueueFull
+
+
+def signing(monkeypatch, at, secret=b"s", most=3, known=(NOBODY_ASKED,)):
+    """Tickets of a process that begins at a moment, which it is until another one is said."""
+    monkeypatch.setattr(time, "time", lambda: at)
+    return SignedTickets(secret, 30.0, most, lambda: known)
+
+
+def test_a_signed_ticket_is_good_once_at_each_process_with_the_secret(monkeypatch):
+    one, other = signing(monkeypatch, 100.0), signing(monkeypatch, 100.0)
+    ticket = one.issue(NOBODY_ASKED)
+    for process in (other, one):
+        assert process.redeem(ticket) is NOBODY_ASKED
+        assert process.redeem(ticket) is None
+    assert signing(monkeypatch, 100.0, secret=b"another").redeem(one.issue(NOBODY_ASKED)) is None
+    assert signing(monkeypatch, 100.0, known=()).redeem(one.issue(NOBODY_ASKED)) is None  # the key was revoked
+
+
+def test_a_signed_ticket_that_was_touched_or_expired_or_is_older_than_the_process_is_none(monkeypatch):
+    tickets = signing(monkeypatch, 100.0)
+    first, second = tickets.issue(NOBODY_ASKED), tickets.issue(NOBODY_ASKED)
+    for k in range(len(first)):  # the last letters also where they would come to the same bytes
+        for letter in {*string.ascii_letters, *string.digits, *"-_+/="} - {first[k]}:
+            assert tickets.redeem(first[:k] + letter + first[k + 1 :]) is None
+    for nonsense in ("", "nonsense", "é", first[:-4], first + first, first + "="):
+        assert tickets.redeem(nonsense) is None
+    assert tickets.redeem(first) is NOBODY_ASKED
+    later = signing(monkeypatch, 110.0)  # what was used before it began it does not know
+    assert later.redeem(second) is None
+    monkeypatch.setattr(time, "time", lambda: 130.0)
+    assert tickets.redeem(second) is None
+
+
+def test_no_part_of_a_ticket_and_a_key_make_a_ticket(monkeypatch):
+    # What a ticket says of its key is signed with the same secret, and whoever has the key knows what was signed.
+    key = NOBODY_ASKED.model_copy(update={"sha256": "f" * 64})
+    tickets = signing(monkeypatch, 100.0, most=2, known=(key,))
+    given = base64.urlsafe_b64decode(tickets.issue(key))
+    for start in range(len(given) - 31):
+        made = base64.urlsafe_b64encode(bytes.fromhex(key.sha256) + given[start : start + 32]).decode()
+        assert tickets.redeem(made) is None
+    assert tickets.redeem(tickets.issue(key)) is key
+    monkeypatch.setattr(time, "time", lambda: 200.0)  # none of them is kept for longer than a ticket is good
+    for _ in range(2):
+        assert tickets.redeem(tickets.issue(key)) is key
+
+
+def test_signed_tickets_are_bounded_both_those_given_and_those_used(monkeypatch):
+    one, other = signing(monkeypatch, 100.0, most=4), signing(monkeypatch, 100.0, most=2)
+    given = [one.issue(NOBODY_ASKED) for _ in range(4)]
+    with pytest.raises(QueueFull):
+        one.issue(NOBODY_ASKED)
+    assert [other.redeem(ticket) for ticket in given[:2]] == [NOBODY_ASKED] * 2
+    with pytest.raises(QueueFull):
+        other.redeem(given[2])
+    assert one.redeem(given[3]) is NOBODY_ASKED
+    one.issue(NOBODY_ASKED)  # one of its own that was used leaves room
+    monkeypatch.setattr(time, "time", lambda: 130.0)
+    assert other.redeem(one.issue(NOBODY_ASKED)) is NOBODY_ASKED
