@@ -149,7 +149,7 @@ def figures_of(learner: Learner) -> tuple[float, ...]:
 
 
 def points_held(solver: Solver) -> int:
-    """Examples that the machine holds which answers: in a race the leader, where `live` is of the arm that holds most."""
+    """Examples that the machine holds which answers: in a race the leader (`live` is of the arm that holds most)."""
     arms = solver.arms_in_figures() or []
     return next((int(arm["points"]) for arm in arms if arm["leads"]), solver.live)
 
