@@ -80,7 +80,7 @@ def granted(frame):
 
 
 class Lines:
-    """An event stream as it comes: `event()` is the next event, `comment()` the next heartbeat."""
+    """An event stream as it comes: `event()` is the next event, `block()` whatever comes next, a heartbeat too."""
 
     def __init__(self, response):
         self._lines = response.iter_lines()

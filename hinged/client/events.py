@@ -1,6 +1,7 @@
 """A model's events, one after another, over however many connections it takes.
 
-A connection that breaks, or that the server ends, is followed by another that goes on behind the last event.
+A connection that breaks, or that the server ends, is followed by another that goes on behind the last event. What comes
+without data is no event: the reader of the stream makes such a thing of a heartbeat behind an event.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def follow(http: httpx.Client, place: Place) -> Iterator[dict[str, Any]]:
             with connect_sse(http, "GET", place.url, **place.request()) as source:
                 if place.takes(_read(source.response)):
                     for sse in source.iter_sse():
-                        yield place.event(sse)
+                        if sse.data:
+                            yield place.event(sse)
         except RETRIED_ERRORS as broken:
             error = broken
         time.sleep(place.pause_s(error))
@@ -93,7 +95,8 @@ async def afollow(http: httpx.AsyncClient, place: Place) -> AsyncIterator[dict[s
                     await source.response.aread()
                 if place.takes(source.response):
                     async for sse in source.aiter_sse():
-                        yield place.event(sse)
+                        if sse.data:
+                            yield place.event(sse)
         except RETRIED_ERRORS as broken:
             error = broken
         await asyncio.sleep(place.pause_s(error))

@@ -241,7 +241,9 @@ class TableSource(Source):
                 continue
             if len(texts) >= UNIQUE_ROWS_MIN and len(set(texts)) > UNIQUE_SHARE * len(texts):
                 spaced = sum(" " in text.strip() for text in texts) > len(texts) / 2
-                found[name] = f", --text {name!r} to learn from its words" if spaced else ""
+                names_rows = self._choice.id is None and len(set(texts)) == len(sample)
+                found[name] = f", --id {name!r} to name each row by it" if names_rows and not spaced else ""
+                found[name] += f", --text {name!r} to learn from its words" if spaced else ""
         return [
             f"column {name!r} has another text in nearly every row, from which nothing is learned: --drop {name!r}"
             + found[name]

@@ -6,7 +6,7 @@ import math
 from typing import Any, Protocol
 
 from hinged.service.errors import Conflict
-from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, Curve, figures_of
+from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, Curve, figures_of, points_held
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
@@ -42,7 +42,7 @@ def glance(standing: Standing) -> dict[str, Any]:
         "solver": model.configuration.solver,
         "accuracy": None if math.isnan(accuracy) else accuracy,
         "curve": [None if a == UNKNOWN else a for a in accuracies[(len(accuracies) - 1) % step :: step]],
-        "points": model.solver.live,
+        "points": points_held(model.solver),
         "drifts": metrics.drift.count,
         "drifted": metrics.drifted,
         "queue": standing.waiting_examples,

@@ -141,11 +141,17 @@ def figures_of(learner: Learner) -> tuple[float, ...]:
         *accuracies,
         everything.log_loss,
         support_vectors,
-        learner.solver.live,
+        points_held(learner.solver),
         np.nan if gap is None else gap,
     )
     # A log loss may be a rounding below 0.
     return tuple(min(max(float(v), 0.0), FIGURE_MAX) if np.isfinite(v) else UNKNOWN for v in found)
+
+
+def points_held(solver: Solver) -> int:
+    """Examples that the machine holds which answers: in a race the leader (`live` is of the arm that holds most)."""
+    arms = solver.arms_in_figures() or []
+    return next((int(arm["points"]) for arm in arms if arm["leads"]), solver.live)
 
 
 def _solution(solver: Solver) -> tuple[int, float | None]:

@@ -41,7 +41,9 @@ async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: 
     """
     url, token = settings.labelstudio_url, settings.labelstudio_token
     if url is None or token is None:
-        raise Conflict("no Label Studio is known: set HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN")
+        raise Conflict(
+            "the server knows no Label Studio: start it with HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN"
+        )
     studio = Studio(url, token.get_secret_value(), settings.import_bytes_max)
     run = partial(_reconcile, worker, settings, inbox, studio, project)
     counts = await inbox.once((worker.name, project), run)

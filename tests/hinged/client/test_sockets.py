@@ -12,6 +12,7 @@ import threading
 import pytest
 from asking import BASE, Asking, example
 from running import ROOT, RunningServer
+from streaming import followed
 
 from hinged import AsyncClient, Client, HingedError
 
@@ -247,6 +248,47 @@ def test_the_async_client_tells_events_too(running, model):
             return found
 
     assert asyncio.run(main()) == ["created", "class_added", "learned"]
+
+
+@pytest.fixture(scope="module")
+def beating(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("beating") / "data", heartbeat_s=0.3) as server:
+        yield server
+
+
+def beats(url, path):
+    """Wait until whoever followed the model before has got a heartbeat."""
+    with followed(url, f"{path}/events") as stream:
+        for _ in range(3):
+            assert "comment" in stream.block()
+
+
+def test_heartbeats_between_events_are_none(beating):
+    with Client(beating.url) as client, Asking(beating.url) as ask:
+        model = ask.new_model()
+        events = client.events(model.name, after=0)
+        found = [next(events)["kind"]]
+        for one in EXAMPLES[:2]:
+            beats(beating.url, model.path)
+            client.learn(model.name, [one])
+            found += [next(events)["kind"] for _ in range(2)]
+        assert found == ["created", *["class_added", "learned"] * 2]
+
+
+def test_heartbeats_between_events_are_none_for_the_async_client(beating):
+    async def main(name, path):
+        async with AsyncClient(beating.url) as client:
+            events = client.events(name, after=0)
+            found = [(await anext(events))["kind"]]
+            await asyncio.to_thread(beats, beating.url, path)
+            await client.learn(name, EXAMPLES[:1])
+            found += [(await anext(events))["kind"] for _ in range(2)]
+            await events.aclose()
+            return found
+
+    with Asking(beating.url) as ask:
+        model = ask.new_model()
+    assert asyncio.run(main(model.name, model.path)) == ["created", "class_added", "learned"]
 
 
 def test_hinged_events_writes_a_line_an_event(running, model):

@@ -94,6 +94,16 @@ def test_columns_whose_texts_are_nearly_all_different_are_told(write):
     assert not open_source(write("Name,Sex,y\n" + rows), choice=Choice("y", drop=("Name",))).notes
 
 
+def test_a_column_that_tells_rows_apart_may_be_their_id(write):
+    rows = "".join(f"u{k},{k % 2}\n" for k in range(60))
+    (note,) = open_source(write("key,y\n" + rows), label="y").notes
+    assert "--drop 'key', --id 'key' to name each row by it, or --category 'key'" in note
+    (note,) = open_source(write("key,y\n" + rows + "u7,1\n"), label="y").notes
+    assert "--id" not in note
+    (note,) = open_source(write("key,n,y\n" + rows.replace(",", ",1,")), choice=Choice("y", id="n")).notes
+    assert "--id" not in note
+
+
 def test_a_test_file_has_the_form_of_its_training_file(write):
     train = open_source(write("a,b,y\n1,,0\n2,u,1\n", "train.csv"), label="y")
     test = open_source(write("b,a,y\n3,4,0\n", "test.csv"), label="y", like=train)

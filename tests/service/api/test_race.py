@@ -54,6 +54,23 @@ def test_it_says_who_races_and_who_leads(raced):
     assert any(arm["half_life"] for arm in arms)
 
 
+def test_an_overview_and_the_curves_tell_the_points_of_who_answers(ask):
+    model, _ = created(ask, "parted", RACE)
+    draw = random.Random(0)
+    for _ in range(10):
+        xs = [[draw.random(), draw.random()] for _ in range(100)]
+        model.learn(*({"x": x, "y": int(x[0] + x[1] > 1)} for x in xs))
+    figures = model.figures()
+    history = ask("GET", f"{model.path}/history").json()
+    assert figures["points"] < max(arm["points"] for arm in figures["arms"])
+    assert history["curve"]["points"][-1] == figures["points"]
+    assert ask("POST", f"{model.path}/finish").status_code == 200
+    (found,) = [each for each in ask("GET", "/overview").json()["models"] if each["model"] == model.name]
+    finished = model.figures()
+    assert finished["points"] < max(arm["points"] for arm in finished["arms"])
+    assert found["points"] == finished["points"]
+
+
 def test_one_patch_keeps_what_the_race_has_found(ask, raced):
     leader = next(arm for arm in raced.figures()["arms"] if arm["leads"])
     model, _ = created(ask, "kept", RACE)
