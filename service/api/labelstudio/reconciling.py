@@ -75,9 +75,9 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
         pages = studio.pages(project)
         while (page := await _aside(next, pages, None)) is not None:
             for task in page["tasks"]:
-                new = [annotation for annotation in task["annotations"] if annotation["id"] not in seen]
-                seen.update(annotation["id"] for annotation in new)
-                counts += await _take_task(worker, settings, inbox, {**task, "annotations": new}, of)
+                task["annotations"] = [each for each in task["annotations"] if each["id"] not in seen]
+                seen.update(annotation["id"] for annotation in task["annotations"])
+                counts += await _take_task(worker, settings, inbox, task, of)
         for annotation in sorted(await _annotations(worker) - seen):
             if await _aside(studio.is_deleted, annotation):
                 gone = Annotation(annotation, changed_ms=math.inf)
