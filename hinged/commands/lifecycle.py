@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hinged.commands.options import FILE, PARTS, asks, console, positive
-from hinged.commands.questions import as_lines, names, show, tell
+from hinged.commands.questions import as_lines, names, show, tell, width_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,13 +72,7 @@ def create(
     made = client.create_model(model, **{**wanted, **dict(parts)})
     has = made["configuration"]
     later = "; it serves once its solver is compiled" if "state" in made else ""
-    tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {form_of(has)} features{later}")
-
-
-def form_of(configuration: dict[str, Any]) -> str:
-    """The form of x, and its width where it has one."""
-    features = configuration["features"]
-    return " ".join(str(features[key]) for key in ("type", "dim") if key in features)
+    tell(made, as_json, f"{model}: {has['solver']}, {has['kernel']['type']} kernel, {width_of(has)} features{later}")
 
 
 def read_configuration(file: Path) -> dict[str, Any]:
@@ -111,7 +105,7 @@ def show_model(client: Client, *, model: str, as_json: bool) -> None:
     figures = {
         "solver": configuration["solver"],
         "kernel": kernel,
-        "features": form_of(configuration),
+        "features": width_of(configuration),
         "examples": f"{found['examples']:,}",
         "position": f"{found['position']:,}",
         "classes": names(found["classes"]),

@@ -39,14 +39,20 @@ def models(client: Client, *, as_json: bool) -> None:
             "model": lambda m: m["model"],
             "solver": lambda m: m["configuration"]["solver"],
             "kernel": lambda m: m["configuration"]["kernel"]["type"],
-            "features": lambda m: " ".join(str(part) for part in m["configuration"]["features"].values()),
+            "features": lambda m: width_of(m["configuration"]),
             "classes": lambda m: names(m["classes"]),
             "examples": lambda m: f"{m['examples']:,}",
             "position": lambda m: f"{m['position']:,}",
         },
-        # A model that could not be loaded has nothing else.
-        broken=lambda m: [m["model"], f"cannot be loaded: {m['error']}"] if "error" in m else None,
+        broken=_without_figures,
     )
+
+
+def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
+    """The cells of a model of which nothing is known but that it is being loaded or compiled, or has stopped."""
+    if "error" in model:
+        return [model["model"], f"cannot be loaded: {model['error']}"]
+    return None if "configuration" in model else [model["model"], model["state"]]
 
 
 @click.command()
@@ -102,6 +108,12 @@ def predict(
             table.write(map(predicted_row, results))
         else:
             show(results, as_json, columns)
+
+
+def width_of(configuration: Mapping[str, Any]) -> str:
+    """The form of x, and its width where it has one."""
+    features = configuration["features"]
+    return " ".join(str(features[key]) for key in ("type", "dim") if key in features)
 
 
 def form_of(client: Client, model: str) -> str:

@@ -74,6 +74,7 @@ def test_models_are_a_table_in_a_terminal_and_lines_of_json_elsewhere(run, termi
     shown = terminal("models")
     for word in ("spam", "lasvm", "rbf", "dense 2", "ham, spam", "words", "linear"):
         assert word in shown
+    assert not any(word in shown for word in ("None", "True"))
     assert [json.loads(line) for line in terminal("models", "--json").splitlines()] == [spam, words]
 
 

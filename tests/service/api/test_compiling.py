@@ -1,6 +1,8 @@
 """A model whose solver is not compiled yet: a real server, on a compile cache that lacks one solver."""
 
+import os
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import numba
 import pytest
 from asking import example, refusal
 from running import PATIENCE_S, RunningServer
+from terminal import Terminal
 
 from hinged.solvers.core.cache import STATE
 
@@ -67,6 +70,17 @@ def test_a_model_is_there_at_once_and_serves_once_its_solver_is_compiled(cold):
     wait_until_it_serves(ask)
     assert ask.put("/models/new", json=MODEL).json() == {k: created.json()[k] for k in ("model", "configuration")}
     assert ask.post("/models/new/learn", json=example([0, 1], 1)).status_code == 200
+
+
+def test_a_terminal_lists_a_model_that_is_being_compiled(cold):
+    server, ask = cold
+    assert ask.put("/models/new", json=MODEL).json()["state"] == "compiling"
+    with Terminal(
+        [sys.executable, "-m", "hinged", "models", "--url", server.url], os.environ | {"COLUMNS": "160"}
+    ) as opened:
+        assert opened.wait() == 0, opened.text
+        assert "new" in opened.text
+        assert "compiling" in opened.text
 
 
 def test_a_model_whose_solver_was_being_compiled_survives_the_end_of_the_server(cold):

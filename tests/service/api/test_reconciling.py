@@ -319,7 +319,7 @@ def test_a_project_that_has_nothing_to_do_with_the_model_is_not_read(ask, studio
 def test_without_an_address_of_label_studio_all_is_as_it_was(tmp_path):
     with RunningServer(tmp_path / "data") as server, Client(server.url) as client:
         client.create_model("m", kernel=LINEAR, features={"type": "text"})
-        with pytest.raises(HingedError, match="set HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN") as error:
+        with pytest.raises(HingedError, match="start it with HINGED_LABELSTUDIO_URL and") as error:
             client.reconcile("m", 3)
         assert error.value.status == 409
 
