@@ -1,6 +1,6 @@
 """A server with workers, while they and the process above them are killed at random moments.
 
-    PYTHONPATH=.:tests python tests/faults/workers.py --faults 30 --workers 3 --models 12
+    PYTHONPATH=.:tests python tests/faults/workers.py --faults 30 --workers 3 --models 12 [--store redis]
 
 Clients learn and predict on all models; what is not acknowledged is sent again with its ids. One more asks for
 predictions over a new connection each time, of models whose worker is not away: these must be answered all the while.
@@ -28,10 +28,12 @@ import httpx
 from cluster import NONE, TRY_S, Times, Writer, judge_by, summary, until_again
 from dividing import workers_of
 from nodes import CONFIGURATION
+from redis_server import RedisServer
 from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 
 from hinged.service.cluster.siblings import owner_of
 from hinged.service.store.folders import name_of
+from hinged.service.store.redis.divided import DividedRedisStore
 from hinged.service.store.sqlite import SQLiteStore
 
 KINDS = ("kill", "end", "all")
@@ -90,11 +92,24 @@ def disturb(server, owners, rng, kind, beside):
     return times
 
 
-def run(folder, faults, seed, models=6, clients=3, workers=2):
+def run(folder, faults, seed, models=6, clients=3, workers=2, *, on_redis=False):
     """Figures of all that happened."""
+    with ExitStack() as stack:
+        redis = stack.enter_context(RedisServer(folder / "redis")) if on_redis else None
+        return _run(folder, faults, seed, models, clients, workers, redis and redis.url)
+
+
+def part_of(folder, number, workers, store):
+    """What a worker has left, to be read."""
+    if store is None:
+        return SQLiteStore(folder / "data" / name_of(number, workers))
+    return DividedRedisStore(store, number=number, count=workers)
+
+
+def _run(folder, faults, seed, models, clients, workers, store):
     rng, stop, times = random.Random(seed), threading.Event(), []
     owners = {f"m{k}": owner_of(f"m{k}", workers) for k in range(models)}
-    with RunningServer(folder / "data", workers=workers) as server:
+    with RunningServer(folder / "data", workers=workers, **({"store": store} if store else {})) as server:
         for name in owners:
             made = httpx.put(f"{server.url}/models/{name}", json=CONFIGURATION, timeout=PATIENCE_S)
             assert made.status_code == 201, made.text
@@ -113,7 +128,7 @@ def run(folder, faults, seed, models=6, clients=3, workers=2):
         assert server.terminate() == 0
     with ExitStack() as stack:
         stores = {
-            number: stack.enter_context(closing(SQLiteStore(folder / "data" / name_of(number, workers))))
+            number: stack.enter_context(closing(part_of(folder, number, workers, store)))
             for number in range(1, workers + 1)
         }
         figures = judge_by({name: stores[owner] for name, owner in owners.items()}, writers, served)
@@ -138,13 +153,15 @@ def main():
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--models", type=int, default=12)
     parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     rng = random.Random(options.seed)
     faults = [rng.choice(KINDS) for _ in range(options.faults)]
     print(f"seed {options.seed}: {dict(Counter(faults))}")
     with tempfile.TemporaryDirectory() as folder:
-        figures = run(Path(folder), faults, options.seed, options.models, options.clients, options.workers)
+        sizes = options.models, options.clients, options.workers
+        figures = run(Path(folder), faults, options.seed, *sizes, on_redis=options.store == "redis")
     print(json.dumps(figures, indent=2))
     sys.exit(bool(any(figures[name] for name in NONE) or figures["wrong"] or figures["refused"]))
 
