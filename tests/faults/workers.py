@@ -52,6 +52,7 @@ class Beside(threading.Thread):
 
     def run(self):
         while not self._stop_asking.is_set():
+            time.sleep(0.02)  # others need the processors too
             before = set(self.away)
             name = self._rng.choice(sorted(self._owners))
             since = time.monotonic()

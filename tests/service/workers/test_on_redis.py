@@ -2,12 +2,17 @@
 
 import os
 import signal
+from contextlib import closing
 
 import pytest
 from asking import Asking, example, refusal
 from dividing import names_of, taken_by, workers_of
 from redis_server import RedisServer
 from running import PATIENCE_S, RunningServer, ended, eventually
+from storing import CREATED
+
+from hinged.service.store.redis import RedisStore
+from hinged.service.store.redis.divided import DividedRedisStore
 
 ONE, TWO = (names_of(number, 2, 2) for number in (1, 2))
 LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
@@ -77,11 +82,15 @@ def test_a_second_server_takes_them_over_and_the_first_ends_and_takes_nothing_ba
             refusal(ask("GET", f"/models/{ONE[0]}/examples/late"), 404, "not_found")
 
 
-@pytest.mark.parametrize(("there", "workers"), [(2, 3), (2, 0), (0, 2)])
+@pytest.mark.parametrize(("there", "workers"), [(2, 1), (2, 0), (0, 1)])
 def test_a_namespace_that_is_divided_otherwise_is_left_alone(redis_server, divided, tmp_path, there, workers):
-    with RunningServer(tmp_path / "data", **divided | {"workers": there}) as server, Asking(server.url) as ask:
-        ask.new_model(ONE[0]).learn(*LEARNED)
-        server.terminate()
+    options = {"namespace": divided["redis_namespace"]}
+    with closing(
+        DividedRedisStore(redis_server.url, number=1, count=there, **options)
+        if there
+        else RedisStore(redis_server.url, **options)
+    ) as store:
+        store.create(ONE[0], CREATED)
     with redis_server.client() as redis:
         before = sorted(redis.keys(f"{divided['redis_namespace']}:*"))
         code, words = RunningServer(tmp_path / "data", **divided | {"workers": workers}).run()
