@@ -85,7 +85,7 @@ test: init redis chromium nginx
 # Without servers, fault programs, Redis, what computes for long, and what other libraries check of the estimators: a
 # minute on two cores, once the solvers are compiled. A process more than there are cores would compute beside the others.
 quick: init
-	$(BIN)/python -m pytest -n auto -m "not server and not faults and not compiles and not browser and not checks and not long" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto -m "not server and not faults and not compiles and not browser and not checks and not long" --hypothesis-profile quick $(PYTEST_ARGS)
 
 # Solvers and server beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds
 # MNIST.

@@ -12,12 +12,13 @@ if hasattr(os, "pidfd_open"):  # Linux
 
 # The machine may be busy: how long an example takes says nothing of what it tests.
 settings.register_profile("tests", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=20)  # of tests that say no number themselves
 settings.load_profile("tests")
 
-STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal"}
+STARTING = {"RunningServer", "RedisServer", "RedisCluster", "Terminal", "Nodes"}
 """A module that imports one of these starts processes."""
 STARTS = re.compile(rf"^from \w+ import .*\b({'|'.join(STARTING)})\b", re.MULTILINE)
-STARTED = {"server", "real", "redis_server", "cluster", "guarded"}
+STARTED = {"server", "real", "redis_server", "cluster", "guarded", "nodes", "built", "bare", "with_kernels"}
 """A test that takes one of these fixtures does."""
 COMPILING = {"test_bits.py", "test_warm.py"}
 LONGEST = {

@@ -416,6 +416,7 @@ def test_importing_the_client_needs_no_numpy_and_no_server():
     assert {"numpy", "numba", "hinged.service"}.isdisjoint(result.stdout.split())
 
 
+@pytest.mark.long
 def test_importing_estimators_or_the_server_brings_no_client():
     code = "import sys, hinged.sklearn, hinged.service.app; print('httpx' in sys.modules, hinged.Client.__name__)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

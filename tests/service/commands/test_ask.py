@@ -246,7 +246,7 @@ class History(RuleBasedStateMachine):
             assert self.model.answers.find(candidate.id) is None
 
 
-TestHistory = History.TestCase
+TestHistory = pytest.mark.long(History.TestCase)
 TestHistory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 

@@ -87,6 +87,7 @@ def test_leaving_out_partners_that_are_too_far_never_misses_the_best(columns):
 
 @pytest.mark.parametrize("merging_by", ["table", "golden"])
 @pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.long
 def test_a_merge_is_the_best_single_point_for_the_smallest_and_its_best_partner(classes, merging_by):
     random = np.random.default_rng(classes)
     X, own = random.standard_normal((120, 2)), random.integers(0, classes, 120)
@@ -182,6 +183,7 @@ def test_what_a_merge_takes_from_the_average_is_projected_onto_the_merged_point_
 
 
 @pytest.mark.parametrize(("solver", "budget"), [(BSCA, 30), (BSCA, 100), (BSGD, 30)])
+@pytest.mark.long
 def test_what_predicts_is_near_the_average_that_it_stands_for(solver, budget):
     X, y = two_moons(3000, noise=0.2, seed=1)
     y = np.where(np.random.default_rng(2).uniform(size=len(X)) < 0.1, -y, y)
