@@ -6,7 +6,7 @@ import socket
 from contextlib import contextmanager
 from pathlib import Path
 
-from asking import Asking
+from asking import Asking, example
 from running import PATIENCE_S, eventually, is_taken, wait_for_children
 
 from hinged.service.cluster.siblings import owner_of
@@ -35,6 +35,11 @@ def names_of(number, count, most):
     """So many names of models that a worker has."""
     names = (f"m{k}" for k in range(1000))
     return [name for name in names if owner_of(name, count) == number][:most]
+
+
+ONE, TWO = (names_of(number, 2, 40) for number in (1, 2))
+"""Names of models of either of two workers."""
+LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
 
 
 @contextmanager

@@ -50,10 +50,7 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
     addresses = tuple(f"http://{LOOPBACK}:{port}" for port in told["ports"])
     place = Place(number, addresses, bytes.fromhex(told["secret"]))
     chosen = settings.model_copy(
-        update={
-            "data_dir": settings.data_dir / name_of(number, settings.workers),
-            "allowed_hosts": (*settings.allowed_hosts, LOOPBACK),  # of the others, when they pass something on
-        }
+        update={"allowed_hosts": (*settings.allowed_hosts, LOOPBACK)}  # of the others, when they pass something on
     )
     taken_over = threading.Event()
 

@@ -32,9 +32,8 @@ from redis_server import RedisServer
 from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 
 from hinged.service.cluster.siblings import owner_of
-from hinged.service.store.folders import name_of
-from hinged.service.store.redis.divided import DividedRedisStore
-from hinged.service.store.sqlite import SQLiteStore
+from hinged.service.settings import Settings
+from hinged.service.store.choice import open_part
 
 KINDS = ("kill", "end", "all")
 """A worker is killed, is told to end, or the supervisor is killed and started anew."""
@@ -97,20 +96,13 @@ def run(folder, faults, seed, models=6, clients=3, workers=2, *, on_redis=False)
     """Figures of all that happened."""
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(folder / "redis")) if on_redis else None
-        return _run(folder, faults, seed, models, clients, workers, redis and redis.url)
-
-
-def part_of(folder, number, workers, store):
-    """What a worker has left, to be read."""
-    if store is None:
-        return SQLiteStore(folder / "data" / name_of(number, workers))
-    return DividedRedisStore(store, number=number, count=workers)
+        return _run(folder, faults, seed, models, clients, workers, redis.url if redis else "sqlite")
 
 
 def _run(folder, faults, seed, models, clients, workers, store):
     rng, stop, times = random.Random(seed), threading.Event(), []
     owners = {f"m{k}": owner_of(f"m{k}", workers) for k in range(models)}
-    with RunningServer(folder / "data", workers=workers, **({"store": store} if store else {})) as server:
+    with RunningServer(folder / "data", workers=workers, store=store) as server:
         for name in owners:
             made = httpx.put(f"{server.url}/models/{name}", json=CONFIGURATION, timeout=PATIENCE_S)
             assert made.status_code == 201, made.text
@@ -127,10 +119,10 @@ def _run(folder, faults, seed, models, clients, workers, store):
                 thread.join()
         served = {name: httpx.get(f"{server.url}/models/{name}", timeout=PATIENCE_S).json() for name in owners}
         assert server.terminate() == 0
+    settings = Settings(data_dir=folder / "data", workers=workers, store=store)
     with ExitStack() as stack:
         stores = {
-            number: stack.enter_context(closing(part_of(folder, number, workers, store)))
-            for number in range(1, workers + 1)
+            number: stack.enter_context(closing(open_part(settings, number, print))) for number in range(1, workers + 1)
         }
         figures = judge_by({name: stores[owner] for name, owner in owners.items()}, writers, served)
     return figures | {

@@ -1,14 +1,14 @@
 """The page of a server with workers is that of any server, whoever answers: with a key, and tickets for its streams."""
 
 import pytest
-from dividing import names_of
+from dividing import ONE, TWO
 from learning import examples_of, heaps
 from running import RunningServer
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
 
-NAMES = [names_of(number, 2, 1)[0] for number in (1, 2)]
+NAMES = [ONE[0], TWO[0]]
 
 
 @pytest.fixture(scope="module")

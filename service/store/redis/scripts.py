@@ -388,22 +388,15 @@ redis.call('SET', KEYS[1], epoch)
 return {'ok', epoch, redis.call('SMEMBERS', KEYS[2])}
 """)
 
-# KEYS: epoch, workers. How many workers divide the namespace, if any do; else none ever will: it has an epoch from now
-# on, the least.
-WHOLE = Script("""#!lua flags=allow-oom
-local count = redis.call('GET', KEYS[2])
-if count then return {'divided', count} end
-redis.call('SET', KEYS[1], '0', 'NX')
-return {'ok'}
-""")
-
-# KEYS: as above. ARGV: how many workers are to divide it.
-DIVIDE = Script("""#!lua flags=allow-oom
-if redis.call('EXISTS', KEYS[1]) == 1 then return {'whole'} end
-redis.call('SET', KEYS[2], ARGV[1], 'NX')
-local count = redis.call('GET', KEYS[2])
-if count ~= ARGV[1] then return {'divided', count} end
-return {'ok'}
+# KEYS: epoch, workers. ARGV: how many workers are to divide the namespace, 0: none. Answers by how many it is divided,
+# which the first who asks has settled. One that none divide has an epoch, the least at first.
+DIVISION = Script("""#!lua flags=allow-oom
+local count = redis.call('GET', KEYS[2]) or (redis.call('EXISTS', KEYS[1]) == 1 and '0')
+if not count then
+    count = ARGV[1]
+    if count == '0' then redis.call('SET', KEYS[1], '0') else redis.call('SET', KEYS[2], count) end
+end
+return {'ok', count}
 """)
 
 _LIST = """

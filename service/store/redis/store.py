@@ -20,10 +20,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from hinged.service.errors import Invalid, StoreUnavailable
+from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event, Fenced, OutcomeUnknown, PositionTaken, Store
 from hinged.service.store.checks import check_places, sound
-from hinged.service.store.folders import ANOTHER_WAY
+from hinged.service.store.folders import divided_otherwise
 from hinged.service.store.redis import chunks, scripts
 from hinged.service.store.redis.nodes import Nodes
 from hinged.service.store.redis.packing import BATCH_BYTES, BATCH_EVENTS, Packed, missing, pack, pack_event, unpack
@@ -76,7 +76,7 @@ class RedisStore(Store):
         if reading:
             return
         try:
-            self._settle_division(namespace)
+            self._settle_division()
             self._epoch = self._take_over()
         except BaseException:
             self._nodes.close()
@@ -243,13 +243,16 @@ class RedisStore(Store):
         with self._rebuilding:
             rebuild(steps, model, through, others, ids)
 
-    def _settle_division(self, namespace: str) -> None:
+    def _settle_division(self) -> None:
         """Invalid where workers divide the namespace; from now on none do."""
+        self._divide(self._namespace, 0)
+
+    def _divide(self, namespace: str, workers: int) -> None:
+        """Invalid where another number of workers divides a namespace; from now on so many do, 0: none."""
         keys = [f"{namespace}:{{-}}:{part}" for part in ("epoch", "workers")]
-        word, *found = self._nodes.call(scripts.WHOLE, keys, [], lasting=True)
-        if word == b"divided":
-            must = f"HINGED_WORKERS must be {int(found[0])}, by which the namespace {namespace} is divided"
-            raise Invalid(f"{must}, got 0; {ANOTHER_WAY}")
+        _, count = self._nodes.call(scripts.DIVISION, keys, [workers], lasting=True)
+        if int(count) != workers:
+            raise divided_otherwise(f"the namespace {namespace}", int(count), workers)
 
     def _take_over(self) -> int:
         """Get an epoch that is higher than any that has written, and write it everywhere."""

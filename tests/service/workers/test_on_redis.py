@@ -6,16 +6,13 @@ from contextlib import closing
 
 import pytest
 from asking import Asking, example, refusal
-from dividing import names_of, taken_by, workers_of
+from dividing import LEARNED, ONE, TWO, taken_by, workers_of
 from redis_server import RedisServer
 from running import PATIENCE_S, RunningServer, ended, eventually
 from storing import CREATED
 
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.redis.divided import DividedRedisStore
-
-ONE, TWO = (names_of(number, 2, 2) for number in (1, 2))
-LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
 
 
 @pytest.fixture(scope="module")

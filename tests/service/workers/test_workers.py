@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from dividing import line_taken_by, names_of, standing_still, taken_by, workers_of
+from dividing import LEARNED, ONE, TWO, line_taken_by, standing_still, taken_by, workers_of
 from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 from streaming import closed, granted, opened
 
@@ -18,9 +18,6 @@ from hinged.client import Client
 from hinged.service.cluster.siblings import owner_of
 from hinged.service.edge.keys import create_key
 from hinged.service.store.sqlite import SQLiteStore
-
-ONE, TWO = (names_of(number, 2, 40) for number in (1, 2))
-LEARNED = [example([k / 10, k % 3], "ab"[k % 2], f"x{k}") for k in range(20)]
 
 
 @pytest.fixture(scope="module")
