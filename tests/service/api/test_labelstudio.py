@@ -84,12 +84,13 @@ class Studio:
 
     def annotated(self, number, choice, x=(0.5, 0.0), second=0, action="ANNOTATION_CREATED", **more):
         """What became of an annotation."""
-        return self._told(action, annotation=annotation(number, choice, second, **more), task=task(70, list(x)))
+        return self.told(action, annotation=annotation(number, choice, second, **more), task=task(70, list(x)))
 
     def deleted(self, *numbers):
-        return self._told("ANNOTATIONS_DELETED", annotations=[{"id": number} for number in numbers])
+        return self.told("ANNOTATIONS_DELETED", annotations=[{"id": number} for number in numbers])
 
-    def _told(self, action, **parts):
+    def told(self, action, **parts):
+        """What became of the annotations of a webhook."""
         answer = self.webhook(action, **parts)
         outcomes = list
         while answer.status_code == 202:  # the machine is busy: it goes on, and is done before what comes next
@@ -248,8 +249,7 @@ def test_a_skip_teaches_nothing_and_takes_back_what_was_taught(studio, model, sk
 def test_several_annotations_come_at_once(studio, model):
     sent = [annotation(k, "left", task=70 + k) for k in (1, 2)]
     tasks = [task(72, [-1, 0]), task(71, [-2, 0])]
-    answer = studio.webhook("ANNOTATIONS_CREATED", annotation=sent, task=tasks)
-    assert answer.json()["outcomes"] == ["learned", "learned"]
+    assert studio.told("ANNOTATIONS_CREATED", annotation=sent, task=tasks) == ["learned", "learned"]
     assert model.ask("GET", f"{model.path}/examples/ls-1").json()["x"] == [-2, 0]
 
 
@@ -288,7 +288,7 @@ def test_fields_of_a_task_are_named_features(ask):
     def tried(number, place, side):
         data = {"place": place, "height": 2.5, "_file": "a.csv", "tags": ["a"], "seen": None}
         sent = {"annotation": annotation(number, side), "task": {"id": number, "data": data}}
-        return studio.webhook("ANNOTATION_CREATED", **sent).json()["outcomes"]
+        return studio.told("ANNOTATION_CREATED", **sent)
 
     assert [tried(k, "east" if k % 2 else "west", "right" if k % 2 else "left") for k in range(4)] == [["learned"]] * 4
     assert ask("GET", "/models/notes/examples/ls-1").json()["x"] == {"place": "east", "height": 2.5}
@@ -303,7 +303,7 @@ def test_the_text_of_a_task_is_a_text(ask):
         text = f"turn {'right' if k % 2 else 'left'} at number {k}"
         data = [{"text": text, "source": "a.csv"}, {"mail": text, "_picture": "a.png"}][k // 3]
         sent = {"annotation": annotation(k, "right" if k % 2 else "left"), "task": {"id": k, "data": data}}
-        assert studio.webhook("ANNOTATION_CREATED", **sent).json()["outcomes"] == ["learned"]
+        assert studio.told("ANNOTATION_CREATED", **sent) == ["learned"]
     assert ask("GET", "/models/mails/examples/ls-1").json()["x"] == "turn right at number 1"
     (found,) = studio.predict({"id": 9, "data": {"text": "now turn left"}}).json()["results"]
     assert found["result"][0]["value"] == {"choices": ["left"]}

@@ -108,7 +108,7 @@ def test_work_of_the_server_takes_no_time_of_the_client(hasty):
     rng = random.Random(7)
     with Asking(hasty.url) as ask:
         model = ask.new_model("long", C=1e4)
-        model.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], rng.random() < 0.5) for _ in range(1000)))
+        model.learn(*(example([rng.gauss(0, 1), rng.gauss(0, 1)], rng.random() < 0.5) for _ in range(1500)))
         start = time.monotonic()
         model.finish()
         assert time.monotonic() - start > REQUEST_S
