@@ -30,34 +30,47 @@ COMPILER, PLAIN = "compiler", "plain"  # what a process does
 COMPILERS = min(2, os.cpu_count() or 1)
 POLL_S = 0.05
 BESIDE_NICE = 5  # of processes beside a server that answers requests
-ALL = -1  # the number of a call that stands for a run through all
 
 
 class Plan:
     """Which call is compiled next: of those that may be, the one that most of the rest waits for.
 
-    first: so many of them come before all others. reached: called when these are done.
+    first: they come before all others, which `add` tells. reached: called when these are done.
     """
 
-    def __init__(self, calls: list[Call], first: int = 0, reached: Callable[[], None] = lambda: None) -> None:
-        self._needs = [set(call.needs) for call in calls]
-        self._behind = list(zip((number < first for number in range(len(calls))), _behind(calls), strict=True))
-        self._left = set(range(len(calls)))
-        self._first, self._reached = set(range(first)), reached
-        self._under_way = 0
+    def __init__(self, first: list[Call], reached: Callable[[], None] = lambda: None) -> None:
+        self.calls = first
+        self._needs = [set(call.needs) for call in first]
+        self._behind = [(True, behind) for behind in _behind(first)]
+        self._left = set(range(len(first)))
+        self._first, self._reached = set(self._left), reached
+        self._under_way: set[int] = set()
+        self._complete = False
         self._changed = threading.Condition()
+
+    def add(self, calls: list[Call]) -> None:
+        """All calls, the first ones among them, in their order: no more follow."""
+        with self._changed:
+            new = range(len(self.calls), len(calls))
+            done = set(range(len(self.calls))) - self._left - self._under_way
+            self.calls = calls
+            self._needs += [calls[number].needs - done for number in new]
+            self._behind += [(False, behind) for behind in _behind(calls)[len(self._behind) :]]
+            self._left.update(new)
+            self._complete = True
+            self._changed.notify_all()
 
     def take(self) -> int | None:
         """The number of a call, once one may be compiled; None when all are taken."""
         with self._changed:
-            while self._left:
+            while self._left or not self._complete:
                 ready = [number for number in self._left if not self._needs[number]]
                 if not ready and not self._under_way:  # they call each other
                     ready = list(self._left)
                 if ready:
                     found = max(ready, key=self._behind.__getitem__)
                     self._left.discard(found)
-                    self._under_way += 1
+                    self._under_way.add(found)
                     return found
                 self._changed.wait()
             return None
@@ -65,7 +78,7 @@ class Plan:
     def done(self, number: int) -> None:
         """A call is compiled."""
         with self._changed:
-            self._under_way -= 1
+            self._under_way.discard(number)
             for needs in self._needs:
                 needs.discard(number)
             self._changed.notify_all()
@@ -78,15 +91,23 @@ class Plan:
         """Nothing more is taken."""
         with self._changed:
             self._left.clear()
+            self._complete = True
             self._changed.notify_all()
 
 
 def _behind(calls: list[Call]) -> list[int]:
-    """The code from the beginning of each call's compilation to the end of all that waits for it, the longest way."""
-    behind = [call.size for call in calls]
-    for number in range(len(calls) - 1, -1, -1):  # callers come behind what they call
+    """The code from the beginning of each call's compilation to the end of all that waits for it, the longest way.
+
+    Code is optimised where Python calls it, with all that it calls.
+    """
+    within: list[set[int]] = []
+    for number, call in enumerate(calls):  # callers come behind what they call
+        within.append({number}.union(*(within[needed] for needed in call.needs if needed < number)))
+    size = [call.size if call.inner else sum(calls[each].size for each in within[n]) for n, call in enumerate(calls)]
+    behind = size.copy()
+    for number in range(len(calls) - 1, -1, -1):
         for needed in calls[number].needs:
-            behind[needed] = max(behind[needed], behind[number] + calls[needed].size)
+            behind[needed] = max(behind[needed], behind[number] + size[needed])
     return behind
 
 
@@ -135,45 +156,49 @@ def _let_compile(
     plain: subprocess.Popen[bytes], compilers: list[subprocess.Popen[bytes]], reached: Callable[[], None]
 ) -> None:
     """Keep the compilers busy until all is compiled; where the plain run failed, one of them just runs all."""
-    assert plain.stdout is not None  # noqa: S101  a pipe
-    said = plain.stdout.read()
-    calls: list[Call]
-    calls, first = ([], 0) if plain.wait() else pickle.loads(said)  # noqa: S301  from our own process
-    plan = Plan(calls, first, reached)
-    threads = [threading.Thread(target=_feed, args=(each, calls, plan), daemon=True) for each in compilers]
-    for thread in threads[1:]:
+    first = _said(plain)
+    plan = Plan(first or [], reached)
+    threads = [threading.Thread(target=_feed, args=(each, plan), daemon=True) for each in compilers]
+    for thread in threads:
         thread.start()
-    _feed(compilers[0], calls, plan, all_of_it=not calls)
-    for thread in threads[1:]:
+    everything = _said(plain) if first else None
+    plan.add(everything or plan.calls)
+    for thread in threads:
         thread.join()
-
-
-def _feed(process: subprocess.Popen[bytes], calls: list[Call], plan: Plan, *, all_of_it: bool = False) -> None:
-    """Give a compiler one call after the other, or a run through all."""
-    to, back = process.stdin, process.stdout
-    assert to is not None and back is not None  # noqa: S101, PT018  pipes
-    try:
-        _tell(to, calls)
-        if all_of_it:
-            _tell(to, ALL)
-            back.read(1)
-        while (number := plan.take()) is not None:
-            _tell(to, number)
-            if not back.read(1):
-                break
-            plan.done(number)
-    except OSError:  # it has ended
-        pass
-    finally:
-        plan.give_up()
+    if not everything:
+        _do(compilers[0], None)
+    for each in compilers:
         with suppress(OSError):
-            to.close()
+            cast("IO[bytes]", each.stdin).close()
 
 
-def _tell(to: IO[bytes], what: Any) -> None:
-    message = pickle.dumps(what)
-    to.write(len(message).to_bytes(8, "big") + message)
-    to.flush()
+def _said(plain: subprocess.Popen[bytes]) -> list[Call] | None:
+    """The next list of calls; None where there is none."""
+    try:
+        return cast("list[Call]", pickle.load(cast("IO[bytes]", plain.stdout)))  # noqa: S301  from our own process
+    except (EOFError, pickle.UnpicklingError):
+        return None
+
+
+def _feed(process: subprocess.Popen[bytes], plan: Plan) -> None:
+    """Give a compiler one call after the other."""
+    while (number := plan.take()) is not None:
+        if not _do(process, plan.calls[number]):
+            plan.give_up()
+            break
+        plan.done(number)
+
+
+def _do(process: subprocess.Popen[bytes], call: Call | None) -> bool:
+    """Have a compiler do one call, or run through all: whether it did."""
+    message = pickle.dumps(call)
+    to, back = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+    try:
+        to.write(len(message).to_bytes(8, "big") + message)
+        to.flush()
+        return bool(back.read(1))
+    except OSError:  # it has ended
+        return False
 
 
 # -- in such a process ------------------------------------------------------------------------------------------------
@@ -189,26 +214,29 @@ def serve(
         watching.append(Calls())
         with np.errstate(over="ignore"):  # random numbers
             first()
-            count = len(watching[0].found)
+            _say(watching[0].found)
             watching[0].look_again()
             everything()
-        pickle.dump((watching[0].found, count), sys.stdout.buffer)
-        sys.stdout.flush()
+        _say(watching[0].found)
         os._exit(0)  # the thread that reads would be in the way of any other end
-    calls = pickle.loads(told.get())  # noqa: S301  from the process that started this one
     while True:
-        number = pickle.loads(told.get())  # noqa: S301
-        if number == ALL:
+        call = pickle.loads(told.get())  # noqa: S301  from the process that started this one
+        if call is None:
             everything()
         else:
-            _compile(calls[number])
+            _compile(call)
         os.write(1, b".")
+
+
+def _say(calls: list[Call]) -> None:
+    pickle.dump(calls, sys.stdout.buffer)
+    sys.stdout.flush()
 
 
 def _compile(call: Call) -> None:
     function = getattr(importlib.import_module(call.module), call.name)
     with suppress(NumbaError):  # the callers compile it, for the types that they give it
-        function.compile(call.types)
+        (function.inner if call.inner else function).compile(call.types)
 
 
 @contextmanager

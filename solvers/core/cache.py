@@ -95,15 +95,17 @@ class _Locator(UserProvidedCacheLocator):
         return STATE if own else cast("str", super().get_source_stamp())
 
 
-class _Entries(CompileResultCacheImpl):
+class Entries(CompileResultCacheImpl):
+    """The files of a function."""
+
     # Where that folder cannot be written, numba looks for another as it always does.
     _locator_classes = [_Locator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, SLF001  its own form of it
 
 
-class _Cache(FunctionCache):
+class Cache(FunctionCache):
     """numba's cache of a function, to which one process at a time adds."""
 
-    _impl_class = _Entries
+    _impl_class: type[Entries] = Entries
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -153,8 +155,3 @@ def locked(folder: Path) -> Iterator[None]:
                 stack.callback(os.close, handle)
                 fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def cache_of(function: Any) -> FunctionCache:
-    """The cache of a function that is compiled."""
-    return _Cache(function)

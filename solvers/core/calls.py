@@ -17,16 +17,20 @@ from numba import typeof
 F = TypeVar("F", bound=Callable[..., Any])
 
 LOOKED_AT = 8  # calls of a function whose types are looked at, which takes longer than most calls
-INNER = "<locals>"  # in the name of a function that no module holds
+LOCAL = "<locals>"  # in the name of a function that no module holds
 
 
 @dataclass
 class Call:
-    """A function and the types that it is called with; needs: numbers of the calls that it makes itself."""
+    """A function and the types that it is called with; needs: numbers of the calls that it makes itself.
+
+    inner: by another one, not from outside (inner.py).
+    """
 
     module: str
     name: str
     types: tuple[Any, ...]
+    inner: bool
     size: int
     needs: set[int] = field(default_factory=set)
 
@@ -36,9 +40,9 @@ class Calls:
 
     def __init__(self) -> None:
         self.found: list[Call] = []
-        self._numbers: dict[tuple[str, str, tuple[Any, ...]], int] = {}
+        self._numbers: dict[tuple[str, str, tuple[Any, ...], bool], int] = {}
         self._looked: Counter[Any] = Counter()
-        self._under_way: list[set[int]] = []
+        self._under_way: list[set[int]] = []  # the needs of each call that has not returned
 
     def look_again(self) -> None:
         """Look at every function as if it had not been called yet; what was found stays."""
@@ -46,23 +50,25 @@ class Calls:
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function, and look at how."""
-        self._looked[function] += 1
-        if self._looked[function] > LOOKED_AT or INNER in function.__qualname__:
-            return function(*args)
-        types = tuple(typeof(arg) for arg in args)
+        inner = bool(self._under_way)
+        self._looked[function, inner] += 1
+        looks = self._looked[function, inner] <= LOOKED_AT and LOCAL not in function.__qualname__
+        types = tuple(typeof(arg) for arg in args) if looks else ()
         needs: set[int] = set()
         self._under_way.append(needs)
         try:
             answer = function(*args)
         finally:
             self._under_way.pop()
-        name = function.__module__, function.__qualname__, types
+        if not looks:
+            return answer
+        name = function.__module__, function.__qualname__, types, inner
         number = self._numbers.setdefault(name, len(self.found))
         if number == len(self.found):
             self.found.append(Call(*name, size=len(function.__code__.co_code)))
         # What it calls later, on another branch, was compiled with it before.
         self.found[number].needs |= {needed for needed in needs if needed < number}
-        if self._under_way:
+        if inner:
             self._under_way[-1].add(number)
         return answer
 

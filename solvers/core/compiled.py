@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
+from numba import config
 
-from hinged.solvers.core.cache import cache_of
 from hinged.solvers.core.calls import watched
+from hinged.solvers.core.inner import Step
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,8 +35,6 @@ def in_place(function: F) -> F:
 
 
 def _compiled(function: F, *, counts: bool) -> F:
-    dispatcher: Any = cast("Any", numba).njit(nogil=True, error_model="numpy", _nrt=counts)(function)
-    if dispatcher is function:  # as it is with NUMBA_DISABLE_JIT
+    if cast("Any", config).DISABLE_JIT:
         return watched(function)
-    dispatcher._cache = cache_of(function)  # noqa: SLF001  cache=True does the same with numba's own
-    return cast("F", dispatcher)
+    return cast("F", Step(function, {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": counts}))

@@ -42,7 +42,7 @@ class Functions:
 
     def there(self) -> int:
         """How many are compiled, in whatever process."""
-        return sum(bool(function.overloads) or function._cache.is_there() for function in self._functions)  # noqa: SLF001
+        return sum(function.is_there() for function in self._functions)
 
 
 @cache

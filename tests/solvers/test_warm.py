@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -239,8 +240,9 @@ def both(x, y):
 watching.append(Calls())
 both(np.ones(2), 1)
 both(np.ones(2), 2)
+double(3)
 for call in watching[0].found:
-    print(call.name, call.types, sorted(call.needs))
+    print("inner" if call.inner else "outer", call.name, call.types, sorted(call.needs))
 """
 
 
@@ -248,15 +250,30 @@ def test_without_a_compiler_it_is_seen_who_calls_whom_with_which_types(tmp_path)
     said, errors = python(["-c", CALLS], tmp_path, NUMBA_DISABLE_JIT="1").communicate(timeout=100)
     assert errors == ""
     array = "Array(float64, 1, 'C', False, aligned=True)"
-    assert said.splitlines() == [f"double ({array},) []", "double (int64,) []", f"both ({array}, int64) [0, 1]"]
+    assert said.splitlines() == [
+        f"inner double ({array},) []",
+        "inner double (int64,) []",
+        f"outer both ({array}, int64) [0, 1]",
+        "outer double (int64,) []",
+    ]
 
 
 def call(size, *needs):
-    return Call("", "", (), size, set(needs))
+    return Call("", "", (), True, size, set(needs))
+
+
+def planned(calls):
+    plan = crew.Plan(calls)
+    plan.add(calls)
+    return plan
+
+
+def from_outside(size, *needs):
+    return Call("", "", (), False, size, set(needs))
 
 
 def test_what_most_waits_for_is_compiled_first_and_nothing_before_what_it_calls():
-    plan = crew.Plan([call(1), call(2), call(5, 0), call(1, 1), call(1, 2, 3)])
+    plan = planned([call(1), call(2), call(5, 0), call(1, 1), call(1, 2, 3)])
     assert plan.take() == 0  # 1 + 5 + 1 until the end
     assert plan.take() == 1
     plan.done(1)
@@ -269,20 +286,46 @@ def test_what_most_waits_for_is_compiled_first_and_nothing_before_what_it_calls(
     assert plan.take() is None
 
 
+def test_what_python_calls_is_optimised_with_all_that_it_calls():
+    plan = planned([call(5), call(1), from_outside(4), from_outside(1, 0)])
+    assert plan.take() == 0  # 5 + 6 until the end
+    assert plan.take() == 2
+    assert plan.take() == 1
+    plan.done(0)
+    assert plan.take() == 3
+
+
 def test_what_comes_first_is_compiled_before_what_is_needed_later_and_told_when_it_is():
     told = []
-    plan = crew.Plan([call(1), call(2), call(9)], 2, lambda: told.append("reached"))
-    assert {plan.take(), plan.take()} == {0, 1}
+    plan = crew.Plan([call(1), call(2)], lambda: told.append("reached"))
+    assert plan.take() == 1
+    plan.add([call(1), call(2), call(9), call(1, 0), call(1, 1)])
+    assert plan.take() == 0
     plan.done(1)
     assert plan.take() == 2
+    assert plan.take() == 4
     assert not told
     plan.done(0)
-    plan.done(2)
     assert told == ["reached"]
+    assert plan.take() == 3
+    assert plan.take() is None
+
+
+def test_who_asks_before_all_calls_are_known_waits_for_the_others():
+    plan = crew.Plan([call(1)])
+    assert plan.take() == 0
+    taken = queue.SimpleQueue()
+    asking = threading.Thread(target=lambda: taken.put(plan.take()))
+    asking.start()
+    plan.done(0)
+    assert asking.is_alive()
+    plan.add([call(1), call(1, 0)])
+    assert taken.get(timeout=10) == 1
+    asking.join()
 
 
 def test_functions_that_call_each_other_are_compiled_all_the_same():
-    plan = crew.Plan([call(1, 1), call(1, 0)])
+    plan = planned([call(1, 1), call(1, 0)])
     taken = {plan.take()}
     plan.done(*taken)
     assert taken | {plan.take()} == {0, 1}
