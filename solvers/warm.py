@@ -16,12 +16,13 @@ from contextlib import contextmanager
 import numpy as np
 from numba.core import event
 
+from hinged.solvers.budget import merging
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.turns import Abandoned, resting
-from hinged.solvers.crew import compile_beside, serve
+from hinged.solvers.crew import PLAIN, compile_beside, serve
 from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
@@ -278,6 +279,8 @@ def _compile_beside(name: str, dtype: type, began: int, reached: Callable[[], No
 
 def main(told: queue.SimpleQueue[bytes], role: str, nice: int, name: str, precision: str, parts: str) -> None:
     """What a process of a crew does for a solver; parts: of which those that are in FIRST come first."""
+    if role == PLAIN:
+        merging.GRID = 2  # uncompiled, the usual table takes half a minute
     dtype, everything = np.dtype(precision).type, parts.split(",")
     first = [part for part in everything if part in FIRST]
     serve(told, role, nice, lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -36,10 +36,11 @@ class Call:
 
 
 class Calls:
-    """What is called, in the order in which it first returned: each after all that it calls."""
+    """What is called."""
 
     def __init__(self) -> None:
-        self.found: list[Call] = []
+        self._found: list[Call] = []
+        self._order: list[int] = []  # of what was told: numbers in _found
         self._numbers: dict[tuple[str, str, tuple[Any, ...], bool], int] = {}
         self._looked: Counter[Any] = Counter()
         self._under_way: list[set[int]] = []  # the needs of each call that has not returned
@@ -47,6 +48,24 @@ class Calls:
     def look_again(self) -> None:
         """Look at every function as if it had not been called yet; what was found stays."""
         self._looked.clear()
+
+    def told(self) -> list[Call]:
+        """What was called so far, each behind all that it calls; what was told before stands first, as it was."""
+        placed = set(self._order)
+        for number in range(len(self._found)):
+            self._place(number, placed)
+        at = {number: place for place, number in enumerate(self._order)}
+        found = [self._found[number] for number in self._order]
+        # What a call that was told before needs by now is compiled with it.
+        needs = [{at[needed] for needed in call.needs} for call in found]
+        return [replace(call, needs={n for n in needs[i] if n < i}) for i, call in enumerate(found)]
+
+    def _place(self, number: int, placed: set[int]) -> None:
+        if number not in placed:
+            placed.add(number)
+            for needed in sorted(self._found[number].needs):
+                self._place(needed, placed)
+            self._order.append(number)
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function, and look at how."""
@@ -63,11 +82,10 @@ class Calls:
         if not looks:
             return answer
         name = function.__module__, function.__qualname__, types, inner
-        number = self._numbers.setdefault(name, len(self.found))
-        if number == len(self.found):
-            self.found.append(Call(*name, size=len(function.__code__.co_code)))
-        # What it calls later, on another branch, was compiled with it before.
-        self.found[number].needs |= {needed for needed in needs if needed < number}
+        number = self._numbers.setdefault(name, len(self._found))
+        if number == len(self._found):
+            self._found.append(Call(*name, size=len(function.__code__.co_code)))
+        self._found[number].needs |= needs
         if inner:
             self._under_way[-1].add(number)
         return answer

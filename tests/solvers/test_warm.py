@@ -237,11 +237,18 @@ def double(x):
 def both(x, y):
     return double(x) + double(y)
 
+@compiled
+def now_and_then(x):
+    return double(2.0 * x) if x > 0.0 else x
+
 watching.append(Calls())
 both(np.ones(2), 1)
 both(np.ones(2), 2)
 double(3)
-for call in watching[0].found:
+watching[0].told()
+now_and_then(-1.0)
+now_and_then(1.0)
+for call in watching[0].told():
     print("inner" if call.inner else "outer", call.name, call.types, sorted(call.needs))
 """
 
@@ -255,6 +262,8 @@ def test_without_a_compiler_it_is_seen_who_calls_whom_with_which_types(tmp_path)
         "inner double (int64,) []",
         f"outer both ({array}, int64) [0, 1]",
         "outer double (int64,) []",
+        "inner double (float64,) []",
+        "outer now_and_then (float64,) [4]",
     ]
 
 
