@@ -1,9 +1,9 @@
 """How a function is compiled that other compiled functions call.
 
-For each function numba makes what Python calls it by, optimises it with all that it calls, and emits machine code. What
-compiled code calls is linked into the caller as LLVM's bitcode and optimised there again: the code at the end of a chain
-of calls as often as the chain is long. So a function has two forms here. What Python calls, a `Step`, is numba's own.
-What compiled code calls is the `Inner` form: lowered, and neither optimised nor emitted, nor to be called from Python.
+numba makes three things of a function: what Python calls it by, machine code of it with all that it calls, and
+bitcode to be linked into compiled callers, which is optimised there again: the code at the end of a chain of calls as
+often as the chain is long. So a function has two forms here. What Python calls, a `Step`, is numba's own. What
+compiled code calls is the `Inner` form: lowered, and neither optimised nor emitted, nor to be called from Python.
 Each is compiled, and kept in the cache, when somebody needs it.
 
 A third of a first start's compiling is saved by it; the arithmetic is the same (compiled.py).
@@ -11,11 +11,11 @@ A third of a first start's compiling is saved by it; the arithmetic is the same 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import llvmlite.binding as llvm
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult, CompilerBase, DefaultPassBuilder
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, compile_result
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
@@ -86,9 +86,9 @@ class _InnerEntries(Entries):
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
         return f"{super().get_filename_base(fullname, abiflags)}-inner"
 
-    def rebuild(self, target_context: Any, payload: Any) -> CompileResult:
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
         form, fndesc, env, signature, objectmode, lifted, annotation, reload_init, _ = payload
-        return CompileResult(
+        return cast("Any", compile_result)(  # what is not given is None
             target_context=target_context,
             typing_context=target_context.typing_context,
             library=Library.read(target_context.codegen(), form),
@@ -99,11 +99,7 @@ class _InnerEntries(Entries):
             signature=signature,
             objectmode=objectmode,
             lifted=lifted,
-            typing_error=None,
-            call_helper=None,
-            metadata=None,
             reload_init=reload_init,
-            referenced_envs=(),
         )
 
 
@@ -144,4 +140,4 @@ class Step(CPUDispatcher):
 
     def is_there(self) -> bool:
         """Whether it is compiled, for whatever types and callers, in whatever process."""
-        return any(each.overloads or each._cache.is_there() for each in (self, self.inner))
+        return any(each.overloads or each._cache.is_there() for each in (self, self.inner))  # noqa: SLF001

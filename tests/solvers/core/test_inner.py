@@ -1,0 +1,54 @@
+"""The two forms of a compiled function, in processes that share a cache."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent.parent
+
+FUNCTIONS = """
+import numpy as np
+from hinged.solvers.core.compiled import compiled, in_place
+
+@in_place
+def double(x):
+    return 2 * x
+
+@compiled
+def doubled(x):
+    made = np.empty(x.shape[0])
+    for i in range(x.shape[0]):
+        made[i] = double(x[i])
+    return made
+
+@compiled
+def total(x):
+    return doubled(x).sum()
+
+def forms(function):
+    inner = function.inner
+    return [len(function.overloads), len(inner.overloads), sum(inner.stats.cache_hits.values())]
+
+"""
+THE_FIRST = "print(doubled(np.arange(3.0)).tolist(), forms(double), forms(doubled))"
+ANOTHER_CALLER = "print(total(np.arange(3.0)), forms(double), forms(doubled), forms(total))"
+FROM_PYTHON = "print(double(3.0), double(3), forms(double))"
+LOADED = "print(total(np.arange(3.0)), forms(double), forms(doubled), sum(total.stats.cache_misses.values()))"
+
+
+def said(folder, line):
+    """What a process prints that finds the functions in the same file as those before it."""
+    file = folder / "functions.py"
+    if not file.exists():
+        file.write_text(FUNCTIONS)
+    program = f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom functions import *\n{line}"
+    env = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True).stdout
+
+
+def test_each_form_is_compiled_for_who_needs_it_and_found_by_the_next_process(tmp_path):
+    assert said(tmp_path, THE_FIRST) == "[0.0, 2.0, 4.0] [0, 1, 0] [1, 0, 0]\n"
+    assert said(tmp_path, ANOTHER_CALLER) == "6.0 [0, 1, 1] [0, 1, 0] [1, 0, 0]\n"
+    assert said(tmp_path, FROM_PYTHON) == "6.0 6 [2, 0, 0]\n"
+    assert said(tmp_path, LOADED) == "6.0 [0, 0, 0] [0, 0, 0] 0\n"
