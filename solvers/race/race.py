@@ -2,8 +2,9 @@
 
 Each arm (arms.py) is a LASVM or LASVM-NC of its own that learns every example once. Each answers before the label is
 seen; a fading count of right answers says who leads, and the leader answers for all. An arm that is surely behind
-leaves, and only so many stay as time goes by, so that a long stream costs what a few machines cost. The one that fades
-best stays whatever happens: where the world changes it takes the lead, and nobody could tell beforehand.
+leaves, and only so many stay as time goes by, so that a long stream costs what a few machines cost. The best one that
+fades stays whatever happens, and where such a one leads the best that does not: where the world changes, or calms down,
+it takes the lead, and nobody could tell beforehand.
 """
 
 from __future__ import annotations
@@ -153,14 +154,17 @@ class Race(Solver):
         self.seen = self.seen + (np.where(self.seen == 0, np.minimum(counts, 1), 0) if again else counts)
 
     def _send_off(self) -> None:
-        """Let arms go: those surely behind, and the last where too many are left. The best that fades stays."""
+        """Let arms go: those surely behind, and the last where too many are left.
+
+        Beside the leader the best one stays that fades, or does not, where the leader does.
+        """
         arms, since = len(self.arms), self.learned - self.opened
         most = min([arms, *(most for examples, most in MOST if since >= examples)])
         order, behind = by_rank(self.standings), surely_behind(self.standings)
         stay = [a for rank, a in enumerate(order) if rank < LEAST or (rank < most and not behind[a])]
-        fading = next((a for a in order if self.arms[a].fades), None)
-        if fading is not None and fading not in stay:
-            stay = [*stay[: max(LEAST, most - 1)], fading]
+        other = next((a for a in order if self.arms[a].fades != self.leader.fades), None)
+        if other is not None and other not in stay:
+            stay = [*stay[: max(1, most - 1)], other]
         if len(stay) < arms:
             places = np.sort(np.array(stay, np.int64))
             self.standings = kept(self.standings, places)

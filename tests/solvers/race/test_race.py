@@ -84,8 +84,8 @@ def test_it_finds_what_one_setting_does_not_and_ends_with_few_arms():
     rates = [((np.concatenate(s.scores)[:, 0] > 0) == classes)[later].mean() for s in (race, plain)]
     assert rates[0] > rates[1] + 0.02
     assert race.solver.leader.setting != Setting(1.0)
-    assert LEAST <= len(race.solver.arms) <= MOST[-1][1]
-    assert any(arm.fades for arm in race.solver.arms)
+    assert len(race.solver.arms) == MOST[-1][1]
+    assert sorted(arm.fades for arm in race.solver.arms) == [False, True]
 
 
 def test_after_a_change_the_arm_that_fades_leads():
@@ -98,6 +98,16 @@ def test_after_a_change_the_arm_that_fades_leads():
     assert right[4500:].mean() > 0.9
     plain = stream_of("lasvm", X, classes, kernel=RBF, batch=50, C=1.0, announced=2).learn()
     assert right[3000:].mean() > ((np.concatenate(plain.scores)[:, 0] > 0) == classes)[3000:].mean() + 0.05
+
+
+def test_where_one_that_fades_leads_one_that_does_not_stays_beside_it():
+    random = np.random.default_rng(0)
+    X = settled(random.uniform(-3, 3, (3500, 2)))
+    turn = np.linspace(0, 4 * np.pi, 3500)
+    race = raced(X, (X[:, 0] * np.cos(turn) + X[:, 1] * np.sin(turn) > 0).astype(int), batch=50).learn()
+    assert race.solver.leader.fades
+    assert len(race.solver.arms) == MOST[-1][1]
+    assert sorted(arm.fades for arm in race.solver.arms) == [False, True]
 
 
 def test_the_race_is_opened_again_near_its_leader_and_newcomers_know_what_it_holds():
