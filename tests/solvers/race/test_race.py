@@ -11,7 +11,7 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race import arms, race
 from hinged.solvers.race.arms import Arm, Setting, first_settings, near
-from hinged.solvers.race.race import LEAST, LOOK, MOST, NEWCOMERS, PATIENCE
+from hinged.solvers.race.race import LOOK, MOST, NEWCOMERS, PATIENCE
 from hinged.solvers.race.standings import (
     BEHIND,
     DOUBT,
