@@ -58,10 +58,11 @@ def test_it_says_who_races_and_who_leads(raced):
 def test_an_overview_and_the_curves_tell_the_points_of_who_answers(ask):
     model, _ = created(ask, "parted", RACE)
     draw = random.Random(0)
-    for _ in range(10):
+    for k in range(12):
         xs = [[draw.random(), draw.random()] for _ in range(100)]
-        model.learn(*({"x": x, "y": int(x[0] + x[1] > 1)} for x in xs))
+        model.learn(*({"x": x, "y": int((x[0] + x[1] > 1) ^ (k > 5))} for x in xs))
     figures = model.figures()
+    assert next(arm for arm in figures["arms"] if arm["leads"])["half_life"]  # and so holds less than others
     history = ask("GET", f"{model.path}/history").json()
     assert figures["points"] < max(arm["points"] for arm in figures["arms"])
     assert history["curve"]["points"][-1] == figures["points"]
