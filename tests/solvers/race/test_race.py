@@ -347,7 +347,11 @@ def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_sta
         first.solver.examine()
         assert not dropped & set(first.solver.known().tolist())
         assert all(machine.live <= points_max for machine in first.solver.machines)
-        assert first.solver.learned - first.solver.opened < first.solver.patience + SMALL["LOOK"]
+        solver, look = first.solver, SMALL["LOOK"]
+        assert solver.learned - solver.opened < solver.patience + look
+        since = solver.learned // look * look - solver.opened
+        assert len(solver.arms) <= min((most for least, most in SMALL["MOST"] if since >= least), default=arms.ARMS_MAX)
+        assert {arm.fades for arm in solver.arms} == {False, True}
         if learned:
             assert np.isfinite(first.decision(X[:20])).all()
 
