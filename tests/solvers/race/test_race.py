@@ -286,7 +286,7 @@ def test_a_state_that_no_race_comes_to_is_refused_and_changes_nothing():
         same(race.solver.state(), before)
 
 
-SMALL = {"LOOK": 6, "MOST": ((12, 4), (24, 3), (48, 2)), "PATIENCE": 30, "PATIENCE_MAX": 120}
+SMALL = {"LOOK": 6, "MOST": ((12, 4), (24, 3), (48, 2)), "PATIENCE": 60, "PATIENCE_MAX": 240}
 """A race in small: arms leave and come within some dozens of examples."""
 
 
