@@ -20,7 +20,7 @@ class BoxConfiguration(Configuration):
 
 
 class RaceConfiguration(Configuration):
-    """A race of LASVMs that differ in C, gamma and half-life."""
+    """A race of LASVMs and LASVM-NCs that differ in C, gamma and half-life."""
 
     solver: Literal["auto"] = "auto"
 

@@ -1,4 +1,4 @@
-"""The arms of a race: machines that differ in C, in the kernel's gamma, and in how long they remember."""
+"""The arms of a race: machines that differ in C, in the kernel's gamma, in how long they remember, and in the loss."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import Kernel, is_radial
 from hinged.solvers.core.rows import Rows
+from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 
 Array = np.ndarray[Any, Any]
@@ -19,35 +20,47 @@ LEAVES = 4  # steps of fading between two looks at what leaves
 LEAST = (1 + 1e-6) / 32  # of its box: where it has shrunk to this, after five half-lives, an example leaves
 LN_2 = 0.6931471805599453
 
+IDLE, IDLE_FADING = 1000, 250
+"""Points up to which an arm keeps those without a coefficient: what is not kept after a change, or is never needed
+again, takes a kernel value of each example. One that fades knows them as too old soon anyway."""
+
 ARMS_MAX = 16  # at once
 C_LEAST, C_MOST = 1e-3, 100.0
 GAMMA_LEAST, GAMMA_MOST = 4.0**-4, 4.0**4
 HALF_LIFE_LEAST, HALF_LIFE_MOST = 250, 16_000
+STEEP = 10.0  # C times gamma, as factors, up to which an arm may have the ramp: beyond, it takes many times the steps
 
 
 class Setting(NamedTuple):
-    """What an arm has of its own: C and gamma, as factors of those that the race was given, and its half-life.
+    """What an arm has of its own: C and gamma, as factors of those that the race was given, half-life and loss.
 
-    half_life: examples after which one counts half, 0 where it never does.
+    half_life: examples after which one counts half, 0 where it never does. ramp: whether the loss is the ramp
+    (LASVM-NC), to which what contradicts the machine is an outlier; else it is the hinge.
     """
 
     C: float
     gamma: float = 1.0
     half_life: int = 0
+    ramp: bool = False
 
     @property
     def allowed(self) -> bool:
         """Whether a race comes to it."""
         fading = self.half_life == 0 or HALF_LIFE_LEAST <= self.half_life <= HALF_LIFE_MOST
-        return C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading
+        ramp = not self.ramp or (self.half_life == 0 and self.C * self.gamma <= STEEP)
+        return C_LEAST <= self.C <= C_MOST and GAMMA_LEAST <= self.gamma <= GAMMA_MOST and fading and ramp
+
+    def of_gamma(self, gamma: float) -> Setting:
+        """The same with another gamma; without the ramp where that is too steep for it."""
+        return self._replace(gamma=gamma, ramp=self.ramp and self.C * gamma <= STEEP)
 
 
 RADIAL = (
     Setting(1.0),
-    *(Setting(1.0, gamma) for gamma in (0.25, 4.0, 16.0)),
-    *(Setting(10.0, gamma) for gamma in (0.25, 1.0, 4.0, 16.0)),
+    *(Setting(C, gamma, ramp=True) for C, gamma in ((1.0, 1.0), (10.0, 0.25), (10.0, 1.0))),
+    *(Setting(C, gamma) for C, gamma in ((1.0, 4.0), (10.0, 4.0), (10.0, 16.0))),
     *(Setting(3.0, gamma, 1000) for gamma in (1.0, 4.0)),
-    Setting(3.0, 1.0, 250),
+    *(Setting(3.0, gamma, 250) for gamma in (0.25, 1.0)),
 )
 """The first arms with a kernel of a distance. The first of all leads while nothing is known."""
 
@@ -61,8 +74,10 @@ def first_settings(kernel: Kernel) -> tuple[Setting, ...]:
 
 
 def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
-    """The settings of a state (A, 3). ValueError where a race does not come to them."""
-    found = [Setting(C, gamma, int(half_life)) for C, gamma, half_life in array.tolist()]
+    """The settings of a state (A, 4), of older ones (A, 3). ValueError where a race does not come to them."""
+    if array.shape[1] not in {3, 4} or not np.isin(array[:, 3:], (0.0, 1.0)).all():
+        raise ValueError(f"a setting must be C, gamma, half-life and 0 or 1, got {array.tolist()}")
+    found = [Setting(C, gamma, int(half_life), any(ramp)) for C, gamma, half_life, *ramp in array.tolist()]
     if not 0 < len(found) <= ARMS_MAX or len(set(found)) < len(found):
         raise ValueError(f"there must be 1 to {ARMS_MAX} arms, each another, got {found}")
     wrong = [s for s in found if not s.allowed or (s.gamma != 1.0 and not is_radial(kernel))]
@@ -73,24 +88,43 @@ def read_settings(array: Array, kernel: Kernel) -> list[Setting]:
 
 def near(setting: Setting, kernel: Kernel) -> Iterator[Setting]:
     """The settings a step away from one, what is likeliest to be better first."""
-    C, gamma, half_life = setting
+    C, gamma, half_life, _ = setting
     if is_radial(kernel):
-        yield from (setting._replace(gamma=4.0 * gamma), setting._replace(gamma=gamma / 4.0))
+        yield from (setting._replace(ramp=True), setting.of_gamma(4.0 * gamma), setting.of_gamma(gamma / 4.0))
     if half_life:
         yield from (setting._replace(half_life=half_life * 4), setting._replace(half_life=half_life // 4))
     if not is_radial(kernel):
         yield from (setting._replace(C=C * 3.0), setting._replace(C=C / 3.0))
 
 
+RAMPED = ("tol", "points_max", "when_full", "seed", "dtype", "cache_bytes")
+
+
 class Arm:
-    """A machine with its setting. C: what the setting's multiplies. shared: parameters that all arms have (LASVM's)."""
+    """A machine with its setting. C: what the setting's multiplies.
+
+    shared: parameters that all arms have (LASVM's, of which one with the ramp takes RAMPED); its idle_max is a bound.
+    """
+
+    machine: LASVM | GapSVM
 
     def __init__(self, setting: Setting, kernel: Kernel, dim: int, C: float, **shared: Any) -> None:
         self.setting = setting
-        self.machine = LASVM(kernel._replace(gamma=kernel.gamma * setting.gamma), dim, C=C * setting.C, **shared)
+        own = kernel._replace(gamma=kernel.gamma * setting.gamma)
+        idle_max = min(shared.pop("idle_max", IDLE), IDLE_FADING if self.fades else IDLE)
+        if setting.ramp:
+            taken = {name: shared[name] for name in RAMPED if name in shared}
+            self.machine = GapSVM(own, dim, C=C * setting.C, loss="ramp", idle_max=idle_max, **taken)
+        else:
+            self.machine = LASVM(own, dim, C=C * setting.C, idle_max=idle_max, **shared)
         self.machine.fading = self.fades
         self._step = max(1, setting.half_life // FADES)
         self._factor = float(exp(-LN_2 * self._step / setting.half_life)) if self.fades else 1.0
+
+    @property
+    def solver(self) -> str:
+        """Its name among the solvers."""
+        return "lasvm-nc" if self.setting.ramp else "lasvm"
 
     @property
     def fades(self) -> bool:

@@ -1,9 +1,10 @@
 """A race of machines inside one model: it finds C, gamma and how long to remember while it serves.
 
-Each arm (arms.py) is a LASVM of its own that learns every example once. Each answers before the label is seen; a
-fading count of right answers says who leads, and the leader answers for all. An arm that is surely behind leaves, and
-only so many stay as time goes by, so that a long stream costs what a few machines cost. The one that fades best stays
-whatever happens: where the world changes it takes the lead, and nobody could tell beforehand.
+Each arm (arms.py) is a LASVM or LASVM-NC of its own that learns every example once. Each answers before the label is
+seen; a fading count of right answers says who leads, and the leader answers for all. An arm that is surely behind
+leaves, and only so many stay as time goes by, so that a long stream costs what a few machines cost. The best one that
+fades stays whatever happens, and where such a one leads the best that does not: where the world changes, or calms down,
+it takes the lead, and nobody could tell beforehand.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from hinged.solvers.core.reports import Certificate, Contributions, Finish, Poin
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import CACHE_BYTES, Solver, class_numbers, seen_without
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader, check_learned
+from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, Arm, Setting, first_settings, near, read_settings
 from hinged.solvers.race.standings import (
@@ -46,9 +48,10 @@ SHARED = ("points_max", "when_full", "seed", "dtype")
 
 
 class Race(Solver):
-    """LASVM with C, gamma and half-life found while it learns.
+    """LASVM with C, gamma, half-life and loss found while it learns.
 
-    kernel and C: those that the arms multiply. points_max and when_full hold for each arm. Other parameters: LASVM's.
+    kernel and C: those that the arms multiply. points_max and when_full hold for each arm. Other parameters: LASVM's;
+    idle_max is a bound.
     """
 
     fades: ClassVar[bool] = True
@@ -85,7 +88,7 @@ class Race(Solver):
         return self.arms[int(self.standings.leader[0])]
 
     @property
-    def machines(self) -> list[LASVM]:
+    def machines(self) -> list[LASVM | GapSVM]:
         """Of all arms."""
         return [arm.machine for arm in self.arms]
 
@@ -151,14 +154,17 @@ class Race(Solver):
         self.seen = self.seen + (np.where(self.seen == 0, np.minimum(counts, 1), 0) if again else counts)
 
     def _send_off(self) -> None:
-        """Let arms go: those surely behind, and the last where too many are left. The best that fades stays."""
+        """Let arms go: those surely behind, and the last where too many are left.
+
+        Beside the leader the best one stays that fades, or does not, where the leader does.
+        """
         arms, since = len(self.arms), self.learned - self.opened
         most = min([arms, *(most for examples, most in MOST if since >= examples)])
         order, behind = by_rank(self.standings), surely_behind(self.standings)
         stay = [a for rank, a in enumerate(order) if rank < LEAST or (rank < most and not behind[a])]
-        fading = next((a for a in order if self.arms[a].fades), None)
-        if fading is not None and fading not in stay:
-            stay = [*stay[: max(LEAST, most - 1)], fading]
+        other = next((a for a in order if self.arms[a].fades != self.leader.fades), None)
+        if other is not None and other not in stay:
+            stay = [*stay[: max(1, most - 1)], other]
         if len(stay) < arms:
             places = np.sort(np.array(stay, np.int64))
             self.standings = kept(self.standings, places)
@@ -252,11 +258,12 @@ class Race(Solver):
         return self.leader.machine.certificate()
 
     def arms_in_figures(self) -> list[dict[str, Any]]:
-        """Each arm's C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
+        """Each arm's solver, C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
         total = total_of(self.learned)
         gammas = self.kernel.code != LINEAR
         return [
             {
+                "solver": arm.solver,
                 "C": arm.machine.C,
                 "gamma": arm.machine.kernel.gamma if gammas else None,
                 "half_life": arm.setting.half_life or None,
@@ -290,8 +297,8 @@ class Race(Solver):
     def load(self, state: State) -> None:
         """Take over a state of `state`. ValueError where an array does not fit the others or this configuration."""
         checked = StateReader(state)
-        settings = read_settings(checked.take("settings", np.float64, (None, 3), 0.0, COUNT_MAX), self.kernel)
-        (led,) = read_settings(checked.take("led", np.float64, (3,), 0.0, COUNT_MAX)[None, :], self.kernel)
+        settings = read_settings(checked.take("settings", np.float64, (None, None), 0.0, COUNT_MAX), self.kernel)
+        (led,) = read_settings(checked.take("led", np.float64, (None,), 0.0, COUNT_MAX)[None, :], self.kernel)
         learned, opened, openings, patience = checked.take("counts", np.int64, (4,), 0, COUNT_MAX).tolist()
         patient = PATIENCE <= patience <= PATIENCE_MAX
         if not (patient and PATIENCE * openings <= opened <= learned < opened + patience + LOOK):

@@ -43,8 +43,11 @@ class RunningJob(TypedDict):
 
 
 class RacingArm(TypedDict):
-    """A machine of a race. accuracy: fading, of its answers before each label was known; null before the first."""
+    """A machine of a race. solver: the name under which it is one alone. accuracy: fading, of its answers before each
+    label was known; null before the first.
+    """
 
+    solver: str
     C: float
     gamma: float | None
     half_life: int | None
