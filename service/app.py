@@ -27,7 +27,7 @@ from hinged.service.api import (
     router,
     unknown_route,
 )
-from hinged.service.api.examples.together import Gathering
+from hinged.service.api.examples.together import Gathering, Soon
 from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document, operation_id
 from hinged.service.api.server.exposition import Exposition
@@ -43,6 +43,7 @@ from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
 from hinged.service.edge.serving import Server, make_server
+from hinged.service.edge.shortcut import Shortcut
 from hinged.service.edge.start import begin_process, refuse_taken_address, tell_start
 from hinged.service.edge.streams import Streams
 from hinged.service.engine.registry import Registry
@@ -69,6 +70,7 @@ class Application(FastAPI):
     """FastAPI behind the edge, which answers what is asked most without any of its layers."""
 
     edge: Edge
+    shortcut: Shortcut  # of connections, before both
     gate: ASGIApp | None = None  # before the edge, where several servers share the store
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,6 +117,8 @@ def create_app(
             app.gate = node.gate
             exposition.add(node)
             node.start()
+        works = Soon(registry, app.state.gathering).works()
+        app.shortcut.open(quick_routes(works), works, None if node is None else node.here)
         yield {} if node is None else node.shared()
         if node is not None:
             node.drain()
@@ -147,6 +151,7 @@ def create_app(
     exposition = app.state.exposition = Exposition(streams)
     app.include_router(router, dependencies=[Depends(authorise), Depends(known_query)])
     app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))
+    app.shortcut = Shortcut(app.edge, access, chosen.body_bytes_max)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _query_error)
@@ -171,7 +176,8 @@ def serve(settings: Settings | None = None) -> None:
         chosen = chosen.model_copy(update={"port": readers.port})
     app = create_app(chosen, lambda: store, readers)
     tell_start(chosen)
-    server = make_server(app, app.state.streams, chosen, Connection if chosen.node is None else Relaying)
+    connection = Connection if chosen.node is None else Relaying
+    server = make_server(app, app.state.streams, chosen, connection, shortcut=app.shortcut)
     sockets: list[socket.socket] | None = None
     if readers is not None:
         readers.serve(server)

@@ -230,6 +230,15 @@ class Members:
             raise Unavailable(f"model {name} {whom}; one takes it in a moment", retry_after_s=RETRY_S)
         return owner
 
+    def here(self, name: str) -> bool:
+        """Whether a model is this server's, so that `where` would say HERE without waiting."""
+        return (
+            time.monotonic() - self._beaten_at <= self._ttl_s
+            and name not in self._moving
+            and name not in self._coming
+            and self.store.epoch(name) is not None
+        )
+
     def elsewhere(self, name: str) -> str | None:
         """The server that owns a model, another than this one; None where `where` has to find out."""
         owner = self._owners.get(name)

@@ -102,6 +102,10 @@ class Node(Collector):
         """What connections find in the lifespan's state."""
         return {RELAY: self._relay}
 
+    def here(self, name: str) -> bool:
+        """Whether a model is this server's beyond doubt."""
+        return self.members.here(name)
+
     def start(self) -> None:
         """Begin to beat and to claim."""
         self.members.start()

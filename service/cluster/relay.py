@@ -103,6 +103,12 @@ class Relaying(Connection):
         if self.relayed is not None:
             self.relayed.send()
 
+    def _take_usual_way(self) -> None:
+        """Send on at once what was held back."""
+        super()._take_usual_way()
+        if self.relayed is not None:
+            self.relayed.send()
+
     def on_response_complete(self) -> None:
         """The next request may be passed on, too, and some of it may have come."""
         self.relayed = None

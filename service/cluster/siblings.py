@@ -77,9 +77,14 @@ class Siblings(Collector):
     def __init__(self, place: Place, settings: Settings, app: Edge, access: Access, streams: Streams) -> None:
         access.share_tickets(place.secret)
         self._passing = Passing(place.address)
-        self._gate = Gate(app, Shares(place), self._passing, access, reachable=False)
+        self._shares = Shares(place)
+        self._gate = Gate(app, self._shares, self._passing, access, reachable=False)
         self.gate = Together(self._gate, app, self._passing, place.number, place.addresses)
         self._relay = Relay(self._gate, streams, place.address, settings.stream_idle_s)
+
+    def here(self, name: str) -> bool:
+        """Whether this worker has a model."""
+        return self._shares.elsewhere(name) is None
 
     def shared(self) -> dict[str, Any]:
         """What connections find in the lifespan's state."""

@@ -11,7 +11,7 @@ import base64
 import ipaddress
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
@@ -26,10 +26,13 @@ from hinged.service.edge.keys import (
     Role,
 )
 from hinged.service.edge.tickets import KeptTickets, SignedTickets, Tickets
-from hinged.service.errors import Forbidden, Invalid, Unauthenticated
+from hinged.service.errors import Forbidden, Invalid, ServiceError, Unauthenticated
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""As a scope has them: names in lower case."""
 
 
 class Rule(NamedTuple):
@@ -133,9 +136,31 @@ class Access:
 
     def caller(self, connection: HTTPConnection, *, basic: bool = False) -> Key:
         """The key of a request. Unauthenticated if it has none that is known."""
-        given = [value for name, value in connection.scope["headers"] if name == b"authorization"]
+        given = _credentials(connection.scope["headers"])
         if not given and connection.scope["query_string"] and "ticket" in connection.query_params:
             return self._redeem(connection)
+        key = self._find(given, basic=basic)
+        if key is None:
+            log.warning("a key that is not known, from %s", connection.client.host if connection.client else "?")
+            raise Unauthenticated("this key is not known, or was revoked")
+        return key
+
+    def admitted(self, headers: Headers, route: str, model: str) -> Key | None:
+        """The key in these headers, if it may use a route on a model, by the route's rule; None where `authorise` is to
+        say why not.
+        """
+        if self._keyring is None:
+            return NOBODY_ASKED
+        try:
+            key, role = self._find(_credentials(headers)), RULES[route].role
+            if key is not None and role is not None:
+                _require(key, role, model)
+        except ServiceError:
+            return None
+        return key
+
+    def _find(self, given: Sequence[bytes], *, basic: bool = False) -> Key | None:
+        """The key of these credentials, None where it is not known. Unauthenticated for what is no key."""
         if self._keyring is None:
             return NOBODY_ASKED
         if len(given) != 1:
@@ -146,11 +171,7 @@ class Access:
             scheme, text = "bearer", password(text)
         if scheme.lower() != "bearer" or not text:
             raise Unauthenticated("the Authorization header must be `Bearer KEY`")
-        key = self._keyring.find(text)
-        if key is None:
-            log.warning("a key that is not known, from %s", connection.client.host if connection.client else "?")
-            raise Unauthenticated("this key is not known, or was revoked")
-        return key
+        return self._keyring.find(text)
 
     def issue_ticket(self, connection: HTTPConnection) -> dict[str, Any]:
         """A ticket with the rights of whoever asks, and when it expires."""
@@ -183,6 +204,10 @@ async def authorise(connection: HTTPConnection) -> None:
     _require(key, rule.role, connection.scope["path_params"].get("model", rule.model))
 
 
+def _credentials(headers: Headers) -> list[bytes]:
+    return [value for name, value in headers if name == b"authorization"]
+
+
 def password(text: str) -> str:
     """The password of basic credentials, "" where they are none."""
     try:
@@ -204,10 +229,10 @@ def _require(key: Key, role: Role, model: str | None) -> None:
         raise Forbidden(f"this needs a key with the role {role}; yours is {key.role}")
 
 
-def check_examples(connection: HTTPConnection, examples: Iterable[Mapping[str, Any]]) -> None:
+def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
     """Forbidden for an annotator's examples that bring an x of their own: he labels what the model knows."""
     if any("x" in example for example in examples):
-        require(connection, "writer")
+        _require(key, "writer", None)
 
 
 def check_name(connection: HTTPConnection, annotator: str) -> None:

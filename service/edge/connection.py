@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
 from pydantic_core import to_json
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
 from hinged.service.errors import BadRequest, RequestTimeout, ServiceError
 
 HEAD_BYTES_MAX = 2**16
@@ -21,6 +22,10 @@ TOGETHER_BYTES_MAX = 2**16
 
 LINGER_S = 2.0
 """How long the rest of a request is thrown away that was answered before it had come."""
+
+REST_S = 0.05
+"""How long the rest of a small request may come behind its head: many clients send the body by itself. From then on it
+is waited for as on the usual way."""
 
 WHOLE = "hinged.whole"
 """Of a scope: its body has come, so that to receive it takes no time."""
@@ -57,6 +62,13 @@ class Together:
         if self._bytes > TOGETHER_BYTES_MAX:
             self._send()
 
+    def write_now(self, data: bytes) -> None:
+        """Send what is a whole, behind what waits to be sent."""
+        if self._parts:
+            self.write(data)
+        elif not self.is_closing():
+            self._transport.write(data)
+
     def is_closing(self) -> bool:
         """Whether nothing can be written any more, and nothing of what comes is looked at."""
         return self._ended or self._transport.is_closing()
@@ -89,6 +101,7 @@ class Connection(HttpToolsProtocol):
     """
 
     seconds = 60.0
+    shortcut: Shortcut | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -101,6 +114,11 @@ class Connection(HttpToolsProtocol):
         self._whole_head = False  # whether a head began in what is parsed just now
         self._broken = False  # what comes from here on is not looked at
         self._refusal: ServiceError | None = None  # an answer that has to wait for those before it
+        self._way: Way | None = None  # of a request that takes the shortcut if it has come as a whole
+        self._held = b""  # what has come of its body
+        self._rest: asyncio.TimerHandle | None = None  # while more of it is to come
+        self._quiet: asyncio.TimerHandle | None = None
+        self._quiet_since: float | None = None  # the answer to one, while nothing has come behind it
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -116,6 +134,7 @@ class Connection(HttpToolsProtocol):
 
         Parsed in pieces, so that none holds more of a head than may come.
         """
+        self._quiet_since = None
         while data and not (self._broken or self.transport.is_closing()):
             room = HEAD_BYTES_MAX - self._apart
             if not room:
@@ -125,7 +144,9 @@ class Connection(HttpToolsProtocol):
             self._moved = self._whole_head = False
             super().data_received(piece)
             self._apart = 0 if self._moved else self._apart + len(piece)
-            if self._limit is None and not self._broken and (self.cycle is None or self.cycle.response_complete):
+            if self._way is not None:
+                self._rest = self._rest or self.loop.call_later(REST_S, self._take_usual_way)
+            elif self._limit is None and not self._broken and (self.cycle is None or self.cycle.response_complete):
                 self._limit = self.loop.call_later(self.seconds, self._too_late)
 
     def on_message_begin(self) -> None:
@@ -141,6 +162,11 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._moved = True
         self._unlimit()
+        self._way = self._short_way()
+        if self._way is None:
+            self._begin_usual_way()
+
+    def _begin_usual_way(self) -> None:
         before = self.cycle
         super().on_headers_complete()
         self._in_body = self.cycle is not before
@@ -150,10 +176,20 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A piece of a body has come."""
         self._moved = True
-        super().on_body(body)
+        if self._way is None:
+            super().on_body(body)
+            return
+        self._held += body
+        if len(self._held) > SMALL_BYTES:
+            self._take_usual_way()
 
     def on_message_complete(self) -> None:
         """All of the body is here: whoever reads it need not look at the clock."""
+        if self._way is not None:
+            if self._takes_shortcut(self._way):
+                self._in_message = False
+                return
+            self._take_usual_way()
         super().on_message_complete()
         self._in_message = self._in_body = False
         cast("dict[str, Any]", self.scope)[WHOLE] = True
@@ -164,6 +200,72 @@ class Connection(HttpToolsProtocol):
         if self._refusal is not None:
             self._refuse(self._refusal)
 
+    # -- the shortcut ---------------------------------------------------------------------------------------------
+
+    def _short_way(self) -> Way | None:
+        """Where a request leads whose head has come; None for one that cannot take the shortcut."""
+        if self.shortcut is None or (self.cycle is not None and not self.cycle.response_complete):
+            return None
+        parser = self.parser
+        if parser.get_method() != b"POST" or parser.get_http_version() != "1.1" or parser.should_upgrade():
+            return None
+        if self.flow.write_paused or self.transport.is_closing():
+            return None
+        return self.shortcut.way(self.url, self.headers)
+
+    def _takes_shortcut(self, way: Way) -> bool:
+        """Whether a request that has come as a whole is answered by the shortcut."""
+        assert self.shortcut is not None  # noqa: S101  it knew the way
+        asked = self.shortcut.begin(way, self, self._held)
+        if asked is None:
+            return False
+        self._let_go()
+        self.cycle = cast("RequestResponseCycle", asked)
+        return True
+
+    def _take_usual_way(self) -> None:
+        """Begin as if nothing had been held back."""
+        body = self._held
+        self._let_go()
+        self._begin_usual_way()
+        if body:
+            super().on_body(body)
+
+    def _let_go(self) -> None:
+        self._way, self._held = None, b""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
+    def answer(self, lines: Sequence[bytes], body: bytes, *, keep_alive: bool) -> None:
+        """Send a whole answer, for the shortcut. lines: its head, without the empty line at the end."""
+        together = cast("Together", self.transport)
+        together.write_now(b"".join((*lines, b"\r\n" if keep_alive else b"connection: close\r\n\r\n", body)))
+        if not keep_alive:
+            together.close()
+        if self.pipeline or self._refusal is not None or together.is_closing():
+            self.on_response_complete()
+            return
+        # The same without a timer for each answer.
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._quiet_since = self.loop.time()
+        if self._quiet is None:
+            self._quiet = self.loop.call_later(self.timeout_keep_alive, self._look_if_quiet)
+
+    def _look_if_quiet(self) -> None:
+        """Close if nothing has come for as long as a connection may be idle."""
+        self._quiet = None
+        if self._quiet_since is None:
+            return
+        left_s = self._quiet_since + self.timeout_keep_alive - self.loop.time()
+        if left_s > 0:
+            self._quiet = self.loop.call_later(left_s, self._look_if_quiet)
+        else:
+            self.timeout_keep_alive_handler()
+
+    # -- ends -----------------------------------------------------------------------------------------------------
+
     def handle_websocket_upgrade(self) -> None:
         """A WebSocket counts the time by itself."""
         if self.cycle is not None and not self.cycle.response_complete:
@@ -173,9 +275,19 @@ class Connection(HttpToolsProtocol):
         self._break_unread(0)
         super().handle_websocket_upgrade()
 
+    def shutdown(self) -> None:
+        """The server stops: what has begun to come is answered before."""
+        if self._way is not None:
+            self._take_usual_way()
+        super().shutdown()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any more."""
+        if self._way is not None:
+            self._take_usual_way()
         self._unlimit()
+        if self._quiet is not None:
+            self._quiet.cancel()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:

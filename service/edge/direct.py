@@ -2,7 +2,8 @@
 
 FastAPI tries one route after the other and collects parameters for each call anew, which takes longer than a
 prediction. These routes have no parameters but the model's name, so they are found by one look into a dictionary; who
-asks is checked, and errors are answered, by the same functions. Whatever is not among them goes on to FastAPI.
+asks is checked, and errors are answered, by the same functions. Whatever is not among them goes on to FastAPI. Small
+requests are mostly answered before they come here (shortcut.py).
 """
 
 from __future__ import annotations

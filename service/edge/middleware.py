@@ -19,6 +19,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hinged.service.edge.access import Headers
 from hinged.service.edge.logs import log_request
 from hinged.service.edge.traces import open_spans
 from hinged.service.errors import (
@@ -41,6 +42,11 @@ HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._~!$&'()*+,
 """What a Host header says in lower case: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
 
 
+def json_bytes(content: Any) -> bytes:
+    """The body of a JSON answer."""
+    return to_json(content, inf_nan_mode="constants")
+
+
 class JSON(Response):
     """A JSON answer, written by pydantic's encoder."""
 
@@ -48,7 +54,7 @@ class JSON(Response):
 
     def render(self, content: Any) -> bytes:
         """The bytes of the body."""
-        return to_json(content, inf_nan_mode="constants")
+        return json_bytes(content)
 
 
 def error_response(error: ServiceError, path: str = "") -> Response:
@@ -114,6 +120,11 @@ class Edge:
             self.count(scope["method"], route, status, seconds)
             self.tell(scope, route, status, seconds)
 
+    @property
+    def tells(self) -> bool:
+        """Whether log or traces want to know."""
+        return self.log_requests or self.spans is not None
+
     def tell(self, scope: Scope, route: str, status: int, seconds: float) -> None:
         """Tell log and traces of a request that was answered, as far as they want to know."""
         if self.log_requests:
@@ -153,14 +164,18 @@ class Edge:
 
     def check(self, scope: Scope) -> None:
         """BadRequest for a Host that is not allowed, Forbidden for an Origin that may not write."""
-        if scope.get("path") in PROBES and scope.get("method") in SAFE_METHODS:
-            return
+        safe = scope.get("method") in SAFE_METHODS
+        if not (safe and scope.get("path") in PROBES):
+            self.check_headers(scope["headers"], safe=safe and scope["type"] == "http")
+
+    def check_headers(self, headers: Headers, *, safe: bool) -> None:
+        """The same of a request's headers; safe: it changes nothing."""
         hosts, origins = [], []
-        for name, value in scope["headers"]:
-            if name == b"host":
-                hosts.append(value.decode("latin-1"))
-            elif name == b"origin":
-                origins.append(value.decode("latin-1"))
+        for header, said in headers:
+            if header == b"host":
+                hosts.append(said.decode("latin-1"))
+            elif header == b"origin":
+                origins.append(said.decode("latin-1"))
         if len(hosts) != 1:
             raise BadRequest(f"a request has one Host header, got {len(hosts)}")
         name = _name_of(hosts[0])
@@ -168,7 +183,7 @@ class Edge:
             raise BadRequest(
                 f"host {hosts[0][:100]!r} is not allowed; HINGED_ALLOWED_HOSTS lists {', '.join(sorted(self.hosts))}"
             )
-        if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
+        if safe:
             return
         for value in origins:
             if not self._may_write(value.lower(), hosts[0].lower()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
@@ -13,7 +13,7 @@ BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Seen(NamedTuple):
-    """How many took at most each of BOUNDS_S, then how many in all; and all seconds together."""
+    """How many took at most each of the bounds, then how many in all; and all seconds together."""
 
     counts: list[int]
     seconds: float
@@ -22,9 +22,10 @@ class Seen(NamedTuple):
 class Times:
     """What was measured. Any thread may add and read."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds_s: Sequence[float] = BOUNDS_S) -> None:
         self._lock = Lock()
-        self._counts = [0] * (len(BOUNDS_S) + 1)
+        self._bounds_s = bounds_s
+        self._counts = [0] * (len(bounds_s) + 1)
         self._seconds = 0.0
 
     @contextmanager
@@ -34,10 +35,13 @@ class Times:
         try:
             yield
         finally:
-            seconds = time.perf_counter() - began
-            with self._lock:
-                self._counts[bisect_left(BOUNDS_S, seconds)] += 1
-                self._seconds += seconds
+            self.add(time.perf_counter() - began)
+
+    def add(self, seconds: float) -> None:
+        """Something has taken so long."""
+        with self._lock:
+            self._counts[bisect_left(self._bounds_s, seconds)] += 1
+            self._seconds += seconds
 
     def seen(self) -> Seen:
         """All so far."""

@@ -60,7 +60,7 @@ def _serve(settings: Settings, number: int, listening: socket.socket, told: dict
 
     store = _opened(settings, number, fenced)
     app = create_app(chosen, lambda: store, place=place)
-    server = make_server(app, app.state.streams, chosen, Relaying)
+    server = make_server(app, app.state.streams, chosen, Relaying, shortcut=app.shortcut)
     accepting = Accepting(listening)
     server.after_startup = lambda: accepting.start(server)
     server.before_shutdown = accepting.stop

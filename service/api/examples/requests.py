@@ -25,7 +25,7 @@ from hinged.service.data.examples import (
     to_inputs,
 )
 from hinged.service.data.parts import Configuration
-from hinged.service.edge.access import check_examples, require
+from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.engine.learning import LearnAnswer
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid
@@ -40,7 +40,7 @@ async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     """Learn the examples of a body."""
     settings, configuration = registry_of(connection).settings, worker.published.configuration
     examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
-    check_examples(connection, examples)
+    check_examples(caller(connection), examples)
     request = learn_request(body, examples, configuration, settings)
     return shown_learned(worker, await worker.learn(request))
 
@@ -120,9 +120,8 @@ def shown_learned(worker: Worker, answer: LearnAnswer) -> dict[str, Any]:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-async def predict_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+async def predict_from(settings: Settings, worker: Worker, body: Body) -> dict[str, Any]:
     """Predict the examples of a body."""
-    settings = registry_of(connection).settings
     form = form_of(worker.published.configuration)
     examples, details = parse_predict(body, settings.batch_examples_max, form=form)
     return await predict_examples(worker, examples, details, settings)

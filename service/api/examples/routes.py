@@ -39,7 +39,7 @@ from hinged.service.data.examples import (
     parse_x,
 )
 from hinged.service.data.names import DEFAULT
-from hinged.service.edge.access import check_examples, require
+from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.worker import Worker
@@ -96,7 +96,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
     examples = parse_learn(body, settings.batch_examples_max, form=form_of(registry.default_template()))
-    check_examples(request, examples)
+    check_examples(caller(request), examples)
     require(request, "admin")
     xs = [example["x"] for example in examples if "x" in example]
     if len(xs) < len(examples):

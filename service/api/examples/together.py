@@ -8,7 +8,8 @@ WebSocket come together, and requests of many clients, in one turn of the event 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any, TypeVar
@@ -27,34 +28,41 @@ from hinged.service.api.wire import form_of, registry_of
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.examples import Body, Details, parse_learn, parse_predict
 from hinged.service.edge.access import caller, check_examples
+from hinged.service.edge.keys import Key
+from hinged.service.edge.shortcut import SMALL_BYTES, Outcome, Work
+from hinged.service.engine.learning import LearnAnswer
+from hinged.service.engine.queue import settle
+from hinged.service.engine.registry import Registry
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import UNFORESEEN, InternalError, Invalid, ServiceError
+from hinged.service.settings import Settings
+
+log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
-Outcome = Answer | ServiceError
 T = TypeVar("T")
 
 TOGETHER_MAX = 32
 """Requests that are read as one at most: they keep the event loop busy for a millisecond."""
-SMALL_BYTES = 2_048
-"""Longest body of those that wait a turn of the event loop for others."""
 
 
-def read_learn(connection: HTTPConnection, worker: Worker, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
-    """The request of each body, or why it is refused."""
+def read_learn(
+    settings: Settings, key: Key, worker: Worker, bodies: Sequence[Body]
+) -> list[LearnRequest | ServiceError]:
+    """The request of each body, or why it is refused. key: of who sent them."""
     try:
-        return [*_read_as_one(connection, worker, bodies)]
+        return [*_read_as_one(settings, key, worker, bodies)]
     except ServiceError as error:
         if len(bodies) == 1:
             return [error]
-        return [request for body in bodies for request in read_learn(connection, worker, [body])]
+        return [request for body in bodies for request in read_learn(settings, key, worker, [body])]
 
 
-def _read_as_one(connection: HTTPConnection, worker: Worker, bodies: Sequence[Body]) -> list[LearnRequest]:
-    settings, configuration = registry_of(connection).settings, worker.published.configuration
+def _read_as_one(settings: Settings, key: Key, worker: Worker, bodies: Sequence[Body]) -> list[LearnRequest]:
+    configuration = worker.published.configuration
     parsed = [parse_learn(body, settings.batch_examples_max, form=form_of(configuration)) for body in bodies]
     every = [*chain.from_iterable(parsed)]
-    check_examples(connection, every)
+    check_examples(key, every)
     request = learn_request(bodies[0], every, configuration, settings)
     if len(bodies) == 1:
         return [request]
@@ -73,22 +81,21 @@ def _read_as_one(connection: HTTPConnection, worker: Worker, bodies: Sequence[Bo
     ]
 
 
-async def predict_together(connection: HTTPConnection, worker: Worker, bodies: Sequence[Body]) -> list[Outcome]:
+async def predict_together(settings: Settings, worker: Worker, bodies: Sequence[Body]) -> list[Outcome]:
     """What each body is answered, from one state."""
     try:
         if len(bodies) == 1:
-            return [await predict_from(connection, worker, bodies[0])]
-        return [*await _predict_as_one(connection, worker, bodies)]
+            return [await predict_from(settings, worker, bodies[0])]
+        return [*await _predict_as_one(settings, worker, bodies)]
     except Invalid as error:  # of what was sent, before anything was done
         if len(bodies) == 1:
             return [error]
-        return [answer for body in bodies for answer in await predict_together(connection, worker, [body])]
+        return [answer for body in bodies for answer in await predict_together(settings, worker, [body])]
     except ServiceError as error:
         return [error] * len(bodies)
 
 
-async def _predict_as_one(connection: HTTPConnection, worker: Worker, bodies: Sequence[Body]) -> list[Answer]:
-    settings = registry_of(connection).settings
+async def _predict_as_one(settings: Settings, worker: Worker, bodies: Sequence[Body]) -> list[Answer]:
     form = form_of(worker.published.configuration)
     parsed = [parse_predict(body, settings.batch_examples_max, form=form) for body in bodies]
     if any(any(details) for _, details in parsed):
@@ -102,62 +109,138 @@ class Gathering:
     """Small requests that have come in one turn of the event loop, by what is to be done with them."""
 
     def __init__(self) -> None:
-        self._open: dict[Any, list[tuple[Body, asyncio.Future[Any]]]] = {}
+        self._open: dict[Any, list[tuple[Body, Callable[[Any], None]]]] = {}
+        self._working: set[asyncio.Task[None]] = set()  # the loop itself keeps no hold of them
 
-    async def outcome(self, kind: Any, body: Body, work: Callable[[list[Body]], Awaitable[list[T]]]) -> T:
-        """What the work finds of a body; the first to come does it for all of his kind."""
+    def put(
+        self,
+        kind: Any,
+        body: Body,
+        work: Callable[[list[Body]], Awaitable[list[T | ServiceError]]],
+        tell: Callable[[T | ServiceError], None],
+    ) -> None:
+        """Have a body worked on with those of its kind that come in this turn, by the work of the first of them.
+
+        tell: what is told the outcome; it raises nothing.
+        """
         mates = self._open.get(kind)
-        if mates is not None and len(mates) + 1 < TOGETHER_MAX:
-            future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-            mates.append((body, future))
-            return await future
-        mates = self._open[kind] = []
+        if mates is None or len(mates) == TOGETHER_MAX:
+            mates = self._open[kind] = []
+            working = asyncio.get_running_loop().create_task(self._work(kind, mates, work))
+            self._working.add(working)
+            working.add_done_callback(self._working.discard)
+        mates.append((body, tell))
+
+    async def outcome(
+        self, kind: Any, body: Body, work: Callable[[list[Body]], Awaitable[list[T | ServiceError]]]
+    ) -> T:
+        """What the work finds of a body, for who waits for it. A refusal is raised."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.put(kind, body, work, lambda found: settle([future], [found]))
+        return await future
+
+    async def _work(
+        self,
+        kind: Any,
+        mates: list[tuple[Body, Callable[[Any], None]]],
+        work: Callable[[list[Body]], Awaitable[list[Any]]],
+    ) -> None:
+        if self._open.get(kind) is mates:
+            del self._open[kind]
+        found: Sequence[Any]
         try:
-            try:
-                await asyncio.sleep(0)
-            finally:
-                if self._open.get(kind) is mates:
-                    del self._open[kind]
-            mine, *theirs = await work([body, *(other for other, _ in mates)])
-        except BaseException:
-            for _, future in mates:
-                if not future.done():
-                    future.set_exception(InternalError(UNFORESEEN))
-            raise
-        for (_, future), found in zip(mates, theirs, strict=True):
-            if not future.done():
-                future.set_result(found)
-        return mine
+            found = await work([body for body, _ in mates])
+        except Exception:
+            log.exception("unforeseen")
+            found = [InternalError(UNFORESEEN)] * len(mates)
+        for (_, tell), outcome in zip(mates, found, strict=True):
+            tell(outcome)
 
 
 async def learn_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
     """Learn the examples of a body, and what has come with it."""
     if len(body) > SMALL_BYTES or not caller(connection).plays("writer"):  # an annotator's may bring no x
         return await learn_from(connection, worker, body)
+    settings, gathering = registry_of(connection).settings, _gathering(connection)
+    request = await gathering.outcome(("learn", worker), body, _reading(settings, caller(connection), worker))
+    return shown_learned(worker, await worker.learn(request))
+
+
+def _reading(
+    settings: Settings, key: Key, worker: Worker
+) -> Callable[[list[Body]], Awaitable[list[LearnRequest | ServiceError]]]:
+    """What reads requests of those who may send an x, as this key may."""
 
     async def read(bodies: list[Body]) -> list[LearnRequest | ServiceError]:
-        return read_learn(connection, worker, bodies)
+        return read_learn(settings, key, worker, bodies)
 
-    request = await _gathering(connection).outcome(("learn", worker), body, read)
-    if isinstance(request, ServiceError):
-        raise request
-    return shown_learned(worker, await worker.learn(request))
+    return read
 
 
 async def predict_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
     """Predict the examples of a body, and what has come with it."""
+    settings = registry_of(connection).settings
     if len(body) > SMALL_BYTES:
-        return await predict_from(connection, worker, body)
-    work = partial(predict_together, connection, worker)
-    answer = await _gathering(connection).outcome(("predict", worker), body, work)
-    if isinstance(answer, ServiceError):
-        raise answer
+        return await predict_from(settings, worker, body)
+    work = partial(predict_together, settings, worker)
+    answer: Answer = await _gathering(connection).outcome(("predict", worker), body, work)
     return answer
 
 
 def _gathering(connection: HTTPConnection) -> Gathering:
     gathering: Gathering = connection.app.state.gathering
     return gathering
+
+
+class Soon:
+    """Small requests for who does not wait but is told: what the shortcut of connections leads to."""
+
+    def __init__(self, registry: Registry, gathering: Gathering) -> None:
+        self._registry = registry
+        self._gathering = gathering
+
+    def learn(self, key: Key, model: str, body: bytes, tell: Callable[[Outcome], None]) -> bool:
+        """As `learn_gathered`. False, and nothing begun, for who may not send an x."""
+        if not key.plays("writer"):
+            return False
+        worker = self._registry.get(model)
+
+        def begin(request: LearnRequest | ServiceError) -> None:
+            if isinstance(request, ServiceError):
+                tell(request)
+                return
+            try:
+                learnt = worker.begin_to_learn(request)
+            except ServiceError as error:
+                tell(error)
+            else:
+                learnt.add_done_callback(done)
+
+        def done(learnt: asyncio.Future[LearnAnswer]) -> None:
+            error = learnt.exception()
+            if error is None:
+                tell(shown_learned(worker, learnt.result()))
+            else:
+                tell(error if isinstance(error, ServiceError) else InternalError(UNFORESEEN))
+
+        self._gathering.put(("learn", worker), body, _reading(self._registry.settings, key, worker), begin)
+        return True
+
+    def predict(self, key: Key, model: str, body: bytes, tell: Callable[[Outcome], None]) -> bool:  # noqa: ARG002
+        """As `predict_gathered`."""
+        worker = self._registry.get(model)
+        work = partial(predict_together, self._registry.settings, worker)
+        self._gathering.put(("predict", worker), body, work, tell)
+        return True
+
+    def works(self) -> Mapping[str, Work]:
+        """By the name of the route that does the same."""
+        return {
+            "learn": self.learn,
+            "learn_default": self.learn,
+            "predict": self.predict,
+            "predict_default": self.predict,
+        }
 
 
 def _parts(parsed: Sequence[Sequence[Any]]) -> list[tuple[int, int]]:

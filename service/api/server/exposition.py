@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 from prometheus_client import (
     CollectorRegistry,
-    Counter,
     Gauge,
-    Histogram,
     Info,
     ProcessCollector,
     disable_created_metrics,
@@ -33,7 +31,7 @@ from hinged.service.engine.roster import COMPILING, LOADING, SERVING
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
 from hinged.service.model.metrics import ALL
-from hinged.service.store.times import BOUNDS_S, Times
+from hinged.service.store.times import BOUNDS_S, Seen, Times
 from hinged.version import __version__
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series, and nobody reads them
@@ -90,15 +88,10 @@ class Exposition:
         opened.set_function(lambda: len(streams))
         most = Gauge("hinged_open_streams_max", "So many may be.", registry=self._registry)
         most.set(streams.most)
-        names = ("method", "route")
-        self._requests = Counter("hinged_requests", "Requests answered.", (*names, "status"), registry=self._registry)
-        self._seconds = Histogram(
-            "hinged_request_duration_seconds", "Time to the end of the answer.", names,
-            registry=self._registry, buckets=BUCKETS_S,
-        )  # fmt: skip
+        self._requests = Requests()
+        self._registry.register(self._requests)
         self._lags: dict[int, int] = {}  # of each reader, for its model that is furthest behind
         self._registry.register(Lags(self._lags))
-        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def watch(self, registry: Registry) -> None:
         """Tell of the models of this registry and of its store."""
@@ -111,13 +104,7 @@ class Exposition:
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request to a route, which is its template: there are only so many of them."""
-        method = method if method in METHODS else "other"
-        of_both = self._of.get((method, route, status))
-        if of_both is None:  # looking the labels up takes longer than counting
-            of_both = self._requests.labels(method, route, status), self._seconds.labels(method, route)
-            self._of[method, route, status] = of_both
-        of_both[0].inc()
-        of_both[1].observe(seconds)
+        self._requests.count(method if method in METHODS else "other", route, status, seconds)
 
     def hear(self, reader: int, report: dict[str, Any]) -> None:
         """What a reader has done, and how far it is behind; of one that is gone, nothing."""
@@ -132,6 +119,40 @@ class Exposition:
         """Everything as of now, and its Content-Type, in the newest form that an Accept header allows."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
+
+
+class Requests(Collector):
+    """Requests that were answered, and the time that they took. Used on the event loop.
+
+    A counter of Prometheus takes a lock each time, and a histogram two and a search: in all as long as some answers.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str, int], Times] = {}
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """One more."""
+        times = self._seen.get((method, route, status))
+        if times is None:
+            times = self._seen[method, route, status] = Times(BUCKETS_S)
+        times.add(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """All so far; the time is that of a route, whatever was answered."""
+        names = ("method", "route")
+        requests = CounterMetricFamily("hinged_requests", "Requests answered.", labels=(*names, "status"))
+        lengths = HistogramMetricFamily(
+            "hinged_request_duration_seconds", "Time to the end of the answer.", labels=names
+        )
+        of_routes: dict[tuple[str, str], list[Seen]] = {}
+        for (method, route, status), times in self._seen.items():
+            seen = times.seen()
+            requests.add_metric((method, route, str(status)), seen.counts[-1])
+            of_routes.setdefault((method, route), []).append(seen)
+        for labels, every in of_routes.items():
+            lengths.add_metric(labels, *_buckets(BUCKETS_S, every))
+        yield requests
+        yield lengths
 
 
 class Lags(Collector):
@@ -222,11 +243,14 @@ class Disk(Collector):
 
 
 def _histogram(title: str, meaning: str, times: Times) -> Metric:
-    seen = times.seen()
-    bounds = [*map(str, BOUNDS_S), "+Inf"]
-    return HistogramMetricFamily(
-        title, meaning, buckets=list(zip(bounds, map(float, seen.counts), strict=True)), sum_value=seen.seconds
-    )
+    buckets, seconds = _buckets(BOUNDS_S, [times.seen()])
+    return HistogramMetricFamily(title, meaning, buckets=buckets, sum_value=seconds)
+
+
+def _buckets(bounds_s: Sequence[float], every: Sequence[Seen]) -> tuple[list[tuple[str, float]], float]:
+    """How many took at most so long, of all that were seen, and their seconds together."""
+    counts = [float(sum(column)) for column in zip(*(seen.counts for seen in every), strict=True)]
+    return list(zip([*map(str, bounds_s), "+Inf"], counts, strict=True)), sum(seen.seconds for seen in every)
 
 
 @contextmanager

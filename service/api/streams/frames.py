@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 from starlette.requests import HTTPConnection
 
-from hinged.service.api.examples.together import Answer, Outcome
+from hinged.service.api.examples.together import Answer
 from hinged.service.api.labels.routes import ask_from, offer_from
 from hinged.service.data.examples import Body
 from hinged.service.data.problems import shown
+from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import BodyTooLarge, Invalid, ServiceError
 

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from hinged.service.api.examples.requests import shown_learned
-from hinged.service.api.examples.together import TOGETHER_MAX, Answer, Outcome, predict_together, read_learn
+from hinged.service.api.examples.together import TOGETHER_MAX, Answer, predict_together, read_learn
 from hinged.service.api.streams.frames import ALONE, ROUTES, Read, read_frame, told
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
@@ -31,6 +31,7 @@ from hinged.service.edge.access import (
     caller,
     require,
 )
+from hinged.service.edge.shortcut import Outcome
 from hinged.service.edge.websocket import THERE
 from hinged.service.engine.follow import Follower
 from hinged.service.engine.learning import LearnAnswer
@@ -205,7 +206,7 @@ class Frames:
     async def _learn(self, run: Sequence[Read], bodies: Sequence[Body]) -> None:
         requests: list[LearnRequest | ServiceError]
         try:
-            requests = read_learn(self._socket, self._worker, bodies)
+            requests = read_learn(self._settings, caller(self._socket), self._worker, bodies)
         except Exception:
             log.exception("unforeseen")
             requests = [InternalError(UNFORESEEN)] * len(run)
@@ -249,7 +250,7 @@ class Frames:
     async def _predicted(self, bodies: Sequence[Body], before: asyncio.Future[Any] | None) -> list[Outcome]:
         if before is not None and not before.done():
             await asyncio.wait([before])
-        return await predict_together(self._socket, self._worker, bodies)
+        return await predict_together(self._settings, self._worker, bodies)
 
     async def _submit_one(self, frame: Read) -> None:
         """Begin what is done alone. Where the model's queue is full, our own frames in it are answered first."""

@@ -1,0 +1,185 @@
+"""The shortest way of a small request: from the connection to what does it, without an ASGI application between.
+
+For each request uvicorn makes a task, an event and three messages, and Starlette two objects, which takes longer than a
+prediction. A POST to one of a few routes that has come as a whole, is small JSON and has nothing unusual about it is
+answered without them. The usual way is the definition: the same functions check who asks, and whatever this one would
+have to refuse before it has read the body, or does not know, takes the usual way and is answered there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from fastapi.routing import APIRoute
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from hinged.service.data.names import DEFAULT
+from hinged.service.edge.access import Access, Headers
+from hinged.service.edge.direct import endpoint_of
+from hinged.service.edge.keys import Key
+from hinged.service.edge.middleware import Edge, error_response, json_bytes
+from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
+
+if TYPE_CHECKING:
+    from hinged.service.edge.connection import Connection
+
+log = logging.getLogger(__name__)
+
+SMALL_BYTES = 2_048
+"""Longest body of a small request: those wait a turn of the event loop for others that are done with them."""
+JSON_TYPES = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
+UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+URLS_KEPT, URL_BYTES_MAX = 4_096, 256
+
+Outcome = dict[str, Any] | ServiceError
+Work = Callable[[Key, str, bytes, Callable[[Outcome], None]], bool]
+"""Begins what a key asks of a model with a body, and tells later what is answered. False, or an error, where
+nothing was begun and the usual way is to answer."""
+
+METHOD = "POST"
+OVER = asyncio.Event()
+"""In the place of an event that nobody waits for."""
+
+
+class Way(NamedTuple):
+    """Where a URL leads."""
+
+    route: APIRoute
+    parameters: dict[str, str]
+    model: str
+    path: str
+    work: Work
+
+
+class Shortcut:
+    """What the connections of a server share. Closed until it is opened: all requests take the usual way."""
+
+    def __init__(self, edge: Edge, access: Access, bytes_max: int) -> None:
+        """bytes_max: longest body that any route takes."""
+        self._edge = edge
+        self._access = access
+        self._bytes_max = min(SMALL_BYTES, bytes_max)
+        self._routes: dict[str, APIRoute] = {}
+        self._works: Mapping[str, Work] = {}
+        self._here: Callable[[str], bool] | None = None
+        self._known: Callable[[bytes], Way | None] = lambda _: None
+        self._defaults: Headers = ()
+        self._lines = b""
+
+    def open(
+        self, routes: Iterable[APIRoute], works: Mapping[str, Work], here: Callable[[str], bool] | None = None
+    ) -> None:
+        """Lead to these routes, each to the work of its name.
+
+        here: whether a model is this server's beyond doubt, where several share the models.
+        """
+        self._routes, self._works, self._here = {route.path: route for route in routes}, works, here
+        self._known = lru_cache(URLS_KEPT)(self._find)
+
+    def way(self, url: bytes, headers: Headers) -> Way | None:
+        """Where a POST leads, None where it is to take the usual way."""
+        return self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
+
+    def lines(self, defaults: Headers) -> bytes:
+        """The headers that all answers have, as they are sent; they change once a second."""
+        if defaults is not self._defaults:
+            self._defaults, self._lines = defaults, lines_of(defaults)
+        return self._lines
+
+    def _find(self, url: bytes) -> Way | None:
+        if not url.isascii() or not url.startswith(b"/") or any(mark in url for mark in b"%?#"):
+            return None
+        path = url.decode()
+        found = endpoint_of(self._routes, {"type": "http", "method": METHOD, "root_path": "", "path": path})
+        if found is None:
+            return None
+        route, parameters = found
+        return Way(route, parameters, parameters.get("model", DEFAULT), path, self._works[route.name])
+
+    def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
+        """Begin to answer a POST that has come as a whole; None, and nothing done, where it takes the usual way."""
+        if len(body) > self._bytes_max or (self._here is not None and not self._here(way.model)):
+            return None
+        try:
+            self._edge.check_headers(connection.headers, safe=False)
+            key = self._access.admitted(connection.headers, way.route.name, way.model)
+            if key is None:
+                return None
+            asked = Asked(self, self._edge, connection, way, key)
+            return asked if way.work(key, way.model, body, asked.answer) else None
+        except Exception:  # noqa: BLE001  be it a refusal or not: the usual way says what it is
+            return None
+
+
+def is_plain(headers: Headers) -> bool:
+    """Whether headers say that the body is JSON, once, and nothing unusual."""
+    types = 0
+    for name, value in headers:
+        if name == b"content-type":
+            if value.lower() not in JSON_TYPES:
+                return False
+            types += 1
+        elif name in UNUSUAL:
+            return False
+    return types == 1
+
+
+def lines_of(headers: Headers) -> bytes:
+    """Headers as they are sent."""
+    return b"".join(b"%b: %b\r\n" % header for header in headers)
+
+
+class Asked:
+    """A request that is being answered: what uvicorn's connection knows of it, in the place of its cycle."""
+
+    __slots__ = (
+        "_began", "_connection", "_edge", "_key", "_scope", "_shortcut", "_way", "disconnected", "keep_alive",
+        "message_event", "response_complete",
+    )  # fmt: skip
+
+    def __init__(self, shortcut: Shortcut, edge: Edge, connection: Connection, way: Way, key: Key) -> None:
+        self.keep_alive = connection.parser.should_keep_alive()
+        self.response_complete = self.disconnected = False
+        self.message_event = OVER
+        self._began = time.perf_counter()
+        self._shortcut = shortcut
+        self._edge = edge
+        self._connection = connection
+        self._scope = cast("Scope", connection.scope)
+        self._way = way
+        self._key = key
+
+    def answer(self, outcome: Outcome) -> None:
+        """Send what came of it, unless nobody waits any more, and count."""
+        way, edge, connection = self._way, self._edge, self._connection
+        try:
+            status, headers, body = written(outcome, way.path)
+        except Exception:  # as on the usual way
+            log.exception("unforeseen")
+            status, headers, body = written(InternalError(UNFORESEEN), way.path)
+        self.response_complete = True
+        if not self.disconnected:
+            defaults = self._shortcut.lines(connection.server_state.default_headers)
+            connection.answer((STATUS_LINE[status], defaults, headers), body, keep_alive=self.keep_alive)
+        seconds = time.perf_counter() - self._began
+        edge.count(METHOD, way.route.path, status, seconds)
+        if edge.tells:
+            scope = self._scope
+            scope["method"], scope["path_params"], scope["state"]["caller"] = METHOD, way.parameters, self._key
+            edge.tell(scope, way.route.path, status, seconds)
+
+
+def written(outcome: Outcome, path: str) -> tuple[int, bytes, bytes]:
+    """Status, headers as they are sent, and body."""
+    if isinstance(outcome, ServiceError):
+        response = error_response(outcome, path)
+        return response.status_code, lines_of(response.raw_headers), bytes(response.body)
+    body = json_bytes(outcome)
+    return HTTPStatus.OK, b"content-length: %d\r\ncontent-type: application/json\r\n" % len(body), body
