@@ -24,6 +24,9 @@ MAGIC = b"hng1"
 DTYPES = ("int8", "uint8", "int32", "int64", "uint64", "float32", "float64")
 NO_CHECKSUM = bytes(16)
 _PREFIX = struct.Struct("<4s16sI")
+_NAMES = {np.dtype(name): name for name in DTYPES}
+_STORED = {name: np.dtype(name).newbyteorder("<") for name in DTYPES}
+_json = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one for each call
 
 
 class BadFrame(ValueError):
@@ -38,12 +41,15 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
     """A frame of this kind. Facts must be JSON; arrays of a dtype in DTYPES, stored little-endian."""
     listed, parts = [], []
     for name, array in arrays.items():
-        if array.dtype.name not in DTYPES:
+        dtype = _NAMES.get(array.dtype) or array.dtype.name  # the name is worked out anew each time it is asked for
+        if dtype not in _STORED:
             raise TypeError(f"array {name} must be one of {DTYPES}, got {array.dtype}")
-        data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        listed.append([name, array.dtype.name, list(array.shape)])
-        parts += [data, bytes(_padded(len(data)) - len(data))]
-    header = json.dumps({"kind": kind, "facts": facts, "arrays": listed}, separators=(",", ":")).encode()
+        data = array.astype(_STORED[dtype], copy=False).tobytes()
+        listed.append((name, dtype, array.shape))
+        parts.append(data)
+        if len(data) % 8:
+            parts.append(bytes(-len(data) % 8))
+    header = _json({"kind": kind, "facts": facts, "arrays": listed}).encode()
     start = _PREFIX.size + len(header)
     parts = [header, bytes(_padded(start) - start), *parts]
     prefix = _PREFIX.pack(MAGIC, _checksum(*parts), len(header))

@@ -63,9 +63,14 @@ class _Coming:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.classes = {label_key(label) for label in model.labels.labels}
+        self.added = set[str]()  # classes, by their keys
         self.learned = model.learned
         self.held = 0  # examples of the events before, each perhaps a point
+
+    @property
+    def classes(self) -> int:
+        """How many there are by then."""
+        return len(self.model.labels) + len(self.added)
 
     def take(self, event: ModelEvent) -> None:
         """Look at one event, then count it among those that have come."""
@@ -77,10 +82,8 @@ class _Coming:
             case Predicted():
                 for prediction in event.predictions:
                     self._x(prediction.x)
-                    if prediction.columns.size > columns_of(len(self.classes)) or prediction.number >= len(
-                        self.classes
-                    ):
-                        raise ValueError(f"a prediction of more than {len(self.classes)} classes")
+                    if prediction.columns.size > columns_of(self.classes) or prediction.number >= self.classes:
+                        raise ValueError(f"a prediction of more than {self.classes} classes")
             case Offered():
                 self._x(event.inputs)
                 if not len(event.ids) == len(event.digests) == len(event.labels) == len(event.inputs):
@@ -111,7 +114,7 @@ class _Coming:
                 if (len(bytes.fromhex(event.mark)), len(bytes.fromhex(event.salt))) != (MARK_BYTES, SALT_BYTES):
                     raise ValueError("mark and salt are 16 bytes each")
             case Corrected():
-                if not (0 <= event.label < len(self.classes) and 1 <= event.number <= self.learned):
+                if not (0 <= event.label < self.classes and 1 <= event.number <= self.learned):
                     raise ValueError(f"there is no example {event.number} or no class {event.label}")
                 if len(bytes.fromhex(event.content)) != 16:
                     raise ValueError("a content has 16 bytes")
@@ -124,12 +127,13 @@ class _Coming:
                 pass
 
     def _class(self, label: Label) -> None:
-        if label_key(label) in self.classes or len(self.classes) >= CLASSES_MAX:
+        known = self.model.labels.number(label) is not None or label_key(label) in self.added
+        if known or self.classes >= CLASSES_MAX:
             raise ValueError(f"{label_key(label)} is a class already, or one more than {CLASSES_MAX}")
         for learner in (self.model.learner, *self.model.shadows.values()):
             if not 0 < learner.solver.C * learner.configuration.weight_of(label) < BOUND_MAX:
                 raise ValueError(f"C times the weight of {label_key(label)} must be > 0 and < {BOUND_MAX:g}")
-        self.classes.add(label_key(label))
+        self.added.add(label_key(label))
 
     def _examples(self, event: Learned) -> None:
         m, classes = len(event.ids), event.classes
@@ -139,13 +143,13 @@ class _Coming:
             raise ValueError(f"classes, contents and sources must be as many as the examples, {m}")
         if m + self.held > self.model.room:
             raise ValueError(f"there is room for {self.model.room} examples, got {m + self.held}")
-        if not (classes.min() >= 0 and classes.max() < len(self.classes)):
-            raise ValueError(f"classes must be from 0 to {len(self.classes) - 1}")
+        if not (classes.min() >= 0 and classes.max() < self.classes):
+            raise ValueError(f"classes must be from 0 to {self.classes - 1}")
         self._x(event.inputs)
         if self.model.learner.warmup.encoder is None:
             assert isinstance(event.inputs, Rows)  # noqa: S101  records are those of named features
             keys = np.arange(event.first, event.first + m)
-            self.model.solver.check_batch(event.inputs, classes, keys, announced=len(self.classes))
+            self.model.solver.check_batch(event.inputs, classes, keys, announced=self.classes)
         self.learned += m
         self.held += m
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -64,6 +65,10 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+_kernel = lru_cache(maxsize=1024, typed=True)(make_kernel)
+"""Each batch that is read or learned asks for its model's."""
+
+
 class LinearKernel(Part):
     """k(x, z) = x.z."""
 
@@ -71,7 +76,7 @@ class LinearKernel(Part):
 
     def build(self, auto: float = 1.0) -> Kernel:  # noqa: ARG002 (it has no gamma)
         """The kernel for the solvers."""
-        return make_kernel("linear")
+        return _kernel("linear")
 
 
 class PolynomialKernel(Part):
@@ -84,7 +89,7 @@ class PolynomialKernel(Part):
 
     def build(self, auto: float = 1.0) -> Kernel:
         """The kernel for the solvers; `auto` is what gamma "auto" came to."""
-        return make_kernel("polynomial", auto if isinstance(self.gamma, str) else self.gamma, self.degree, self.coef0)
+        return _kernel("polynomial", auto if isinstance(self.gamma, str) else self.gamma, self.degree, self.coef0)
 
 
 class RadialKernel(Part):
@@ -95,7 +100,7 @@ class RadialKernel(Part):
 
     def build(self, auto: float = 1.0) -> Kernel:
         """The kernel for the solvers; `auto` is what gamma "auto" came to."""
-        return make_kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
+        return _kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
 
 
 Candidates = Annotated[

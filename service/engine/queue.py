@@ -14,9 +14,35 @@ from hinged.service.engine.work import Work
 from hinged.service.errors import QueueFull, ServiceError
 from hinged.service.settings import Settings
 
-RATE_GAIN = 0.2
-"""How much each micro-batch counts for how long an example takes."""
+PACE_GAIN = 0.2
+"""How much each micro-batch counts for how long those take that wait."""
 RETRY_MAX_S = 60
+
+
+class Pace:
+    """How long micro-batches take: each so long whatever is in it, and so long for each of its examples.
+
+    Both are fitted to those that there were, by least squares, the newest counting most. An example alone takes as long
+    as a hundred together, so what a few took says little of many.
+    """
+
+    def __init__(self) -> None:
+        # Sums over micro-batches: 1, examples, their squares, seconds, examples times seconds.
+        self._sums = [0.0] * 5
+
+    def note(self, examples: int, seconds: float) -> None:
+        """One of so many examples has taken so long."""
+        terms = 1.0, examples, examples * examples, seconds, examples * seconds
+        self._sums = [(1.0 - PACE_GAIN) * s + term for s, term in zip(self._sums, terms, strict=True)]
+
+    def seconds(self, examples: int, most: int) -> float:
+        """What so many examples take, at most `most` together; 0 before anything is known."""
+        n, x, xx, y, xy = self._sums
+        if not n:
+            return 0.0
+        spread = n * xx - x * x
+        each = y / x if spread <= 1e-9 * n * xx else min(max(0.0, (n * xy - x * y) / spread), y / x)
+        return math.ceil(examples / most) * (y - each * x) / n + each * examples
 
 
 @dataclass(slots=True)
@@ -36,7 +62,7 @@ class Queue:
         self._settings = settings
         self._waiting: deque[Queued] = deque()
         self.examples = 0  # that wait
-        self._each_s: float | None = None  # what an example takes of late
+        self._pace = Pace()
         self._busy: tuple[float, int] | None = None  # since when so many are worked on, if others wait behind them
 
     def __len__(self) -> int:
@@ -71,16 +97,15 @@ class Queue:
         return taken
 
     def _note(self, examples: int) -> None:
-        """Learn how long examples take from the time until the next piece of work is taken, if it waited."""
+        """Learn how long a micro-batch takes from the time until the next piece of work is taken, if it waited."""
         now = asyncio.get_running_loop().time()
         if self._busy is not None and self._busy[1]:
-            each_s = (now - self._busy[0]) / self._busy[1]
-            self._each_s = each_s if self._each_s is None else self._each_s + RATE_GAIN * (each_s - self._each_s)
+            self._pace.note(self._busy[1], now - self._busy[0])
         self._busy = (now, examples) if self._waiting else None
 
     def _full(self, what: str) -> QueueFull:
         """The refusal of what finds no room, which says when most of what waits will be done."""
-        wait_s = math.ceil((self._each_s or 0.0) * self.examples)
+        wait_s = math.ceil(round(self._pace.seconds(self.examples, self._settings.micro_batch_examples_max), 6))
         after_s = min(max(1, wait_s), RETRY_MAX_S)
         return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
 

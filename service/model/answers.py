@@ -176,7 +176,7 @@ class Answers:
         numbers = np.arange(max(1, self.newest - size + 1), self.newest + 1)
         old, new = numbers % max(size, 1), numbers % larger
         ids: list[str | None] = [None] * larger
-        for a, b in zip(old, new, strict=True):
+        for a, b in zip(old.tolist(), new.tolist(), strict=True):
             ids[b] = self._ids[a]
         self._ids = ids
         for name, empty in (

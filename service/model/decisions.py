@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -33,3 +35,14 @@ def score_of(columns: Array, numbers: Array) -> Array:
     if columns.shape[1] == 1:
         return np.where(numbers == 1, columns[:, 0], 0.0 - columns[:, 0])
     return np.asarray(columns[np.arange(numbers.size), numbers])
+
+
+def together(parts: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
+    """Parts of a batch (decision values (m, K), class numbers (m,)), neighbours of as many columns as one part.
+
+    A window moves on every few examples. What counts them comes to the same however they are parted, and costs as much
+    for few as for many.
+    """
+    for _, run in groupby(parts, key=lambda part: part[0].shape[1]):
+        columns, numbers = zip(*run, strict=True)
+        yield (columns[0], numbers[0]) if len(columns) == 1 else (np.concatenate(columns), np.concatenate(numbers))

@@ -20,7 +20,7 @@ from hinged.service.data.parts import Configuration
 from hinged.service.data.records import Record
 from hinged.service.data.rows import is_fit, refit
 from hinged.service.data.vocabulary import Vocabulary
-from hinged.service.model.decisions import numbers_of
+from hinged.service.model.decisions import numbers_of, together
 from hinged.service.model.events import Learned
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.warmup import WarmUp, encoded
@@ -92,20 +92,19 @@ class Learner:
         """Learn a batch, one part of it after another. What is older than the window leaves in between, or fades."""
         self._fade(self.ages.fading_until(event.at_ms))
         self._drop(self.ages.older_than(event.at_ms))
-        begin, m = 0, len(event.keys)
-        while begin < m:
-            end = self.ages.end_of_part(event.keys, begin)
-            part = event.part(begin, end)
-            self._fade(self.ages.fading_to(int(part.keys[0])))
-            yield from self._learn_part(part)
+        begin, keys = 0, event.keys
+        while begin < keys.size:
+            end = self.ages.end_of_part(keys, begin)
+            first, last = int(keys[begin]), int(keys[end - 1])
+            self._fade(self.ages.fading_to(first))
+            yield from self._learn_part(event.part(begin, end))
             self.learned += end - begin
-            last = int(part.keys[-1])
             self._fade(self.ages.fading_to(last + 1))
             self._drop(self.ages.add(last, event.at_ms))
             begin = end
 
     def _learn_part(self, event: Learned) -> Iterator[Part]:
-        begin, m = 0, len(event.keys)
+        begin, m = 0, len(event.ids)
         while begin < m:
             end = min(begin + (self.warmup.until_freeze or m), m)
             inputs = event.inputs if end - begin == m else event.inputs.part(begin, end)
@@ -142,7 +141,7 @@ class Learner:
         if len(event.ids) > self.room:
             raise PointsFull(f"holds {self.solver.live} points of at most {self.solver.points_max}")
         begin = 0
-        for columns, numbers in self.learn(event):
+        for columns, numbers in together(self.learn(event)):
             end = begin + numbers.size
             counted = numbers if columns.shape[1] else np.full(numbers.size, UNKNOWN, np.int32)
             self.metrics.add(columns, counted, event.classes[begin:end], event.sources[begin:end])

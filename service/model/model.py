@@ -21,7 +21,7 @@ from hinged.service.data.configuration import read_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
 from hinged.service.model.curves import Curves
-from hinged.service.model.decisions import score_of
+from hinged.service.model.decisions import score_of, together
 from hinged.service.model.description import described
 from hinged.service.model.events import (
     ClassAdded,
@@ -297,7 +297,7 @@ class Model(State):
         ids = [given for given in event.ids if given is not None]
         late = self._late(event) if self.pending else {}
         begin = 0
-        for columns, found in self.learner.learn(event):
+        for columns, found in together(self.learner.learn(event)):
             end = begin + found.size
             numbers[begin:end] = found
             if columns.shape[1]:

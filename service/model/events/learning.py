@@ -54,7 +54,20 @@ class Learned:
 
     def part(self, begin: int, end: int) -> Learned:
         """The examples begin..end as a batch of their own."""
-        return self if end - begin == len(self.ids) else self.take(np.arange(begin, end))
+        if end - begin == len(self.ids):
+            return self
+        return Learned(
+            first=self.first + begin,
+            ids=self.ids[begin:end],
+            classes=self.classes[begin:end],
+            inputs=self.inputs.part(begin, end),
+            contents=self.contents[begin:end],
+            at_ms=self.at_ms,
+            sources=self.sources[begin:end],
+            numbers=None if self.numbers is None else self.numbers[begin:end],
+            annotators=self.annotators[begin:end],
+            votes=self.votes[begin:end],
+        )
 
     def take(self, wanted: Array) -> Learned:
         """These rows as a batch of their own."""

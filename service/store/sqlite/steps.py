@@ -82,10 +82,9 @@ def insert(connection: sqlite3.Connection, key: int, first: int, events: Sequenc
             for at, event in numbered
         ),
     )
-    connection.executemany(
-        "INSERT OR REPLACE INTO ids VALUES (?, ?, ?)",
-        ((key, name, at) for at, event in numbered for name in event.ids),
-    )
+    ids = [(key, name, at) for at, event in numbered for name in event.ids]
+    if ids:
+        connection.executemany("INSERT OR REPLACE INTO ids VALUES (?, ?, ?)", ids)
 
 
 def carried(connection: sqlite3.Connection, key: int, through: int, ids: Sequence[str]) -> dict[int, list[str]]:

@@ -1,12 +1,15 @@
 """What waits for a worker: its order, what is taken together, and its limits."""
 
 import asyncio
+import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from working import begun, examples_of, learning
 
 from hinged.service.engine.learning import Learning
-from hinged.service.engine.queue import Queue
+from hinged.service.engine.queue import Pace, Queue
 from hinged.service.engine.work import Keeping, Snapshotting
 from hinged.service.errors import QueueFull
 from hinged.service.settings import Settings
@@ -98,6 +101,49 @@ def test_who_finds_no_room_is_told_how_long_what_waits_will_take(learn, monkeypa
         assert caught.value.headers == {"Retry-After": "8"}
 
     with_queue(scenario, queue_examples_max=18, micro_batch_examples_max=4)
+
+
+def test_what_a_few_examples_took_is_no_measure_of_many(learn, monkeypatch):
+    def scenario(queue):
+        now = [100.0]
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0], raising=False)
+        for _ in range(10):  # alone each takes a second
+            queue.put(learn(1))
+            queue.put(Snapshotting())
+        for seconds in (1.0, 0.0) * 10:
+            queue.take()
+            now[0] += seconds
+        for _ in range(2):
+            queue.put(learn(50))
+        queue.take()
+        now[0] += 6.0  # and fifty together six
+        queue.put(learn(50))
+        queue.take()
+        queue.put(learn(50))
+        with pytest.raises(
+            QueueFull, match="100 examples of at most 100 wait for model m, about 12 s of work"
+        ) as caught:
+            queue.put(learn(1))
+        assert caught.value.headers == {"Retry-After": "12"}
+
+    with_queue(scenario, queue_examples_max=100, micro_batch_examples_max=50)
+
+
+@given(
+    batch_s=st.floats(0.001, 0.1),
+    each_s=st.floats(0.0001, 0.01),
+    sizes=st.lists(st.integers(1, 4096), min_size=1, max_size=30),
+    waiting=st.integers(1, 65_536),
+)
+def test_a_pace_is_that_of_micro_batches_of_whatever_sizes(batch_s, each_s, sizes, waiting):
+    pace = Pace()
+    for size in sizes:
+        pace.note(size, batch_s + each_s * size)
+    found, true = pace.seconds(waiting, 4096), math.ceil(waiting / 4096) * batch_s + each_s * waiting
+    if len(set(sizes)) > 1 and max(sizes) > 1.1 * min(sizes):
+        assert math.isclose(found, true, rel_tol=1e-3)
+    else:  # how much of it was the examples nobody can know: all of it
+        assert math.isclose(found, waiting * (batch_s / sizes[0] + each_s), rel_tol=0.2)
 
 
 def test_time_in_which_nothing_waited_says_nothing_of_how_long_examples_take(learn, monkeypatch):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -55,13 +56,22 @@ def stream(n, seed=0, labels=("a", "b", 3, True)):
     ]
 
 
-@settings(max_examples=20, deadline=None)
-@given(cuts=st.lists(st.integers(0, 80), max_size=10), seed=st.integers(0, 5))
-def test_the_same_examples_give_the_same_state_however_they_were_batched(cuts, seed):
+PARTED = [
+    {},
+    {"window": {"examples": 30}},
+    {"half_life": {"examples": 12}},
+    {"features": {**BASE["features"], "scale": "auto", "warmup": 25}},
+]
+"""Configurations by which a micro-batch is learned in one part, or in many."""
+
+
+@settings(max_examples=40, deadline=None)
+@given(cuts=st.lists(st.integers(0, 80), max_size=10), seed=st.integers(0, 5), configuration=st.sampled_from(PARTED))
+def test_the_same_examples_give_the_same_state_however_they_were_batched(cuts, seed, configuration):
     examples = stream(80, seed)
-    whole = new_model()
+    whole = new_model(**configuration)
     learn(whole, examples)
-    parts = new_model()
+    parts = new_model(**configuration)
     edges = sorted({0, 80, *cuts})
     for begin, end in pairwise(edges):
         middle = (begin + end) // 2
@@ -87,6 +97,20 @@ def test_a_snapshot_and_the_log_behind_it_are_the_whole_log(cut, seed, finish):
         one.apply(one.position + 1, Finished(0))
     assert digest_of(restored) == digest_of(model)
     assert restored.snapshot() == model.snapshot()
+
+
+@given(edges=st.lists(st.integers(0, 12), min_size=2, max_size=2), forgotten=st.sets(st.integers(1, 11)))
+def test_a_part_of_a_learned_batch_is_those_rows_of_it(edges, forgotten):
+    begin, end = sorted(edges)
+    model, log = new_model(classes=["a", "b", 3, True]), []
+    learn(model, stream(12), log=log)
+    event = replace(log[-1], annotators=[None, "ann"] * 6, votes=[[("ann", 3)]] * 12)
+    if forgotten:  # what is left has numbers of its own
+        event = event.take(np.delete(np.arange(12), [*forgotten]))
+        begin, end = min(begin, len(event.ids)), min(end, len(event.ids))
+    part, rows = event.part(begin, end), event.take(np.arange(begin, end))
+    assert part.keys.tolist() == rows.keys.tolist() == event.keys[begin:end].tolist()
+    assert part.encode() == replace(rows, first=part.first, numbers=part.numbers).encode()
 
 
 def test_a_class_is_added_by_an_event_right_before_its_first_example():
