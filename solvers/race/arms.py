@@ -87,7 +87,8 @@ class Arm:
 
     def __init__(self, setting: Setting, kernel: Kernel, dim: int, C: float, **shared: Any) -> None:
         self.setting = setting
-        self.machine = LASVM(kernel._replace(gamma=kernel.gamma * setting.gamma), dim, C=C * setting.C, **shared)
+        own = kernel._replace(gamma=kernel.gamma * setting.gamma)
+        self.machine = LASVM(own, dim, C=C * setting.C, delta_min=0.0, **shared)
         self.machine.fading = self.fades
         self._step = max(1, setting.half_life // FADES)
         self._factor = float(exp(-LN_2 * self._step / setting.half_life)) if self.fades else 1.0
