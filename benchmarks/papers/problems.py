@@ -32,7 +32,7 @@ TRAIN = {"banana": 4000, "usps": 7329}  # of the sets that are split at random
 # on random splits into 7,329 and 1,969.
 USPS_SCALE = 1 / 32
 PRINTED = {  # solvers as their papers print them
-    "lasvm": {"delta_max": None, "idle_max": 0},
+    "lasvm": {"delta_max": None, "delta_min": 0.0, "idle_max": 0},
     **{f"tracking-{algorithm}": {"draws": 1, "delta_max": None} for algorithm in (1, 2, "cached", "batch")},
 }
 POSITIVE = {"waveform": 0, "usps": 0, "mnist": 8}  # one class against the rest

@@ -36,7 +36,10 @@ class LASVMConfiguration(BoxConfiguration):
     """LASVM."""
 
     solver: Literal["lasvm"] = "lasvm"
-    tol: Tolerance = Field(1e-3, description="tau: violations below it are none")
+    tol: Tolerance = Field(1e-3, description="of the finishing step: violations below it are none")
+    delta_min: float | None = Field(
+        None, ge=0, lt=1e3, description="violations left to finishing; null: 0.5 with three classes or more"
+    )
     delta_max: float | None = Field(2.0, gt=0, description="repeat REPROCESS until delta is below it; null: do it once")
     second_order: bool = Field(default=False, description="choose REPROCESS's partner by the gain that it promises")
     idle_max: int = Field(
@@ -204,7 +207,7 @@ KINDS: tuple[type[Configuration], ...] = (
 )
 _TRACKING = {"draws": 1, "delta_max": None}
 WITHOUT: dict[str, dict[str, Any]] = {
-    "lasvm": {"idle_max": 0},
+    "lasvm": {"idle_max": 0, "delta_min": 0.0},
     "tracking-1": _TRACKING,
     "tracking-2": _TRACKING,
     "tracking-cached": _TRACKING,

@@ -13,8 +13,10 @@ Where this differs from the paper's listing:
   uniform sample of at most seed_max of them (reservoir sampling), and the decision is that class.
 - A point without a coefficient stays while there is room for it (idle_max), and REPROCESS is repeated until delta <=
   delta_max: with a large C one REPROCESS an example leaves a machine far from its optimum, and what was removed there
-  is missed for ever. Where there is no room the idle points farthest beyond the extremes leave. The paper's form:
-  delta_max None, idle_max 0.
+  is missed for ever. Where there is no room the idle points farthest beyond the extremes leave.
+- While a stream is learned tau is delta_min: one example moves most of many columns by little, and a step there costs
+  as much as one that gains. Further epochs and finishing go on to tol. The paper's form: delta_max None, delta_min 0,
+  idle_max 0.
 - Finishing runs second-order SMO with shrinking instead of first-order REPROCESS steps: the same optimum in half the
   steps (smo.py).
 """
@@ -72,17 +74,19 @@ from hinged.solvers.dual.removal import remove_blatant
 Array = np.ndarray[Any, Any]
 
 HOLES_MIN = 256
+DELTA_MIN = 0.5  # what learning leaves to finishing in one of several columns; half the margin is 1 wide
 REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
 
 
 class Parameters(NamedTuple):
-    """tau of the paper; delta_max, infinite for a single REPROCESS an example; seed_max.
+    """tol; delta_max, infinite for a single REPROCESS an example; tau of the paper, tol but in a first epoch; seed_max.
 
     idle_max: points in all up to which idle ones are kept. full_at: points at which the least useful one makes way.
     """
 
     tol: float
     delta_max: float
+    tau: float
     seed_max: int
     second_order: bool
     idle_max: int
@@ -91,9 +95,9 @@ class Parameters(NamedTuple):
 
 
 @in_place
-def violating(machine, c, i, j, tol):
+def violating(machine, c, i, j, tau):
     """Whether (i, j) is a tau-violating pair; i in up and j in down are the caller's to see to."""
-    return i != NONE and j != NONE and machine.g[c, i] - machine.g[c, j] > tol
+    return i != NONE and j != NONE and machine.g[c, i] - machine.g[c, j] > tau
 
 
 @in_place
@@ -133,14 +137,14 @@ def partner(kernel, points, cache, machine, c, i, j):
 
 
 @in_place
-def process(kernel, points, cache, machine, c, k, tol):
+def process(kernel, points, cache, machine, c, k, tau):
     """PROCESS(k), steps 3 to 5: pair the new point with the extreme of the other side and search."""
     i, j = machine.best_i[c], machine.best_j[c]
     if machine.sign[c, k] > 0:
         i = k
     else:
         j = k
-    if violating(machine, c, i, j, tol):
+    if violating(machine, c, i, j, tau):
         search(kernel, points, cache, machine, c, i, j)
 
 
@@ -149,7 +153,7 @@ def reprocess(kernel, points, cache, machine, c, parameters, at, values, steps, 
     """REPROCESS, steps 1 to 3 and 5, repeated while delta > delta_max; false where work_max is reached before."""
     while at[REPEATED] < REPROCESS_MAX:
         i, j = machine.best_i[c], machine.best_j[c]
-        if violating(machine, c, i, j, parameters.tol):
+        if violating(machine, c, i, j, parameters.tau):
             if parameters.second_order:
                 j = partner(kernel, points, cache, machine, c, i, j)
             search(kernel, points, cache, machine, c, i, j)
@@ -276,7 +280,7 @@ def learn_rows(
         while at[COLUMN] != NONE and at[COLUMN] < columns:
             c = at[COLUMN]
             if at[REPEATED] == 0 and not held:
-                process(kernel, points, cache, machine, c, at[SLOT], parameters.tol)
+                process(kernel, points, cache, machine, c, at[SLOT], parameters.tau)
             if not reprocess(
                 kernel, points, cache, machine, c, parameters, at, values_before, steps, value_work, work_max
             ):
@@ -299,10 +303,11 @@ class LASVM(DualExpansion):
     """LASVM over one or several columns. Other parameters: dual.py.
 
     tol: the paper's tau, > 0. delta_max: repeat REPROCESS at each example until delta <= delta_max (section 3.5; None
-    for one REPROCESS an example). seed_max: examples kept while only one class has been seen, and above which points
-    level with an extreme leave. second_order: choose the partner in REPROCESS by the gain that it promises. idle_max:
-    points up to which those without a coefficient are kept; beyond, an eighth of it is. The paper's LASVM has
-    delta_max None and idle_max 0.
+    for one REPROCESS an example). delta_min: violations up to it, and up to delta_max, are left to further epochs and
+    to finishing (None for DELTA_MIN with several columns, for 0 with one). seed_max: examples kept while only one class
+    has been seen, and above which points level with an extreme leave. second_order: choose the partner in REPROCESS by
+    the gain that it promises. idle_max: points up to which those without a coefficient are kept; beyond, an eighth of
+    it is. The paper's LASVM has delta_max None, delta_min 0 and idle_max 0.
     """
 
     def __init__(
@@ -312,6 +317,7 @@ class LASVM(DualExpansion):
         *,
         tol: float = 1e-3,
         delta_max: float | None = 2.0,
+        delta_min: float | None = None,
         seed_max: int = 1000,
         second_order: bool = False,
         idle_max: int = 2000,
@@ -322,6 +328,8 @@ class LASVM(DualExpansion):
             raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
         if delta_max is not None and not delta_max > tol:
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
+        if delta_min is not None and not 0 <= delta_min < 1e3:
+            raise ValueError(f"delta_min must be >= 0 and < 1000, got {delta_min}")
         if not seed_max > 0:
             raise ValueError(f"seed_max must be > 0, got {seed_max}")
         if not idle_max >= 0:
@@ -329,17 +337,28 @@ class LASVM(DualExpansion):
         self.parameters = Parameters(
             float(tol),
             np.inf if delta_max is None else float(delta_max),
+            float(tol),
             int(seed_max),
             bool(second_order),
             int(idle_max),
             int(self.points_max),
             self.full_at,
         )
+        self.delta_min = None if delta_min is None else float(delta_min)
 
     fades = True
 
+    def _tau(self, *, again: bool) -> float:
+        """Violations that are none while examples are learned; for the first time, or in a further epoch."""
+        parameters, left = self.parameters, self.delta_min
+        if left is None:
+            left = DELTA_MIN if self.columns > 1 else 0.0
+        # A further epoch is to come to the optimum of all examples: what was left out has its place then.
+        left = 0.0 if again else min(left, parameters.delta_max)
+        return float(max(left, parameters.tol))
+
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
-        """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed."""
+        """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed, to tol."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         scores = np.empty((len(rows), self.columns))
@@ -347,10 +366,11 @@ class LASVM(DualExpansion):
         at = not_begun()
         done = 0
         batch = rows.labelled(classes, keys, again=again)
+        parameters = self.parameters._replace(tau=self._tau(again=again))
         f, stance = np.zeros(self.columns), np.full(self.columns, HINGE, np.int8)
         while done < len(rows):
             done, reason = learn_rows(
-                self.kernel, self.points, self.cache, self.machine, self.parameters, bounds, self.seen, self.random,
+                self.kernel, self.points, self.cache, self.machine, parameters, bounds, self.seen, self.random,
                 batch, done, at, self.value_work, turns.WORK_MAX, f, stance, scores,
             )  # fmt: skip
             turns.rest()

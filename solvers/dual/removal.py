@@ -58,9 +58,9 @@ def remove_beyond(cache, machine, newest, bound, seed_max):
 
 
 @in_place
-def remove_farthest(cache, machine, newest, tol):
+def remove_farthest(cache, machine, newest, tau):
     """Drop the idle point farthest beyond the extremes, if it is in no violating pair; whether there was one."""
-    most, farthest = -tol, NONE
+    most, farthest = -tau, NONE
     for p in range(machine.counts[IDLE]):
         far = beyond_extremes(machine, machine.idle[p], most)
         if far > most:
@@ -87,7 +87,7 @@ def remove_blatant(points, cache, machine, newest, parameters):
         while machine.counts[IDLE] > room + MANY and machine.counts[IDLE] != former:
             former = machine.counts[IDLE]
             remove_beyond(cache, machine, newest, mean_beyond(machine), parameters.seed_max)
-        while machine.counts[IDLE] > room and remove_farthest(cache, machine, newest, parameters.tol):
+        while machine.counts[IDLE] > room and remove_farthest(cache, machine, newest, parameters.tau):
             pass
     if newest != NONE and machine.class_of[newest] == NONE:
         pop_point(points)

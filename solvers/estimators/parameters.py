@@ -132,6 +132,7 @@ RULES: dict[str, Rule] = {
     "epochs": COUNT,
     "shuffle": FLAG,
     "finish": FLAG,
+    "delta_min": NONE | number(least=0.0),
     "delta_max": NONE | number(above=0.0),
     "second_order": FLAG,
     "idle_max": integer(0, 2**31 - 1),

@@ -121,9 +121,11 @@ class OnlineClassifier(EpochClassifier, DualClassifier):
 class LASVMClassifier(OnlineClassifier):
     """LASVM, with a bias (Bordes, Ertekin, Weston and Bottou, JMLR 6, 2005). Further parameters: OnlineClassifier.
 
-    delta_max: repeat REPROCESS at each example until no pair violates by more; None: do it once. second_order: choose
-    the partner in REPROCESS by the gain that it promises. idle_max: points up to which those without a coefficient are
-    kept. seed_max: examples kept while only one class has come. The paper's LASVM: delta_max=None, idle_max=0.
+    delta_min: violations that the first epoch leaves to the others and to finishing; None: 0.5 with three classes or
+    more. delta_max: repeat REPROCESS at each example until no pair violates by more; None: do it once. second_order:
+    choose the partner in REPROCESS by the gain that it promises. idle_max: points up to which those without a
+    coefficient are kept. seed_max: examples kept while only one class has come. The paper's LASVM: delta_min=0,
+    delta_max=None, idle_max=0.
 
     C "auto": LASVMs that differ in C and in how many times `gamma` theirs is race along the examples, and the one that
     answers best answers (race.py); attributes are those of the one that leads.
@@ -133,6 +135,7 @@ class LASVMClassifier(OnlineClassifier):
     rules = RULES | {"C": RULES["C"] | one_of("auto")}
 
     C: Any = 1.0
+    delta_min: float | None = None
     delta_max: float | None = 2.0
     second_order: bool = False
     idle_max: int = 2000

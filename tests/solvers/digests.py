@@ -30,14 +30,16 @@ KERNELS = {
 }
 ONLY = {"bsca": ["rbf"], "bsgd": ["rbf"], "fogd": ["rbf", "laplacian"]}  # the kernels that these have
 RAMP = {"ramp_start": 5}
-PAPER = {"delta_max": None, "idle_max": 0}
+PAPER = {"delta_max": None, "idle_max": 0, "delta_min": 0}
+EVERY = {"delta_min": 0}
 PAPER_TRACKING = {"draws": 1, "delta_max": None}
 VARIANTS = [
     *((name, RAMP if name in ("lasvm-nc", "lasvm-i") else {}) for name in SOLVERS),
     ("lasvm", PAPER),
+    ("lasvm", EVERY),
     *((f"tracking-{algorithm}", PAPER_TRACKING) for algorithm in (1, 2, "cached")),
-    ("lasvm", {"second_order": True}),
-    ("lasvm", {"dtype": np.float64}),
+    ("lasvm", {"second_order": True, **EVERY}),
+    ("lasvm", {"dtype": np.float64, **EVERY}),
     ("bsca", {"maintenance": "project"}),
     ("bsca", {"merging": "golden"}),
     ("bsgd", {"maintenance": "remove"}),
@@ -100,9 +102,9 @@ def put_all(digest, state):
 def of_solver(name, parameters):
     digest = hashlib.sha256()
     names = ONLY.get(name, list(KERNELS))
-    for kernel in names if parameters in ({}, RAMP, PAPER, PAPER_TRACKING) else ["rbf"]:
+    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, PAPER_TRACKING) else ["rbf"]:
         learned(digest, name, parameters, KERNELS[kernel], "dense")
-    if parameters in ({}, PAPER, PAPER_TRACKING) and name != "fogd":  # whose directions are as wide as the rows
+    if parameters in ({}, PAPER, EVERY, PAPER_TRACKING) and name != "fogd":  # whose directions are as wide as the rows
         learned(digest, name, parameters, KERNELS["rbf"], "ones")
         learned(digest, name, parameters, KERNELS[names[-1]], "sparse")
     return digest.hexdigest()[:16]

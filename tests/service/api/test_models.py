@@ -41,7 +41,15 @@ def test_another_configuration_of_a_model_is_a_conflict_that_tells_the_present_o
         ({}, {"solver": "auto"}),
         (
             {"solver": "lasvm"},
-            {"solver": "lasvm", "C": 1.0, "tol": 0.001, "delta_max": 2.0, "second_order": False, "idle_max": 2000},
+            {
+                "solver": "lasvm",
+                "C": 1.0,
+                "tol": 0.001,
+                "delta_min": None,
+                "delta_max": 2.0,
+                "second_order": False,
+                "idle_max": 2000,
+            },
         ),
     ],
 )
@@ -101,6 +109,8 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         ({"C": 1e15}, "C"),
         ({"tol": 0}, "tol"),
         ({"delta_max": 0.001}, "delta_max must be > tol"),
+        ({"delta_min": -1}, "delta_min"),
+        ({"delta_min": 1000}, "delta_min"),
         ({"features": {"type": "dense"}}, "features.dim"),
         ({"features": {"type": "dense", "dim": 0}}, "features.dim"),
         ({"features": {"type": "dense", "dim": 2**20 + 1}}, "at most 1048576"),

@@ -110,6 +110,7 @@ configurations = st.fixed_dictionaries(
         "solver": st.just("lasvm") | scalars,
         "C": st.sampled_from([1e-300, 1e-9, 1, 1e9, 9e14]) | scalars,
         "tol": st.sampled_from([1e-300, 1e-3, 999]) | scalars,
+        "delta_min": st.none() | st.sampled_from([0, 0.3, 999]) | scalars,
         "delta_max": st.none() | st.sampled_from([1.5, 1e300]) | scalars,
         "idle_max": st.sampled_from([0, 1, 2**31 - 1, 2**31]) | scalars,
         "classes": st.none() | st.lists(good_y | scalars, max_size=4),

@@ -16,7 +16,7 @@ from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.dual.machine import IDLE, beyond_extremes
 from hinged.solvers.dual.removal import IDLE_EACH, IDLE_PART, remove_blatant
 
-PAPER = {"delta_max": None, "idle_max": 0}
+PAPER = {"delta_max": None, "delta_min": 0, "idle_max": 0}
 
 
 def column(stream):
@@ -32,14 +32,17 @@ def close(a, b):
     return all(abs(a[s] - b[s]) < 1e-7 for s in a)
 
 
-@pytest.mark.parametrize("delta_max", [None, 1.5])
+@pytest.mark.parametrize(
+    ("delta_min", "delta_max", "tau"),
+    [(0.0, None, 1e-3), (0.0, 1.5, 1e-3), (0.5, None, 0.5), (0.5, 1.5, 0.5), (0.5, 0.3, 0.3)],
+)
 @pytest.mark.parametrize("C", [1.0, 50.0])
-def test_each_iteration_is_one_of_a_plain_loop(C, delta_max):
+def test_each_iteration_is_one_of_a_plain_loop(C, delta_min, delta_max, tau):
     X, y = two_moons(100, noise=0.4, seed=3)
     y[0] = -y[1]  # two classes from the second example on
-    parameters = {"delta_max": delta_max, "idle_max": 0}
+    parameters = {"delta_min": delta_min, "delta_max": delta_max, "idle_max": 0}
     stream = Stream(X, (y > 0).astype(int), batch=1, C=C, **parameters, dtype=np.float64).learn(0, 1)
-    oracle = naive.NaiveLASVM(naive.gram("rbf", X), y, C, 1e-3, np.inf if delta_max is None else delta_max)
+    oracle = naive.NaiveLASVM(naive.gram("rbf", X), y, C, tau, np.inf if delta_max is None else delta_max)
     for k in range(1, len(X)):
         alpha, g, b = column(stream)
         stream.learn(k, k + 1)
@@ -332,6 +335,8 @@ def test_a_full_expansion_refuses_before_anything_changes(moons):
         ({"C": float("nan")}, "C must be > 0"),
         ({"tol": 0.0}, "tol must be > 0"),
         ({"delta_max": 1e-4}, "delta_max must be > tol"),
+        ({"delta_min": -0.1}, "delta_min must be >= 0 and < 1000, got -0.1"),
+        ({"delta_min": np.nan}, "delta_min must be >= 0 and < 1000, got nan"),
         ({"seed_max": 0}, "seed_max must be > 0"),
         ({"idle_max": -1}, "idle_max must be >= 0"),
         ({"points_max": 1}, "points_max must be > 1"),

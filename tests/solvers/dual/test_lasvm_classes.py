@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from invariants import check_invariants
 from sklearn.svm import SVC
-from streams import Stream, two_moons
+from streams import Stream, same, settled, two_moons
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
@@ -57,6 +57,44 @@ def test_several_classes_are_one_versus_rest_over_shared_points():
     for c in range(4):
         svc = SVC(C=5.0, gamma=1.0, tol=1e-8).fit(X, np.where(classes == c, 1, -1))
         np.testing.assert_allclose(stream.decision(X)[:, c], svc.decision_function(X), atol=2e-3)
+
+
+def heaps(classes, n, seed=0):
+    """Heaps of normal numbers, one a class, that overlap somewhat."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, n)
+    return settled(random.standard_normal((classes, 8))[y] + 0.6 * random.standard_normal((n, 8))), y
+
+
+def test_many_columns_leave_small_violations_to_finishing():
+    X, classes = heaps(12, 1200)
+    steps, right = [], []
+    for delta_min in (0.0, None):
+        stream = Stream(X, classes, make_kernel("rbf", 0.125), C=10.0, delta_min=delta_min).learn(0, 900)
+        told = stream.solver.certificate()
+        steps.append(told["steps"])
+        check_invariants(stream, 10.0)
+        assert told["kkt_violation"] <= 2.0
+        stream.solver.finish()
+        assert stream.solver.certificate()["kkt_violation"] <= 1e-3
+        right.append((stream.decision(X[900:]).argmax(axis=1) == classes[900:]).mean())
+    assert 3 * steps[1] < steps[0]
+    assert right[1] > right[0] - 0.01
+
+
+def test_where_nothing_is_said_one_column_leaves_nothing_and_a_third_class_changes_that():
+    X, classes = heaps(3, 400)
+    first = np.minimum(classes, 1)
+    states = []
+    for delta_min in (None, 0.0, 0.5):
+        stream = Stream(X, first, C=10.0, delta_min=delta_min).learn(0, 200)
+        states.append(stream.solver.state())
+        stream.solver.add_class()
+        stream.classes = classes
+        states.append(stream.learn(200).solver.state())
+    same(states[0], states[2])
+    assert not np.array_equal(states[0]["alpha"], states[4]["alpha"])
+    assert states[1]["steps"] < states[3]["steps"]
 
 
 def test_a_third_class_turns_one_column_into_three():
