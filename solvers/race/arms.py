@@ -116,7 +116,7 @@ class Arm:
             taken = {name: shared[name] for name in RAMPED if name in shared}
             self.machine = GapSVM(own, dim, C=C * setting.C, loss="ramp", idle_max=idle_max, **taken)
         else:
-            self.machine = LASVM(own, dim, C=C * setting.C, delta_min=0.0, idle_max=idle_max, **shared)
+            self.machine = LASVM(own, dim, C=C * setting.C, idle_max=idle_max, **shared)
         self.machine.fading = self.fades
         self._step = max(1, setting.half_life // FADES)
         self._factor = float(exp(-LN_2 * self._step / setting.half_life)) if self.fades else 1.0
