@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from http import HTTPStatus
 from typing import Any, cast
 
 from pydantic_core import to_json
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
@@ -93,6 +94,22 @@ class Together:
         self._bytes = 0
 
 
+class Flow(FlowControl):
+    """What pauses reading, and lets it go on: not while whole requests wait for the answers to those before them.
+
+    uvicorn reads on with each answer, so that who sends faster than he is answered fills the memory with requests.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        """Read on, if nothing waits."""
+        if not self._waiting:
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
     """An HTTP connection whose client gets so many seconds for the head of a request, and to read some of an answer.
 
@@ -123,6 +140,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        self.flow = Flow(transport, self.pipeline)
         together = Together(transport, self.loop)
         together.more_comes = lambda: self._in_message or self._broken
         self.transport = cast("asyncio.Transport", together)

@@ -84,8 +84,12 @@ class Shortcut:
         self._known = lru_cache(URLS_KEPT)(self._find)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
-        """Where a POST leads, None where it is to take the usual way."""
-        return self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
+        """Where a POST leads, None where it is to take the usual way, on which another server gets it as it comes."""
+        found = self._known(url) if len(url) <= URL_BYTES_MAX and is_plain(headers) else None
+        return found if found is not None and self._has(found.model) else None
+
+    def _has(self, model: str) -> bool:
+        return self._here is None or self._here(model)
 
     def lines(self, defaults: Headers) -> bytes:
         """The headers that all answers have, as they are sent; they change once a second."""
@@ -105,7 +109,7 @@ class Shortcut:
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
         """Begin to answer a POST that has come as a whole; None, and nothing done, where it takes the usual way."""
-        if len(body) > self._bytes_max or (self._here is not None and not self._here(way.model)):
+        if len(body) > self._bytes_max or not self._has(way.model):  # it may be another's by now
             return None
         try:
             self._edge.check_headers(connection.headers, safe=False)

@@ -49,6 +49,20 @@ class Library(JITCodeLibrary):
         return library
 
 
+def place_environment(target: Any, fndesc: Any, env: Any) -> None:
+    """Tell code where the Python objects of a function are, which it needs to print and to raise what is not constant.
+
+    numba does so for what it emits. Of what only callers emit, the place is emitted by itself, and shared by them.
+    """
+    codegen = target.codegen()
+    library = codegen.create_library(f"objects of {fndesc.env_name}")
+    module = library.create_ir_module(library.name)
+    target.declare_env_global(module, fndesc.env_name)
+    library.add_ir_module(module)
+    library.finalize()
+    codegen.set_env(fndesc.env_name, env)
+
+
 class _Key:
     """By which numba finds a function that is called, where there is none that Python could call."""
 
@@ -119,6 +133,7 @@ class Inner(CPUDispatcher):
 
     def add_overload(self, cres: Any) -> None:
         """Know a variant: Python cannot call it."""
+        place_environment(cres.target_context, cres.fndesc, cres.environment)
         self.overloads[tuple(cres.signature.args)] = cres
 
 

@@ -122,7 +122,7 @@ class Exposition:
 
 
 class Requests(Collector):
-    """Requests that were answered, and the time that they took. Used on the event loop.
+    """Requests that were answered, and the time that they took. Counted on the event loop, read in any thread.
 
     A counter of Prometheus takes a lock each time, and a histogram two and a search: in all as long as some answers.
     """
@@ -145,7 +145,7 @@ class Requests(Collector):
             "hinged_request_duration_seconds", "Time to the end of the answer.", labels=names
         )
         of_routes: dict[tuple[str, str], list[Seen]] = {}
-        for (method, route, status), times in self._seen.items():
+        for (method, route, status), times in self._seen.copy().items():  # more may come meanwhile
             seen = times.seen()
             requests.add_metric((method, route, str(status)), seen.counts[-1])
             of_routes.setdefault((method, route), []).append(seen)
@@ -167,9 +167,10 @@ class Lags(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The readers that run, and the lag of the slowest."""
-        if self._lags:
-            lag = max(self._lags.values())
-            yield GaugeMetricFamily("hinged_readers", "Processes that answer predictions.", float(len(self._lags)))
+        lags = list(self._lags.values())  # readers may come and go meanwhile
+        if lags:
+            lag = max(lags)
+            yield GaugeMetricFamily("hinged_readers", "Processes that answer predictions.", float(len(lags)))
             yield GaugeMetricFamily("hinged_reader_lag_events", "Events that the slowest reader is behind.", float(lag))
 
 

@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import anyio
 import pytest
 from asking import example
@@ -182,3 +184,16 @@ def test_counts_of_one_server_are_not_those_of_another():
     one.count("GET", "/healthz", 200, 0.1)
     assert b'hinged_requests_total{method="GET"' in one.text()[0]
     assert b'hinged_requests_total{method="GET"' not in other.text()[0]
+
+
+def test_requests_of_a_new_kind_may_be_answered_while_somebody_scrapes():
+    exposition = Exposition(Streams(1))
+    for status in range(3000):
+        exposition.count("GET", "/models", status, 0.001)
+    with ThreadPoolExecutor(1) as aside:  # where the route has it written down
+        written = aside.submit(exposition.text)
+        status = 3000
+        while not written.done():
+            exposition.count("GET", "/models", status, 0.001)
+            status += 1
+        assert b'status="2999"' in written.result()[0]

@@ -261,6 +261,24 @@ def test_a_connection_that_was_used_again_meanwhile_stays_open(both):
     assert client.answers.count(b"HTTP/1.1 200 OK") == 3
 
 
+@pytest.mark.parametrize("path", ["/models/m/predict", "/models/m/predict?min_position=0"])
+def test_who_sends_thousands_of_requests_ahead_waits_to_be_answered_first(both, path):
+    data = request("POST", path, PREDICT, key=both.keys["reader"], headers=[("x-a", "v" * 3_000)])
+
+    async def ahead():
+        client, made = await both.short.connect()
+        sending, most = asyncio.create_task(client.send(1_000 * data)), 0
+        while client.answers.count(b"HTTP/1.1 200 OK") < 1_000:
+            await client._read()
+            most = max(most, len(made.pipeline))
+        await sending
+        client.close()
+        return most
+
+    # As many as one look at the connection finds, of which asyncio takes 256 KB at most.
+    assert both.run(ahead()) <= 2**18 / len(data) + 1
+
+
 def test_who_leaves_before_the_answer_has_his_example_learned(both):
     both.begin_anew()
     data = request("POST", "/models/m/learn", LEARN, key=both.keys["writer"])

@@ -26,6 +26,23 @@ def doubled(x):
 def total(x):
     return doubled(x).sum()
 
+@compiled
+def checked(x):
+    if x < 0.0:
+        raise ValueError("must be >= 0, got", x)
+    print("takes", x)
+    return x
+
+@compiled
+def checked_twice(x):
+    return checked(x) + checked(2.0 * x)
+
+def refusal(function, x):
+    try:
+        function(x)
+    except ValueError as error:
+        return error.args
+
 def forms(function):
     inner = function.inner
     return [len(function.overloads), len(inner.overloads), sum(inner.stats.cache_hits.values())]
@@ -35,6 +52,7 @@ THE_FIRST = "print(doubled(np.arange(3.0)).tolist(), forms(double), forms(double
 ANOTHER_CALLER = "print(total(np.arange(3.0)), forms(double), forms(doubled), forms(total))"
 FROM_PYTHON = "print(double(3.0), double(3), forms(double))"
 LOADED = "print(total(np.arange(3.0)), forms(double), forms(doubled), sum(total.stats.cache_misses.values()))"
+WITH_OBJECTS = "print(checked_twice(1.0), refusal(checked_twice, -1.0), forms(checked)[0])"
 
 
 def said(folder, line):
@@ -52,3 +70,8 @@ def test_each_form_is_compiled_for_who_needs_it_and_found_by_the_next_process(tm
     assert said(tmp_path, ANOTHER_CALLER) == "6.0 [0, 1, 1] [0, 1, 0] [1, 0, 0]\n"
     assert said(tmp_path, FROM_PYTHON) == "6.0 6 [2, 0, 0]\n"
     assert said(tmp_path, LOADED) == "6.0 [0, 0, 0] [0, 0, 0] 0\n"
+
+
+def test_what_a_function_prints_and_raises_comes_through_its_compiled_callers(tmp_path):
+    for _ in ("compiled", "loaded"):
+        assert said(tmp_path, WITH_OBJECTS) == "takes 1.0\ntakes 2.0\n3.0 ('must be >= 0, got', -1.0) 0\n"

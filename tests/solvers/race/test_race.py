@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from streams import same, settled, stream_of, two_moons
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race import arms, race
 from hinged.solvers.race.arms import Arm, Setting, first_settings, near
@@ -295,11 +296,14 @@ def small(monkeypatch):
     for name, value in SMALL.items():
         monkeypatch.setattr(race, name, value)
     monkeypatch.setattr(arms, "HALF_LIFE_LEAST", 4)
+    monkeypatch.setattr(arms, "IDLE", 20)
+    for name, value in {"ramp_start": 3, "clean_every": 20}.items():  # of arms with the ramp, which else is not met
+        monkeypatch.setitem(GapSVM.__init__.__kwdefaults__, name, value)
     monkeypatch.setattr(arms, "RADIAL", tuple(s._replace(half_life=s.half_life // 50) for s in arms.RADIAL))
 
 
 ACTION = st.one_of(
-    st.tuples(st.just("learn"), st.integers(1, 40)),
+    st.tuples(st.sampled_from(["learn", "weighted"]), st.integers(1, 40)),
     st.tuples(st.just("again"), st.integers(1, 10)),
     st.tuples(st.just("drop"), st.integers(1, 30)),
     st.tuples(st.sampled_from(["finish", "fade", "class", "load", "compact"]), st.just(0)),
@@ -312,7 +316,7 @@ ACTION = st.one_of(
 @pytest.mark.long
 def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_state(seed, points_max, actions):
     random = np.random.default_rng(seed)
-    X, y = wavy(500, seed=seed)
+    X, y = wavy(500, seed=seed, noise=0.25)
     first, second = (
         stream_of("auto", X, y, kernel=RBF, C=1.0, points_max=points_max, when_full="remove", announced=2)
         for _ in range(2)
@@ -328,6 +332,10 @@ def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_sta
             if action == "learn":
                 keys = np.arange(learned, min(learned + count_, 500))
                 solver.learn(stream.rows(X[keys]), (y[keys] + keys // 90) % classes, keys)
+            elif action == "weighted":
+                keys = np.arange(learned, min(learned + count_, 500))
+                weights = np.array([0.5, 1.0, 2.0])[keys % 3]
+                solver.learn_weighted(stream.rows(X[keys]), (y[keys] + keys // 90) % classes, keys, weights)
             elif action == "again":
                 keys = np.array(sorted(set(numbers.tolist()) - dropped), np.int64)
                 solver.learn(stream.rows(X[keys]), (y[keys] + keys // 90) % classes, keys, again=True)
@@ -339,7 +347,7 @@ def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_sta
                 solver.add_class(0.5)
             elif action != "load":
                 getattr(solver, action)()
-        learned = min(learned + count_, 500) if action == "learn" else learned
+        learned = min(learned + count_, 500) if action in {"learn", "weighted"} else learned
         dropped |= set(numbers.tolist()) if action == "drop" else set()
         if action == "load":
             second.solver.load(first.solver.state())
@@ -354,6 +362,8 @@ def test_after_whatever_was_done_it_is_whole_and_goes_on_to_the_bit_from_its_sta
         assert {arm.fades for arm in solver.arms} == {False, True}
         if learned:
             assert np.isfinite(first.decision(X[:20])).all()
+    ramped = [arm.machine for arm in first.solver.arms if arm.setting.ramp]
+    event("an example fell beside the ramp", any(machine.discarded.any() for machine in ramped))
 
 
 @pytest.mark.long
