@@ -238,7 +238,7 @@ def test_what_nobody_knows_cannot_be_forgotten():
     with_worker(scenario)
 
 
-@pytest.mark.parametrize("configuration", [{}, EXACT], ids=["lasvm", "exact"])
+@pytest.mark.parametrize("configuration", [{"delta_min": 0.0}, EXACT], ids=["lasvm", "exact"])
 def test_a_corrected_label_counts_as_if_it_had_always_been_so(configuration):
     examples = examples_of(11, 24)
 
