@@ -149,3 +149,10 @@ class RunningServer:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.kill()
+
+
+def until_compiled(url, names):
+    """Wait until these models take requests, where the machine's compile cache lacked their solvers."""
+    for name in names:
+        while '"state":"compiling"' in httpx.get(f"{url}/models/{name}", timeout=60).text.replace(" ", ""):
+            time.sleep(0.2)

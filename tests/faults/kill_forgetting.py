@@ -29,7 +29,7 @@ import httpx
 import numpy as np
 from disturbances import impatient
 from program import run_program
-from running import PLAIN
+from running import PLAIN, until_compiled
 from states import digest_of, load_model
 
 KERNEL = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
@@ -194,6 +194,7 @@ def run(scene, faults, clients, seed, load_s=(0.2, 1.2)):
     for name, body in MODELS.items():
         answer = httpx.put(f"{scene.url}/models/{name}", json=body, timeout=300)
         assert answer.status_code == 201, answer.text
+    until_compiled(scene.url, MODELS)
     threads = [threading.Thread(target=traffic.client, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()

@@ -36,7 +36,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from running import PLAIN, RunningServer
+from running import PLAIN, RunningServer, until_compiled
 
 from hinged.service.model.events import Learned, decode_event
 from hinged.service.store.sqlite import SQLiteStore
@@ -343,6 +343,7 @@ def run(folder, clients, seconds, seed, bad=20, waves=1):
         for name, body in MODELS.items():
             answer = httpx.put(f"{server.url}/models/{name}", json=body | KERNEL, timeout=300)
             assert answer.status_code == 201, answer.text
+        until_compiled(server.url, MODELS)
         load, watch = Load(server, seed), Watch(server.process.pid)
         before = rest(server, watch)
         watch.start()
