@@ -49,8 +49,10 @@ class Plan:
         self._changed = threading.Condition()
 
     def add(self, calls: list[Call]) -> None:
-        """All calls, the first ones among them, in their order: no more follow."""
+        """All calls, the first ones among them, in their order: no more follow. Nothing where it was given up."""
         with self._changed:
+            if self._complete:
+                return
             new = range(len(self.calls), len(calls))
             done = set(range(len(self.calls))) - self._left - self._under_way
             self.calls = calls

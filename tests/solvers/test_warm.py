@@ -333,6 +333,14 @@ def test_who_asks_before_all_calls_are_known_waits_for_the_others():
     asking.join()
 
 
+def test_what_was_given_up_is_not_taken_up_again_when_more_calls_are_known():
+    plan = crew.Plan([call(1), call(1)])
+    assert plan.take() is not None
+    plan.give_up()
+    plan.add([call(1), call(1), call(1)])
+    assert plan.take() is None
+
+
 def test_functions_that_call_each_other_are_compiled_all_the_same():
     plan = planned([call(1, 1), call(1, 0)])
     taken = {plan.take()}
