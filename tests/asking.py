@@ -4,7 +4,7 @@ import itertools
 import time
 
 import httpx
-from running import PATIENCE_S, PLAIN
+from running import PATIENCE_S, PLAIN, is_compiling
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 BASE = {"kernel": KERNEL, "C": 10, "features": {"type": "dense", "dim": 2}}
@@ -28,8 +28,7 @@ class Asking:
     def __call__(self, method, path, **request):
         while True:
             answer = self._http.request(method, path, **request)
-            # On a machine whose compile cache lacks the solver, all that a test asks of its model would be refused.
-            if answer.status_code != 503 or '"state":"compiling"' not in answer.text.replace(" ", ""):
+            if answer.status_code != 503 or not is_compiling(answer):  # else all that a test asks would be refused
                 return answer
             time.sleep(float(answer.headers["retry-after"]))
 

@@ -151,8 +151,13 @@ class RunningServer:
             self.kill()
 
 
+def is_compiling(answer):
+    """Whether a model is not there yet, as the machine's compile cache lacked its solver."""
+    return '"state":"compiling"' in answer.text.replace(" ", "")
+
+
 def until_compiled(url, names):
-    """Wait until these models take requests, where the machine's compile cache lacked their solvers."""
+    """Wait until these models take requests."""
     for name in names:
-        while '"state":"compiling"' in httpx.get(f"{url}/models/{name}", timeout=60).text.replace(" ", ""):
+        while is_compiling(httpx.get(f"{url}/models/{name}", timeout=60)):
             time.sleep(0.2)

@@ -164,6 +164,14 @@ async def begun(made):
         await asyncio.sleep(0)
 
 
+async def under_way(both, data):
+    """A connection of the shortcut's whose request the server has begun to answer, both ends."""
+    client, made = await both.short.connect()
+    await client.send(data)
+    await begun(made)
+    return client, made
+
+
 async def in_two(both, between, body=PREDICT):
     """What is answered to a request whose last bytes come behind the rest, after something else."""
     data = request("POST", "/models/m/predict", body, key=both.keys["reader"])
@@ -284,9 +292,7 @@ def test_who_leaves_before_the_answer_has_his_example_learned(both):
     data = request("POST", "/models/m/learn", LEARN, key=both.keys["writer"])
 
     async def leave():
-        client, made = await both.short.connect()
-        await client.send(data)
-        await begun(made)
+        client, _ = await under_way(both, data)
         client.close()
 
     both.run(leave())
@@ -299,9 +305,7 @@ def test_a_connection_that_is_to_end_does_so_behind_the_answer(both):
     data = request("POST", "/models/m/learn", LEARN, key=both.keys["writer"])
 
     async def drained():
-        client, made = await both.short.connect()
-        await client.send(data)
-        await begun(made)
+        client, made = await under_way(both, data)
         made.shutdown()
         answers = await client.rest()
         client.close()
