@@ -31,6 +31,7 @@ COMPILER, PLAIN = "compiler", "plain"  # what a process does
 COMPILERS = min(2, os.cpu_count() or 1)
 POLL_S = 0.05
 BESIDE_NICE = 5  # of processes beside a server that answers requests
+USUAL = ["auto", "float32", "learn,serve,finish,forget"]  # what a server has compiled first
 MODULE = "hinged.solvers.warm"  # what such a process runs; crew.py comes before it, here and in the imports
 PLAINLY = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}  # without the colours of messages that nobody sees
 
@@ -152,14 +153,17 @@ def compile_beside(
 
 
 def start_early() -> None:
-    """Where nothing is compiled yet, start the processes of the next `compile_beside` now, who import meanwhile.
+    """Where nothing is compiled yet, start the processes that a server begins with now: they import meanwhile.
 
     `dismiss` ends those that were not needed.
     """
     if may_run_brought() or next(Path(cast("Any", config).CACHE_DIR, STATE).rglob("*.nbi"), None):
         return
     with suppress(OSError):  # it is told when they are needed
-        _early.extend((role, _started(role)) for role in (PLAIN, *[COMPILER] * COMPILERS))
+        for role in (PLAIN, *[COMPILER] * COMPILERS):
+            process = _started(role)
+            _tell(process, (0, USUAL))
+            _early.append((role, process))
 
 
 def dismiss() -> None:
@@ -283,13 +287,15 @@ def _compile(call: Call) -> None:
 @contextmanager
 def _process(role: str, nice: int, job: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is told its job; it is killed in the end."""
-    early = next((each for each in _early if each[0] == role), None)
+    early = next((each for each in _early if (each[0], 0, USUAL) == (role, nice, list(job))), None)
     if early is not None:
         _early.remove(early)
-    process = early[1] if early is not None else _started(role)
+        process = early[1]
+    else:
+        process = _started(role)
+        _tell(process, (nice, list(job)))
     with process:
         try:
-            _tell(process, (nice, list(job)))
             yield process
         finally:
             process.kill()
