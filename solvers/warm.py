@@ -19,6 +19,7 @@ from numba.core import event
 from hinged.solvers.budget import merging
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.points import compacted, points_from_rows
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.turns import Abandoned, resting
@@ -185,6 +186,7 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         solver.certificate()  # learning curves have it
     if FINISH in parts:
         solver.finish()
+        warm_up_ones(solver.dtype)
     if FORGET in parts:
         full = _new_solver(name, dtype, len(X), **CLEANED.get(name, {}))
         _teach(full)
@@ -196,6 +198,12 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         if full.fades:
             full.fade(0.5)
         full.certificate()
+
+
+def warm_up_ones(dtype: type) -> None:
+    """Run once what only points of ones need, when they are loaded and when they move."""
+    points = points_from_rows(rows_from_dense(np.ones((1, 2)), KERNEL, 2, dtype), 2)
+    compacted(points, np.arange(1), 2, 2, 2)
 
 
 def warm_up_metrics() -> None:
