@@ -33,5 +33,5 @@ def listen() -> queue.SimpleQueue[bytes]:
 
 if __name__ == "__main__":
     heard = listen()
-    role, nice, module, *arguments = sys.argv[1:]
-    importlib.import_module(module).main(heard, role, int(nice), *arguments)
+    role, module = sys.argv[1:]
+    importlib.import_module(module).main(heard, role)

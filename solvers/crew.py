@@ -23,13 +23,17 @@ import numpy as np
 from numba import config
 from numba.core.errors import NumbaError
 
-from hinged.solvers.core.cache import STATE, locked
+from hinged.solvers.core.cache import STATE, locked, may_run_brought
 from hinged.solvers.core.calls import Call, Calls, watching
+from hinged.solvers.recall import recall
 
 COMPILER, PLAIN = "compiler", "plain"  # what a process does
 COMPILERS = min(2, os.cpu_count() or 1)
 POLL_S = 0.05
 BESIDE_NICE = 5  # of processes beside a server that answers requests
+USUAL = ["auto", "float32", "learn,serve,finish,forget"]  # what a server has compiled first
+MODULE = "hinged.solvers.warm"  # what such a process runs; crew.py comes before it, here and in the imports
+PLAINLY = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}  # without the colours of messages that nobody sees
 
 
 class Plan:
@@ -114,7 +118,7 @@ def _behind(calls: list[Call]) -> list[int]:
 
 
 def compile_beside(
-    command: Sequence[str],
+    job: Sequence[str],
     *,
     beside: bool = False,
     check: Callable[[], None] = lambda: None,
@@ -122,14 +126,15 @@ def compile_beside(
 ) -> str:
     """Have other processes compile what a solver runs: what went wrong, "" if nothing did.
 
-    command: a module and its arguments, whose `main` hands what it runs to `serve`. beside: requests are answered
-    meanwhile, and come first. check: called all the while, what it raises ends the processes. reached: called once what
-    is run first is compiled.
+    job: what `warm.main` is told: the solver, its precision and the parts. beside: requests are answered meanwhile, and
+    come first. check: called all the while, what it raises ends the processes. reached: called once what is run first
+    is compiled.
     """
+    nice = BESIDE_NICE if beside else 0
     with ExitStack() as stack:
         try:
-            compilers = [stack.enter_context(_process(command, COMPILER, beside)) for _ in range(COMPILERS)]
-            plain = stack.enter_context(_process(command, PLAIN, beside))
+            compilers = [stack.enter_context(_process(COMPILER, nice, job)) for _ in range(COMPILERS)]
+            plain = stack.enter_context(_process(PLAIN, nice, job))
         except OSError as error:
             return str(error)
         crew = threading.Thread(target=_let_compile, args=(plain, compilers, reached), daemon=True)
@@ -145,6 +150,31 @@ def compile_beside(
             raise
         bad = [process.returncode for process in compilers if process.wait()]
     return f"it ended with {bad[0]}" if bad else ""
+
+
+def start_early() -> None:
+    """Where nothing is compiled yet, start the processes that a server begins with now: they import meanwhile.
+
+    `dismiss` ends those that were not needed.
+    """
+    if may_run_brought() or next(Path(cast("Any", config).CACHE_DIR, STATE).rglob("*.nbi"), None):
+        return
+    with suppress(OSError):  # it is told when they are needed
+        for role in (PLAIN, *[COMPILER] * COMPILERS):
+            process = _started(role)
+            _tell(process, (0, USUAL))
+            _early.append((role, process))
+
+
+def dismiss() -> None:
+    """End what `start_early` started, and nobody needed."""
+    while _early:
+        _, process = _early.pop()
+        with process:
+            process.kill()
+
+
+_early: list[tuple[str, subprocess.Popen[bytes]]] = []
 
 
 @contextmanager
@@ -193,25 +223,38 @@ def _feed(process: subprocess.Popen[bytes], plan: Plan) -> None:
 
 def _do(process: subprocess.Popen[bytes], call: Call | None) -> bool:
     """Have a compiler do one call, or run through all: whether it did."""
-    message = pickle.dumps(call)
-    to, back = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+    return _tell(process, call) and bool(cast("IO[bytes]", process.stdout).read(1))
+
+
+def _tell(process: subprocess.Popen[bytes], what: object) -> bool:
+    """Send a message: False where the process has ended, which its return code tells too."""
+    message = pickle.dumps(what)
+    to = cast("IO[bytes]", process.stdin)
     try:
         to.write(len(message).to_bytes(8, "big") + message)
         to.flush()
-        return bool(back.read(1))
-    except OSError:  # it has ended
+    except (OSError, ValueError):  # ValueError: the message before found it ended
+        with suppress(OSError):
+            to.close()
         return False
+    return True
 
 
 # -- in such a process ------------------------------------------------------------------------------------------------
 
 
-def serve(
-    told: queue.SimpleQueue[bytes], role: str, nice: int, first: Callable[[], None], everything: Callable[[], None]
-) -> None:
-    """What such a process does; told: what it hears. first, everything: runs through what a solver does."""
+def told_job(told: queue.SimpleQueue[bytes], role: str) -> list[str]:
+    """What such a process is to do, once it is told: nothing of it is started before."""
+    if role == COMPILER:
+        recall()
+    nice, job = pickle.loads(told.get())  # noqa: S301  from the process that started this one
     if nice and hasattr(os, "nice"):
         os.nice(nice)
+    return cast("list[str]", job)
+
+
+def serve(told: queue.SimpleQueue[bytes], role: str, first: Callable[[], None], everything: Callable[[], None]) -> None:
+    """What such a process does; told: what it hears. first, everything: runs through what a solver does."""
     if role == PLAIN:
         watching.append(Calls())
         with np.errstate(over="ignore"):  # random numbers
@@ -242,19 +285,29 @@ def _compile(call: Call) -> None:
 
 
 @contextmanager
-def _process(command: Sequence[str], role: str, beside: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with exactly the packages of this one, out of reach of Ctrl-C. It is killed in the end."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    nice = str(BESIDE_NICE if beside else 0)
-    process = subprocess.Popen(  # noqa: S603  ourselves
-        [sys.executable, "-P", "-m", "hinged.solvers.compiler", role, nice, *command],
-        env=env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
-        process_group=0 if os.name == "posix" else None,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+def _process(role: str, nice: int, job: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is told its job; it is killed in the end."""
+    early = next((each for each in _early if (each[0], 0, USUAL) == (role, nice, list(job))), None)
+    if early is not None:
+        _early.remove(early)
+        process = early[1]
+    else:
+        process = _started(role)
+        _tell(process, (nice, list(job)))
     with process:
         try:
             yield process
         finally:
             process.kill()
+
+
+def _started(role: str) -> subprocess.Popen[bytes]:
+    """A process with exactly the packages of this one, out of reach of Ctrl-C."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)} | PLAINLY
+    return subprocess.Popen(  # noqa: S603  ourselves
+        [sys.executable, "-P", "-m", "hinged.solvers.compiler", role, MODULE],
+        env=env | {"NUMBA_DISABLE_JIT": "1"} if role == PLAIN else env,
+        process_group=0 if os.name == "posix" else None,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )

@@ -19,10 +19,11 @@ from numba.core import event
 from hinged.solvers.budget import merging
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.points import compacted, points_from_rows
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.turns import Abandoned, resting
-from hinged.solvers.crew import PLAIN, compile_beside, serve
+from hinged.solvers.crew import PLAIN, compile_beside, serve, told_job
 from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 
 POINTS_MAX = 64  # more than there are examples
 LOADED_S = 3.0  # in which another thread has loaded a solver, if it need not compile it
+
+CLEANED = {"auto": {"idle_max": 0}}
+"""With which an arm of few examples, too, has points without a coefficient that go."""
 
 KERNEL = make_kernel("rbf", 0.5)
 X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
@@ -182,8 +186,9 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         solver.certificate()  # learning curves have it
     if FINISH in parts:
         solver.finish()
+        warm_up_ones(solver.dtype)
     if FORGET in parts:
-        full = _new_solver(name, dtype, len(X))
+        full = _new_solver(name, dtype, len(X), **CLEANED.get(name, {}))
         _teach(full)
         full.learn(rows, Y, np.arange(len(X)), again=True)
         full.load(full.state())
@@ -193,6 +198,12 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
         if full.fades:
             full.fade(0.5)
         full.certificate()
+
+
+def warm_up_ones(dtype: type) -> None:
+    """Run once what only points of ones need, when they are loaded and when they move."""
+    points = points_from_rows(rows_from_dense(np.ones((1, 2)), KERNEL, 2, dtype), 2)
+    compacted(points, np.arange(1), 2, 2, 2)
 
 
 def warm_up_metrics() -> None:
@@ -207,7 +218,7 @@ def warm_up_metrics() -> None:
     tally.add(np.arange(2), columns, classes, classes, losses)
 
 
-def _new_solver(name: str, dtype: type, points_max: int) -> Solver:
+def _new_solver(name: str, dtype: type, points_max: int, **few: int) -> Solver:
     entry = SOLVERS[name]
     small = {"budget": 4} if "budget" in entry.trial else {}
     parameters = {
@@ -215,6 +226,7 @@ def _new_solver(name: str, dtype: type, points_max: int) -> Solver:
         **entry.trial,
         **entry.fixed,
         **small,
+        **few,
         "points_max": points_max,
         "when_full": "remove",
     }
@@ -271,16 +283,18 @@ def _compile_beside(name: str, dtype: type, began: int, reached: Callable[[], No
             raise Ended
 
     check()
-    command = [__name__, name, np.dtype(dtype).name, ",".join(EVERYTHING)]
-    problem = compile_beside(command, beside=bool(_first), check=check, reached=reached)
+    problem = compile_beside(
+        [name, np.dtype(dtype).name, ",".join(EVERYTHING)], beside=bool(_first), check=check, reached=reached
+    )
     if problem:
         log.warning("the process that compiles %s failed and this one compiles instead: %s", name, problem)
 
 
-def main(told: queue.SimpleQueue[bytes], role: str, nice: int, name: str, precision: str, parts: str) -> None:
-    """What a process of a crew does for a solver; parts: of which those that are in FIRST come first."""
+def main(told: queue.SimpleQueue[bytes], role: str) -> None:
+    """What a process of a crew does for a solver; of the parts that it is told those in FIRST come first."""
+    name, precision, parts = told_job(told, role)
     if role == PLAIN:
         merging.GRID = 2  # uncompiled, the usual table takes half a minute
     dtype, everything = np.dtype(precision).type, parts.split(",")
     first = [part for part in everything if part in FIRST]
-    serve(told, role, nice, lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))
+    serve(told, role, lambda: exercise(name, dtype, first), lambda: exercise(name, dtype, everything))

@@ -10,7 +10,7 @@ from typing import Any
 
 from hinged.solvers import warm
 from hinged.solvers.core.cache import BROUGHT, may_run_brought
-from hinged.solvers.crew import compiling_alone
+from hinged.solvers.crew import compiling_alone, dismiss
 from hinged.solvers.estimators.compiling import FEWEST, of_a_server
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ async def load_kernels(run: Callable[..., Awaitable[Any]], *, in_turn: bool = Fa
             log.info("compiled %d of %d functions", functions.there(), len(functions))
     finally:
         loading.cancel()  # where it is done, that is nothing
+        dismiss()
     loading.result()
     log.info("kernels are there, %.1f s", time.monotonic() - started)
 

@@ -6,7 +6,9 @@ may be compiled: an edit anywhere starts a fresh folder, and every checkout or i
 one.
 
 Several processes may fill a folder at once, one entry at a time: numba numbers the variants of a function in an index,
-and two processes that took the same number would leave code for one's types under the other's.
+and two processes that took the same number would leave code for one's types under the other's. Each file begins with a
+digest of the rest: what is damaged counts as not there, so it is compiled again and replaced. What cannot be written is
+compiled by each process for itself.
 
 A wheel may bring code along, for a kind of processor (`KINDS`), in the same form. It is read where the user's folder
 has none for this very processor, if sources, Python and numba are those that it was compiled of, and this processor is
@@ -17,7 +19,9 @@ taken for the other.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import pickle
 import platform
 import sys
 import tempfile
@@ -39,14 +43,17 @@ from numba.core.caching import (
 if sys.platform != "win32":
     import fcntl
 
+log = logging.getLogger(__name__)
+
 SOLVERS = Path(__file__).parent.parent
 BROUGHT = SOLVERS.parent / "compiled"
 """What a wheel brought along, where it did."""
-NOTHING_COMPILED = ("estimators", "warm.py", "crew.py", "compiler.py", "core/cache.py", "core/calls.py")
+NOTHING_COMPILED = ("estimators", "warm.py", "crew.py", "compiler.py", "recall.py", "core/cache.py", "core/calls.py")
 """Folders and files whose functions are never compiled."""
 V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3")
 KINDS = {"x86_64": ("x86-64-v3", V3), "AMD64": ("x86-64-v3", V3), "aarch64": ("generic", ())}
 """The processor that a wheel's code is compiled for, as LLVM calls it, and what one must have to run it."""
+DIGEST = 16  # bytes
 KIND, NEEDED = KINDS.get(platform.machine(), ("", ()))
 
 
@@ -95,11 +102,48 @@ class _Locator(UserProvidedCacheLocator):
         return STATE if own else cast("str", super().get_source_stamp())
 
 
+class _ReadOnly(_Locator):
+    """The same where nothing can be written: what lies there is read, and code from a wheel."""
+
+    def ensure_cache_path(self) -> None:
+        """It is not."""
+
+
 class Entries(CompileResultCacheImpl):
     """The files of a function."""
 
     # Where that folder cannot be written, numba looks for another as it always does.
-    _locator_classes = [_Locator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, SLF001  its own form of it
+    _locator_classes = [_Locator, *CompileResultCacheImpl._locator_classes, _ReadOnly]  # noqa: RUF012, SLF001  its own form of it
+
+
+class Files(IndexDataCacheFile):
+    """An index, and what it names, each behind a digest."""
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            version, stamp, names = self._load_data(self._index_name)
+        except OSError:
+            return {}
+        return names if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._save_data(self._index_name, (self._version, self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        """What a file has; OSError if it is not there, or not as it was written."""
+        content = Path(self._data_path(name)).read_bytes()
+        digest, data = content[:DIGEST], content[DIGEST:]
+        if _digest(data) != digest:
+            raise OSError(f"{name} is damaged")
+        return pickle.loads(data)  # noqa: S301  from a folder of the user's own, as numba does
+
+    def _dump(self, obj: Any) -> bytes:
+        data = cast("bytes", super()._dump(obj))
+        return _digest(data) + data
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST).digest()
 
 
 class Cache(FunctionCache):
@@ -110,10 +154,11 @@ class Cache(FunctionCache):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         locator, folder = self._impl.locator, Path(self._cache_path)
+        self._cache_file = Files(self._cache_path, self._impl.filename_base, locator.get_source_stamp())
         self._brought = None
         if isinstance(locator, _Locator) and STATE in folder.parts and may_run_brought():
             within = _Locator.get_suitable_cache_subpath(locator._py_file)  # noqa: SLF001  as it was made
-            self._brought = IndexDataCacheFile(str(BROUGHT / within), self._impl.filename_base, STATE)
+            self._brought = Files(str(BROUGHT / within), self._impl.filename_base, STATE)
 
     def is_there(self) -> bool:
         """Whether the function is compiled, for whatever types."""
@@ -121,9 +166,12 @@ class Cache(FunctionCache):
         return any(file is not None and os.path.exists(file._index_path) for file in files)  # noqa: PTH110, SLF001
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Add a variant."""
-        with locked(Path(self.cache_path)):
-            super().save_overload(sig, data)
+        """Add a variant, or go on without: it is compiled all the same."""
+        try:
+            with locked(Path(self.cache_path)):
+                super().save_overload(sig, data)
+        except OSError as error:
+            _tell_unwritten(error.strerror or str(error))
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super()._load_overload(sig, target_context)
@@ -132,6 +180,11 @@ class Cache(FunctionCache):
         types, (triple, _, _), code = self._index_key(sig, target_context.codegen())
         payload = self._brought.load((types, (triple, KIND, ""), code))
         return None if payload is None else self._impl.rebuild(target_context, payload)
+
+
+@cache
+def _tell_unwritten(problem: str) -> None:
+    log.warning("compiled code cannot be kept, and each start compiles it again: %s", problem)
 
 
 @cache

@@ -94,7 +94,7 @@ def compile_many(name: str, dtype: type) -> None:
     try:
         with compiling_alone():
             if len(functions) - functions.there() >= MANY:
-                compile_beside(["hinged.solvers.warm", name, np.dtype(dtype).name, "learn,finish"])
+                compile_beside([name, np.dtype(dtype).name, "learn,finish"])
     finally:
         telling.end_one()
 

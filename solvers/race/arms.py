@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,7 +120,6 @@ class Arm:
             self.machine = LASVM(own, dim, C=C * setting.C, idle_max=idle_max, **shared)
         self.machine.fading = self.fades
         self._step = max(1, setting.half_life // FADES)
-        self._factor = float(exp(-LN_2 * self._step / setting.half_life)) if self.fades else 1.0
 
     @property
     def solver(self) -> str:
@@ -135,13 +135,14 @@ class Arm:
         """Learn a batch (Solver.learn) behind so many examples; what is old fades in between, and leaves."""
         if not self.fades:
             return self.machine.learn(rows, classes, keys)
+        factor = self._factor
         found, begin, m = [], 0, len(rows)
         while begin < m:
             end = min(m, begin + self._step - (learned + begin) % self._step)
             part = rows.part(begin, end)
             found.append(self.machine.learn(part, classes[begin:end], keys[begin:end]))
             if (learned + end) % self._step == 0:
-                self._fade((learned + end) // self._step)
+                self._fade(factor, (learned + end) // self._step)
             begin = end
         return np.concatenate(found)
 
@@ -154,7 +155,12 @@ class Arm:
         else:
             self.machine.learn(*known)
 
-    def _fade(self, step: int) -> None:
-        self.machine.fade(self._factor)
+    @cached_property
+    def _factor(self) -> float:
+        """What fading leaves, of an arm that does: known when it learns, for to make one must need no compiler."""
+        return float(exp(-LN_2 * self._step / self.setting.half_life))
+
+    def _fade(self, factor: float, step: int) -> None:
+        self.machine.fade(factor)
         if step % LEAVES == 0:
             self.machine.drop(self.machine.shrunk_to(LEAST))

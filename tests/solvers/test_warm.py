@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import config
 from running import ended
 
 from hinged.solvers import crew, warm
@@ -190,31 +191,76 @@ def test_where_other_processes_fail_this_one_compiles_and_says_so_once(lacking, 
     assert warmed_up(lacking, MISSING).compiled == []
 
 
-def test_who_waits_for_processes_that_compile_can_be_told_to_stop(tmp_path, monkeypatch):
-    roles = [*[crew.COMPILER] * crew.COMPILERS, crew.PLAIN]
+ROLES = sorted([*[crew.COMPILER] * crew.COMPILERS, crew.PLAIN])
+
+
+@pytest.fixture
+def processes(tmp_path, monkeypatch):
+    """Waits for as many processes of crews as are asked for: their roles and numbers. They compile nothing."""
     started = tmp_path / "started"
     others = script(tmp_path / "python", f"echo $4 $$ >> {started}; exec sleep 100")
     monkeypatch.setattr(sys, "executable", str(others))
+
+    def found(count):
+        end = time.monotonic() + 30
+        while (started.read_text() if started.exists() else "").count("\n") < count:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        lines = [line.split() for line in started.read_text().splitlines()] if count else []
+        return sorted(role for role, _ in lines), [int(pid) for _, pid in lines]
+
+    return found
+
+
+def compiling_until_ended(name, processes):
+    """Compile by processes that do nothing, and end it: what came of it, and what processes there were."""
     raised = []
 
     def wait():
         try:
-            warm._compile_beside(SOLVER, np.float32, warm._ended)
+            warm._compile_beside(name, np.float32, warm._ended)
         except warm.Ended as error:
             raised.append(error)
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    end = time.monotonic() + 30
-    while not started.exists() or started.read_text().count("\n") < len(roles):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    found = processes(len(ROLES))
     warm.end_compiling()
     waiting.join(10)
     assert len(raised) == 1
-    lines = [line.split() for line in started.read_text().splitlines()]
-    assert sorted(role for role, _ in lines) == sorted(roles)
-    assert all(ended(int(pid)) for _, pid in lines)
+    return found
+
+
+def test_who_waits_for_processes_that_compile_can_be_told_to_stop(processes):
+    roles, pids = compiling_until_ended(SOLVER, processes)
+    assert roles == ROLES
+    assert all(map(ended, pids))
+
+
+def test_processes_that_were_started_early_are_those_that_compile(processes, tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(warm, "_first", set())
+    crew.start_early()
+    early = processes(len(ROLES))
+    assert compiling_until_ended("auto", processes) == early
+    assert early[0] == ROLES
+    assert processes(len(ROLES)) == early
+    assert all(map(ended, early[1]))
+
+
+def test_processes_that_were_started_early_and_are_not_needed_end(processes, tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    crew.start_early()
+    _, pids = processes(len(ROLES))
+    crew.dismiss()
+    assert all(map(ended, pids))
+
+
+def test_where_something_is_compiled_no_process_is_started_early(first, processes, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(first.cache))
+    crew.start_early()
+    assert processes(0) == ([], [])
+    assert not crew._early
 
 
 def test_a_solver_that_is_not_compiled_is_not_loaded_and_nothing_is_compiled_for_it(first, lacking):
