@@ -12,7 +12,8 @@ one from right before its example was learned, so the fit needs no held-out data
 batch.
 
 One sigmoid a column. With one column the second class is its positive side; with three or more the probabilities of
-the classes are those of the columns, divided by their sum.
+the classes are those of the columns, divided by their sum: the normalised sigmoids. A softmax of the same A and B, with
+which P(y = c | f) is exp(-(A_c f_c + B_c)) divided by the sum of all, is what calibrations.py fits beside them.
 
 fit      (K, 2) float64        A, B of each column
 scores   (K, WINDOW) float32   decision values, a ring; ABSENT where the column came later than the example
@@ -69,20 +70,33 @@ def positive_part(A, B, f):
 
 
 @compiled
-def class_probabilities(fit, f, out):
+def class_probabilities(fit, softmax, f, out):
     """Write the probability of each class, by the decision values f of one example, to the front of `out`.
 
-    f may have fewer columns than there are now, if it comes from before a class was announced.
+    softmax: of A f + B instead of normalised sigmoids. f may have fewer columns than there are now, if it comes from
+    before a class was announced.
     """
     columns = f.shape[0]
     if columns == 1:
         second = min(fit.shape[0], 2) - 1  # the column that the second class has now
-        out[1], out[0] = positive_part(fit[second, 0], fit[second, 1], f[0])
+        A, B = fit[second, 0], fit[second, 1]
+        if softmax:  # the first class has the negation of the one column
+            A, B = A + fit[0, 0], B - fit[0, 1]
+        out[1], out[0] = positive_part(A, B, f[0])
         return
     total = 0.0
-    for c in range(columns):
-        out[c], _ = positive_part(fit[c, 0], fit[c, 1], f[c])
-        total += out[c]
+    if softmax:
+        most = -np.inf
+        for c in range(columns):
+            out[c] = -(fit[c, 0] * min(max(f[c], -SCORE_MAX), SCORE_MAX) + fit[c, 1])
+            most = max(most, out[c])
+        for c in range(columns):
+            out[c] = exp(out[c] - most)
+            total += out[c]
+    else:
+        for c in range(columns):
+            out[c], _ = positive_part(fit[c, 0], fit[c, 1], f[c])
+            total += out[c]
     for c in range(columns):
         out[c] = out[c] / total if total > 0.0 else 1.0 / columns
 
@@ -153,12 +167,15 @@ def fit_column(f, classes, positive, A, B):
 
 
 @compiled
-def learn_scores(sigmoids, columns, classes, out):
-    """For each example in order: the probabilities by the fit so far, then its score and class into the rings."""
+def learn_scores(sigmoids, answering, softmax, columns, classes, out):
+    """For each example in order: its probabilities, then its score and class into the rings.
+
+    answering (K, 2), softmax: the fit by which the probabilities are; the sigmoids' own is the one so far.
+    """
     fit, scores, ring, seen, since, due = sigmoids
     known = columns.shape[1]
     for i in range(columns.shape[0]):
-        class_probabilities(fit, columns[i], out[i])
+        class_probabilities(answering, softmax, columns[i], out[i])
         place = seen[0] % WINDOW
         for c in range(scores.shape[0]):
             f = ABSENT
@@ -179,27 +196,27 @@ def learn_scores(sigmoids, columns, classes, out):
 
 
 @compiled
-def probabilities_of_numbers(fit, columns, numbers, row, out):
+def probabilities_of_numbers(fit, softmax, columns, numbers, row, out):
     """The probability of class numbers[i] for each example; out[i] stays where that is negative."""
     for i in range(columns.shape[0]):
         if numbers[i] >= 0:
-            class_probabilities(fit, columns[i], row)
+            class_probabilities(fit, softmax, columns[i], row)
             out[i] = row[numbers[i]]
 
 
 @compiled
-def probabilities_of(fit, columns, out):
+def probabilities_of(fit, softmax, columns, out):
     """The probabilities of many examples, without learning."""
     for i in range(columns.shape[0]):
-        class_probabilities(fit, columns[i], out[i])
+        class_probabilities(fit, softmax, columns[i], out[i])
 
 
 class Calibration:
-    """What the sigmoids say at one moment. It never changes."""
+    """A fit at one moment. It never changes."""
 
-    def __init__(self, fit: Array) -> None:
-        """fit (K, 2): A and B of each column; K = 0 where nothing is known."""
-        self._fit = fit
+    def __init__(self, fit: Array, *, softmax: bool = False) -> None:
+        """fit (K, 2): A and B of each column; K = 0 where nothing is known. softmax: instead of normalised sigmoids."""
+        self._fit, self._softmax = fit, softmax
 
     def __call__(self, columns: Array, numbers: Array) -> Array:
         """(m,) the probability of class `numbers` (m,), by decision values (m, K); NaN for a negative number."""
@@ -207,7 +224,8 @@ class Calibration:
         k = columns.shape[1]
         if 0 < k <= self._fit.shape[0]:
             row = np.empty(max(k, 2))
-            probabilities_of_numbers(self._fit, np.array(columns, np.float64, order="C"), numbers, row, out)
+            columns = np.array(columns, np.float64, order="C")
+            probabilities_of_numbers(self._fit, self._softmax, columns, numbers, row, out)
         return out
 
     def classes(self, columns: Array) -> Array:
@@ -215,7 +233,7 @@ class Calibration:
         m, k = columns.shape
         out = np.full((m, max(k, 2)), np.nan)
         if 0 < k <= self._fit.shape[0]:
-            probabilities_of(self._fit, np.array(columns, np.float64, order="C"), out)
+            probabilities_of(self._fit, self._softmax, np.array(columns, np.float64, order="C"), out)
         return out
 
 
@@ -252,20 +270,38 @@ class Sigmoid:
             new.scores[0] *= -1.0
         self._arrays = new
 
-    def learn(self, columns: Array, classes: Array) -> Array:
+    def learn(self, columns: Array, classes: Array, softmax: Array | None = None) -> Array:
         """Learn scores (m, K) with their classes (m,) in order; returns what each one's probabilities were before that.
 
         (m, K), or (m, 2) for one column. K may be smaller than it is now, for scores from before a class was
-        announced. ValueError where they do not fit, before anything changes.
+        announced. softmax (columns, 2): the fit of a softmax by which the probabilities are, instead of the sigmoids.
+        ValueError where scores or classes do not fit, before anything changes.
         """
+        self.check(columns, classes)
+        m, k = columns.shape
+        fit = self._arrays.fit if softmax is None else softmax
+        out = np.empty((m, max(k, 2)))
+        columns, classes = np.array(columns, np.float64, order="C"), classes.astype(np.int32)
+        learn_scores(self._arrays, fit, softmax is not None, columns, classes, out)
+        return out
+
+    def check(self, columns: Array, classes: Array) -> None:
+        """Refuse what `learn` cannot take: ValueError."""
         m, k = columns.shape
         if not 0 < k <= self.columns:
             raise ValueError(f"columns must be from 1 to {self.columns}, got {k}")
         if classes.shape != (m,) or (m and not 0 <= classes.min() <= classes.max() <= max(1, self.columns - 1)):
             raise ValueError(f"classes must be {m} numbers from 0 to {max(1, self.columns - 1)}, got {classes}")
-        out = np.empty((m, max(k, 2)))
-        learn_scores(self._arrays, np.array(columns, np.float64, order="C"), classes.astype(np.int32), out)
-        return out
+
+    def newest(self, n: int) -> tuple[Array, Array]:
+        """Scores (n, K) float64 and classes (n,) of the newest n examples, at most WINDOW, the oldest first."""
+        places = np.arange(self.seen - n, self.seen) % WINDOW
+        return np.ascontiguousarray(self._arrays.scores[:, places].T, np.float64), self._arrays.classes[places]
+
+    @property
+    def fit(self) -> Array:
+        """A and B of each column (K, 2), as they are now."""
+        return self._arrays.fit
 
     def calibration(self) -> Calibration:
         """The present fit; it knows nothing before the first example."""
