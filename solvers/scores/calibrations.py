@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core.states import State, StateReader
-from hinged.solvers.scores.sigmoid import FIT_MAX, Calibration, Sigmoid
+from hinged.solvers.scores.sigmoid import FIT_MAX, Calibration, Sigmoid, softmax_of
 from hinged.solvers.scores.tally import LOG_LOSS, LOSS_MAX, losses_of
 
 Array = np.ndarray[Any, Any]
@@ -174,14 +174,14 @@ class Calibrations:
     def learn(self, columns: Array, classes: Array) -> Array:
         """As `Sigmoid.learn`, by whichever calibration answers."""
         contest = self._contest
-        if contest is None:
-            return self.sigmoid.learn(columns, classes)
-        self.sigmoid.check(columns, classes)
         m, k = columns.shape
+        if contest is None or self.seen + m < contest.due[0]:
+            return self._answered(columns, classes)
+        self.sigmoid.check(columns, classes)
         begin, parts = 0, [np.empty((0, max(k, 2)))]
         while begin < m:
             end = min(m, begin + int(contest.due[0]) - self.seen)
-            parts.append(self.sigmoid.learn(columns[begin:end], classes[begin:end], self._softmax()))
+            parts.append(self._answered(columns[begin:end], classes[begin:end]))
             if self.seen == contest.due[0]:
                 self._judge(contest)
                 self._fit(contest)
@@ -189,6 +189,13 @@ class Calibrations:
                 contest.due[0] += min(max(1, (self.seen - int(contest.since[0])) // 10), BLOCK)
             begin = end
         return np.concatenate(parts)
+
+    def _answered(self, columns: Array, classes: Array) -> Array:
+        """Learn examples of which the last may be the one that makes the fits due."""
+        out, softmax = self.sigmoid.learn(columns, classes), self._softmax()
+        if softmax is not None:
+            softmax_of(softmax, np.array(columns, np.float64, order="C"), out)
+        return out
 
     def _softmax(self) -> Array | None:
         """The fit that answers, where it is not the sigmoids'."""
@@ -267,7 +274,7 @@ class Calibrations:
         k, seen, read = self.columns, self.seen, StateReader(state)
         since = read.take("since", np.int64, (1,), 0, seen)
         judged = read.take("judged", np.int64, (1,), max(int(since[0]), seen - BLOCK), seen)
-        self._contest = Contest(
+        contest = Contest(
             fits=read.take("fits", np.float64, (len(NAMES), k, 2), -FIT_MAX, FIT_MAX),
             losses=read.take("losses", np.float64, (len(NAMES), 2), -WEIGHT_MAX, LOSS_MAX * WEIGHT_MAX),
             gaps=read.take("gaps", np.float64, (len(NAMES), k, BINS), -WEIGHT_MAX, WEIGHT_MAX),
@@ -277,6 +284,9 @@ class Calibrations:
             judged=judged,
             due=read.take("due", np.int64, (1,), seen + 1, int(judged[0]) + BLOCK),
         )
+        if 0 < contest.weight[0] < 1:  # the newest example alone weighs that much
+            raise ValueError(f"weight must be 0, or 1 and more, got {contest.weight[0]:g}")
+        self._contest = contest
 
 
 def _begun(columns: int, seen: int) -> Contest:

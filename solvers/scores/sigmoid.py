@@ -70,33 +70,20 @@ def positive_part(A, B, f):
 
 
 @compiled
-def class_probabilities(fit, softmax, f, out):
+def class_probabilities(fit, f, out):
     """Write the probability of each class, by the decision values f of one example, to the front of `out`.
 
-    softmax: of A f + B instead of normalised sigmoids. f may have fewer columns than there are now, if it comes from
-    before a class was announced.
+    f may have fewer columns than there are now, if it comes from before a class was announced.
     """
     columns = f.shape[0]
     if columns == 1:
         second = min(fit.shape[0], 2) - 1  # the column that the second class has now
-        A, B = fit[second, 0], fit[second, 1]
-        if softmax:  # the first class has the negation of the one column
-            A, B = A + fit[0, 0], B - fit[0, 1]
-        out[1], out[0] = positive_part(A, B, f[0])
+        out[1], out[0] = positive_part(fit[second, 0], fit[second, 1], f[0])
         return
     total = 0.0
-    if softmax:
-        most = -np.inf
-        for c in range(columns):
-            out[c] = -(fit[c, 0] * min(max(f[c], -SCORE_MAX), SCORE_MAX) + fit[c, 1])
-            most = max(most, out[c])
-        for c in range(columns):
-            out[c] = exp(out[c] - most)
-            total += out[c]
-    else:
-        for c in range(columns):
-            out[c], _ = positive_part(fit[c, 0], fit[c, 1], f[c])
-            total += out[c]
+    for c in range(columns):
+        out[c], _ = positive_part(fit[c, 0], fit[c, 1], f[c])
+        total += out[c]
     for c in range(columns):
         out[c] = out[c] / total if total > 0.0 else 1.0 / columns
 
@@ -167,15 +154,12 @@ def fit_column(f, classes, positive, A, B):
 
 
 @compiled
-def learn_scores(sigmoids, answering, softmax, columns, classes, out):
-    """For each example in order: its probabilities, then its score and class into the rings.
-
-    answering (K, 2), softmax: the fit by which the probabilities are; the sigmoids' own is the one so far.
-    """
+def learn_scores(sigmoids, columns, classes, out):
+    """For each example in order: the probabilities by the fit so far, then its score and class into the rings."""
     fit, scores, ring, seen, since, due = sigmoids
     known = columns.shape[1]
     for i in range(columns.shape[0]):
-        class_probabilities(answering, softmax, columns[i], out[i])
+        class_probabilities(fit, columns[i], out[i])
         place = seen[0] % WINDOW
         for c in range(scores.shape[0]):
             f = ABSENT
@@ -196,19 +180,39 @@ def learn_scores(sigmoids, answering, softmax, columns, classes, out):
 
 
 @compiled
-def probabilities_of_numbers(fit, softmax, columns, numbers, row, out):
+def probabilities_of_numbers(fit, columns, numbers, row, out):
     """The probability of class numbers[i] for each example; out[i] stays where that is negative."""
     for i in range(columns.shape[0]):
         if numbers[i] >= 0:
-            class_probabilities(fit, softmax, columns[i], row)
+            class_probabilities(fit, columns[i], row)
             out[i] = row[numbers[i]]
 
 
 @compiled
-def probabilities_of(fit, softmax, columns, out):
+def probabilities_of(fit, columns, out):
     """The probabilities of many examples, without learning."""
     for i in range(columns.shape[0]):
-        class_probabilities(fit, softmax, columns[i], out[i])
+        class_probabilities(fit, columns[i], out[i])
+
+
+@compiled
+def softmax_of(fit, columns, out):
+    """The same by a softmax of A f + B, with three columns or more in the fit."""
+    known = columns.shape[1]
+    for i in range(columns.shape[0]):
+        if known == 1:  # of which the first class has the negation
+            f, A, B = columns[i, 0], fit[0, 0] + fit[1, 0], fit[1, 1] - fit[0, 1]
+            out[i, 1], out[i, 0] = positive_part(A, B, f)
+            continue
+        most, total = -np.inf, 0.0
+        for c in range(known):
+            out[i, c] = -(fit[c, 0] * min(max(columns[i, c], -SCORE_MAX), SCORE_MAX) + fit[c, 1])
+            most = max(most, out[i, c])
+        for c in range(known):
+            out[i, c] = exp(out[i, c] - most)
+            total += out[i, c]
+        for c in range(known):
+            out[i, c] /= total
 
 
 class Calibration:
@@ -222,10 +226,12 @@ class Calibration:
         """(m,) the probability of class `numbers` (m,), by decision values (m, K); NaN for a negative number."""
         out = np.full(numbers.size, np.nan)
         k = columns.shape[1]
-        if 0 < k <= self._fit.shape[0]:
+        if self._softmax:
+            found = np.flatnonzero(numbers >= 0)
+            out[found] = self.classes(columns)[found, numbers[found]]
+        elif 0 < k <= self._fit.shape[0]:
             row = np.empty(max(k, 2))
-            columns = np.array(columns, np.float64, order="C")
-            probabilities_of_numbers(self._fit, self._softmax, columns, numbers, row, out)
+            probabilities_of_numbers(self._fit, np.array(columns, np.float64, order="C"), numbers, row, out)
         return out
 
     def classes(self, columns: Array) -> Array:
@@ -233,7 +239,8 @@ class Calibration:
         m, k = columns.shape
         out = np.full((m, max(k, 2)), np.nan)
         if 0 < k <= self._fit.shape[0]:
-            probabilities_of(self._fit, self._softmax, np.array(columns, np.float64, order="C"), out)
+            fitted = softmax_of if self._softmax else probabilities_of
+            fitted(self._fit, np.array(columns, np.float64, order="C"), out)
         return out
 
 
@@ -270,19 +277,16 @@ class Sigmoid:
             new.scores[0] *= -1.0
         self._arrays = new
 
-    def learn(self, columns: Array, classes: Array, softmax: Array | None = None) -> Array:
+    def learn(self, columns: Array, classes: Array) -> Array:
         """Learn scores (m, K) with their classes (m,) in order; returns what each one's probabilities were before that.
 
         (m, K), or (m, 2) for one column. K may be smaller than it is now, for scores from before a class was
-        announced. softmax (columns, 2): the fit of a softmax by which the probabilities are, instead of the sigmoids.
-        ValueError where scores or classes do not fit, before anything changes.
+        announced. ValueError where they do not fit, before anything changes.
         """
         self.check(columns, classes)
         m, k = columns.shape
-        fit = self._arrays.fit if softmax is None else softmax
         out = np.empty((m, max(k, 2)))
-        columns, classes = np.array(columns, np.float64, order="C"), classes.astype(np.int32)
-        learn_scores(self._arrays, fit, softmax is not None, columns, classes, out)
+        learn_scores(self._arrays, np.array(columns, np.float64, order="C"), classes.astype(np.int32), out)
         return out
 
     def check(self, columns: Array, classes: Array) -> None:

@@ -319,7 +319,9 @@ def test_a_glance_has_the_figures_of_the_window():
 
 def test_what_was_compiled_beforehand_serves_every_stream():
     warm_up_metrics()
-    functions = (sigmoid.learn_scores, sigmoid.probabilities_of, tally.write_losses, tally.count)
+    functions = (
+        sigmoid.learn_scores, sigmoid.probabilities_of, sigmoid.softmax_of, tally.write_losses, tally.count,
+    )  # fmt: skip
     before = [len(function.signatures) for function in functions]
     metrics = Prequential()
     metrics.load(grown(lambda n: [(0, n)]).state())
@@ -328,7 +330,7 @@ def test_what_was_compiled_beforehand_serves_every_stream():
         array.flags.writeable = False  # as events are read from a log
     metrics.add(*batch)
     metrics.probability(batch[0], batch[1])
-    assert [len(function.signatures) for function in functions] == before == [1] * 4
+    assert [len(function.signatures) for function in functions] == before == [1] * 5
 
 
 def test_its_memory_has_a_bound():

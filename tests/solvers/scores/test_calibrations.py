@@ -336,6 +336,7 @@ def test_what_does_not_fit_is_refused_before_anything_changes():
         {"losses": np.full((3, 2), 1e9)},
         {"gaps": np.full((3, 3, BINS), -1e9)},
         {"weight": np.array([-1.0])},
+        {"weight": np.array([1e-300])},
         {"answers": np.array([3])},
         {"since": np.array([201])},
         {"judged": np.array([201])},
