@@ -26,8 +26,8 @@ from hinged.solvers.estimators.base import Learner
 BATCH = 50
 AGES = {
     "neither": (None, None),
-    **{f"window {n:,}": (Window(examples=n), None) for n in (500, 2000, 8000)},
-    **{f"half-life {n:,}": (None, HalfLife(examples=n)) for n in (100, 300, 1000, 3000)},
+    **{f"window {n:,}": (Window(examples=n).stepping(), None) for n in (500, 2000, 8000)},
+    **{f"half-life {n:,}": (None, HalfLife(examples=n).stepping()) for n in (100, 300, 1000, 3000)},
 }
 
 

@@ -112,7 +112,7 @@ def show_model(client: Client, *, model: str, as_json: bool) -> None:
         "accuracy": f"{number(metrics['accuracy'])}, of the newest 1,000 {number(metrics['accuracy_window'])}",
         "points": f"{found['points']:,}, {found['support_vectors']:,} support vectors",
         "duality gap": number(found["duality_gap"]),
-        "pool": f"{pool['size']:,} candidates, {pool['leased']:,} leased",
+        "pool": f"{pool['size']:,} candidate{'' if pool['size'] == 1 else 's'}, {pool['leased']:,} leased",
         "pending": f"{found['pending']:,} predictions wait for their labels",
         "memory": f"{found['memory_bytes'] / 2**20:.1f} MiB",
         "jobs": ", ".join(f"{job['kind']} {job['progress']:.0%}" for job in found["jobs"]) or "none",

@@ -155,7 +155,10 @@ def arrays_of(source: Source, dim: int | None = None) -> tuple[Any, NDArray[Any]
     dim: columns of sparse rows, at least; for the part that is tested with what the other has.
     """
     if isinstance(source, ArraySource):
-        return source.matrix(), source.labels
+        found = source.matrix()
+        if source.sparse and dim is not None and dim > source.dim:
+            found.resize(len(source.labels), dim)
+        return found, source.labels
     if source.named:
         raise ReadError(f"{source.name} has features that are no numbers: estimators take rows of numbers")
     examples = list(source)

@@ -280,7 +280,7 @@ def _choose_new(
     unseen.draw(explored)
     at_random = [unseen.remove(place) for place in range(explored - 1, -1, -1)]
     sample = unseen.draw(min(search, unseen.left)) if strategy != AUTOACTIVE else _auto(published, eligible, unseen, n)
-    looked_at = _distinct([eligible[p] for p in sample], n - explored)
+    looked_at = _distinct([eligible[p] for p in sample.tolist()], n - explored)
     choices: list[Choice] = []
     if looked_at and n > explored:
         rows = published.rows(join_inputs([c.x for c in looked_at]))

@@ -37,6 +37,7 @@ from hinged.solvers.core.kernels import NORM_MAX
 from hinged.solvers.core.states import BOUND_MAX
 
 DIM_SPARSE = 2**20
+SPANS = ("window", "half_life")
 
 
 def _kind(value: Any) -> str | None:
@@ -80,7 +81,9 @@ def as_written(facts: Any) -> Any:
     """A configuration that was written earlier, with the parameters that came later."""
     if not isinstance(facts, dict) or not isinstance(solver := facts.get("solver"), str):
         return facts
-    return {**WITHOUT_ANY, **WITHOUT.get(solver, {}), **facts}
+    spans = {name: facts[name] for name in SPANS if isinstance(facts.get(name), dict)}
+    steps = {name: {"step": None, **span} for name, span in spans.items()}
+    return {**WITHOUT_ANY, **WITHOUT.get(solver, {}), **facts, **steps}
 
 
 def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
@@ -112,6 +115,10 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
         asked = LASVMConfiguration.model_construct(asked.model_fields_set, **shared)
     late = {"points_max", "when_full", *WITHOUT_ANY, *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
     parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
+    for name in SPANS:
+        span, held = getattr(asked, name), getattr(there, name)
+        if span is not None and held is not None and "step" not in span.model_fields_set:
+            parts[name] = span.model_copy(update={"step": held.step})
     if asked.features.type == there.features.type:
         unsaid = {"scale", "times", "identifiers", "warmup_candidates"} - asked.features.model_fields_set
         facts = {name: getattr(there.features, name) for name in unsaid if hasattr(there.features, name)}
@@ -134,11 +141,13 @@ def _read(body: bytes | str) -> Configuration:
 
 
 def _checked(configuration: Configuration, settings: Settings) -> Configuration:
-    """The configuration with the server's points_max where it says none. Invalid where its parts do not fit."""
+    """The configuration with points_max and steps where it says none. Invalid where its parts do not fit."""
     features, gamma, points_max = configuration.features, configuration.gamma, configuration.points_max
     points_max = points_max or min(POINTS, settings.points_max)
     said = configuration.model_fields_set  # is still to be known (`found_again`)
-    configuration = type(configuration).model_construct(said, **{**dict(configuration), "points_max": points_max})
+    spans = {name: span.stepping() for name in SPANS if (span := getattr(configuration, name)) is not None}
+    facts = {**dict(configuration), "points_max": points_max, **spans}
+    configuration = type(configuration).model_construct(said, **facts)
     warmup = configuration.warmup
     if features.dim > settings.dim_max:
         raise Invalid(_too_wide(features, settings.dim_max))

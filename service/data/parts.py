@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import (
@@ -36,6 +36,7 @@ POINTS = 10_000
 """Points that a model may hold which does not say."""
 
 LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
+WINDOW_STEPS, FADING_STEPS = 20, 16  # in which a window, or a half-life, of examples goes by
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
 AUTO = "auto"
@@ -222,35 +223,65 @@ class Show(Part):
 
 
 class Span(Part):
-    """So many examples, or so many seconds."""
+    """So many examples, or so many seconds.
+
+    step: examples that come between two times that anything leaves or fades. None, where seconds are given, or in a
+    model from before there were steps, which goes on as it did.
+    """
+
+    STEPS: ClassVar[int]
 
     examples: int | None = None
     seconds: float | None = None
+    step: int | None = None
 
     @model_validator(mode="after")
     def _either(self) -> Self:
         if (self.examples is None) == (self.seconds is None):
             raise PydanticCustomError("span", "Input should have either examples or seconds")
+        if self.step is not None and (self.examples is None or self.step > self.examples):
+            allowed = "no step beside seconds" if self.examples is None else f"a step of at most {self.examples}"
+            raise PydanticCustomError("step", "Input should have {allowed}", {"allowed": allowed})
         return self
+
+    def stepping(self) -> Self:
+        """The same with a step, unless it says one, or null."""
+        if self.examples is None or "step" in self.model_fields_set:
+            return self
+        step = max(1, self.examples // self.STEPS)
+        # What was said is still to be known (`found_again`).
+        facts = {**dict(self), "step": step}
+        return cast("Self", type(self).model_construct(self.model_fields_set, **facts))
 
 
 class Window(Span):
     """What is older is unlearned as the stream goes on: so many examples, or so many seconds."""
 
+    STEPS: ClassVar[int] = WINDOW_STEPS
+
     examples: int | None = Field(None, ge=1, lt=2**53, description="the newest that count")
     seconds: float | None = Field(None, gt=0, le=1e9, description="how long an example counts")
+    step: int | None = Field(
+        None, ge=1, description="examples by which it moves on at once; a 20th of it unless said, null: a 100th"
+    )
 
 
 class HalfLife(Span):
     """After so many examples, or so many seconds, what an example has taught counts half; after five it is dropped."""
 
+    STEPS: ClassVar[int] = FADING_STEPS
+
     examples: int | None = Field(None, ge=10, lt=2**50, description="examples after which one counts half")
     seconds: float | None = Field(None, gt=0, le=2e8, description="seconds after which an example counts half")
+    step: int | None = Field(
+        None, ge=1, description="examples after which the others fade; a 16th of it unless said, null: a 64th"
+    )
 
     @property
     def window(self) -> Window:
         """How old an example may be before it is dropped."""
-        return Window(examples=self.examples and LIVES * self.examples, seconds=self.seconds and LIVES * self.seconds)
+        examples, seconds = self.examples and LIVES * self.examples, self.seconds and LIVES * self.seconds
+        return Window(examples=examples, seconds=seconds, step=self.step)
 
 
 FeaturesPart = Annotated[Features | NamedFeatures | TextFeatures, Field(discriminator="type")]

@@ -16,8 +16,8 @@ Left: TypeAlias = range
 """Numbers of examples that leave."""
 
 NONE: Left = range(0)
-FADES = 64  # steps in which a half-life of examples goes by
-STEPS = 100  # a window of examples moves on by at most this part of it at once
+FADES = 64  # steps in which a half-life of examples goes by that says no step of its own
+STEPS = 100  # such a window of examples moves on by at most this part of it at once
 GRAINS = 1_000  # moments that a window of seconds tells apart
 LN_2 = 0.6931471805599453
 HALF_LIVES_MAX = 64.0  # at once; nothing is left then, and no number too small
@@ -36,10 +36,11 @@ class Ages:
             window = half_life.window
         self._half_life = half_life.examples if half_life is not None else None
         self._half_life_ms = 1000 * half_life.seconds if half_life is not None and half_life.seconds else None
-        self._step = max(1, (self._half_life or 0) // FADES)  # examples after which the others fade
+        said = window.step if window is not None else None
+        self._step = said or max(1, (self._half_life or 0) // FADES)  # examples after which the others fade
         self._examples = window.examples if window is not None else None
         self._ms = round(1000 * window.seconds) if window is not None and window.seconds is not None else None
-        self._stride = max(1, (self._examples or 0) // STEPS)
+        self._stride = said or max(1, (self._examples or 0) // STEPS)  # examples that leave together
         self.dropped = 0  # examples with numbers up to this one have left
         self._faded = 0  # steps by which the others have faded
         self._grains: list[tuple[int, int, int]] = []  # last number, first and last time of examples close in time

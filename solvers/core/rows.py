@@ -107,18 +107,28 @@ def joined(batches: list[Rows]) -> Rows:
     """Several batches of one precision as one, in order. There must be at least one."""
     if len(batches) == 1:
         return batches[0]
-    norms = [b.norms for b in batches]
-    sizes = [b.indices.size for b in batches]
-    before = np.repeat(np.cumsum(sizes) - sizes, [n.size for n in norms])  # values of the batches before a row's
+    indices, norms = [b.indices for b in batches], [b.norms for b in batches]
+    sizes = np.array([each.size for each in indices])
+    rows = np.array([each.size for each in norms])
+    if (rows == 1).all():
+        ends = np.cumsum(sizes)
+    else:
+        before = np.repeat(np.cumsum(sizes) - sizes, rows)  # values of the batches before a row's
+        ends = _concatenated([b.indptr[1:] for b in batches]) + before
     return Rows(
-        np.concatenate(([0], np.concatenate([b.indptr[1:] for b in batches]) + before)),
-        np.concatenate([b.indices for b in batches]),
-        np.concatenate([b.values for b in batches]),
-        np.concatenate(norms),
-        np.concatenate([b.selves for b in batches]),
+        np.concatenate(([0], ends)),
+        _concatenated(indices),
+        _concatenated([b.values for b in batches]),
+        _concatenated(norms),
+        _concatenated([b.selves for b in batches]),
         batches[0].dim,
         batches[0].measure if len({b.measure for b in batches}) == 1 else None,
     )
+
+
+def _concatenated(arrays: list[Any]) -> Array:
+    """Contiguous arrays of one type as one; NumPy's takes four times as long for a thousand of some values."""
+    return np.frombuffer(bytearray().join(arrays), arrays[0].dtype)
 
 
 @compiled

@@ -230,8 +230,10 @@ CHANGES = (
     {"kernel": {"type": "rbf", "gamma": "scale"}},
     {"class_weight": {"p": 3}}, {"class_weight": None}, {"seed": 7}, {"solver": "lasvm"}, {"solver": "exact"},
     {"solver": "bsca", "budget": 5}, {"solver": "lasvm-g"}, {"solver": "smo"}, {"solver": "perceptron"},
-    {"window": {"examples": 20}}, {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15},
-    {"half_life": {"examples": 10}}, {"half_life": {"seconds": 0.1}}, {"half_life": None}, {"solver": "tracking-2"},
+    {"window": {"examples": 40}}, {"window": {"examples": 20, "step": 7}}, {"window": {"examples": 20, "step": None}},
+    {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15}, {"solver": "tracking-2"},
+    {"half_life": {"examples": 40}}, {"half_life": {"examples": 10, "step": 10}}, {"half_life": {"seconds": 0.1}},
+    {"half_life": {"examples": 70, "step": None}}, {"half_life": None},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 2, "tie_breakers": 0}},
     {"labels": {"overlap": 1, "pool_max": 50}}, {"show": {"origins": ["https://a.example"]}}, {"show": None},
@@ -264,7 +266,7 @@ def configuration_of(rng):
     solver = rng.choice(SOLVERS)
     more = {"budget": 6} if solver == "bsca" else {}
     if rng.random() < 0.2 and solver in FORGETTING:
-        more["window"] = rng.choice([{"examples": 40}, {"seconds": 0.5}])
+        more["window"] = rng.choice([{"examples": 40}, {"examples": 40, "step": 30}, {"seconds": 0.5}])
     elif rng.random() < 0.3 and solver in FADING:
-        more["half_life"] = rng.choice([{"examples": 10}, {"examples": 200}, {"seconds": 0.3}])
+        more["half_life"] = rng.choice([{"examples": 40}, {"examples": 200, "step": 3}, {"seconds": 0.3}])
     return form, {"solver": solver, "kernel": kernel, "features": features, **more}

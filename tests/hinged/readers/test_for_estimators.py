@@ -36,9 +36,14 @@ def test_a_file_is_the_same_rows_for_an_estimator_whatever_its_form(tmp_path, ki
     assert LASVMClassifier(C=10).fit(found, labels).score(found, labels) == 1
 
 
-def test_sparse_rows_may_be_said_to_be_wider_and_may_be_empty(tmp_path):
-    path = tmp_path / "a.svm"
-    path.write_text("1 2:5\n-1\n")
+@pytest.mark.parametrize("kind", ["svm", "npz"])
+def test_sparse_rows_may_be_said_to_be_wider_and_may_be_empty(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "npz":
+        parts = {"data": [5.0], "indices": [1], "indptr": [0, 1, 1], "shape": [2, 3]}
+        np.savez(path, y=[1, -1], **{f"X_{name}": part for name, part in parts.items()})
+    else:
+        path.write_text("1 2:5\n-1\n")
     found, _ = arrays_of(open_source(path), dim=7)
     assert found.shape == (2, 7)
     assert (found[0, 1], found[1].nnz) == (5, 0)

@@ -2,7 +2,13 @@ import json
 
 import pytest
 
-from hinged.service.data.configuration import configured_anew, parse_configuration, read_configuration
+from hinged.service.data.configuration import (
+    configured_anew,
+    found_again,
+    new_configuration,
+    parse_configuration,
+    read_configuration,
+)
 from hinged.service.data.parameters import WITHOUT
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
@@ -55,3 +61,20 @@ def test_of_another_solver_the_parameters_stay_that_mean_the_same(base, solver, 
     facts = configured_anew(parse(**base).model_dump(mode="json"), {"solver": solver})
     read = read_configuration(parse_configuration(json.dumps(facts), Settings()).model_dump(mode="json"))
     assert {name: getattr(read, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(("part", "size", "step"), [("window", 1500, 75), ("window", 19, 1), ("half_life", 160, 10)])
+def test_a_span_of_examples_goes_by_in_steps_which_models_from_before_there_were_any_keep_as_theirs(part, size, step):
+    asked = new_configuration(json.dumps(BASE | {part: {"examples": size}, "solver": "lasvm"}), Settings())
+    assert getattr(asked, part).step == step
+    written = asked.model_dump(mode="json")
+    assert read_configuration(written).same_as(asked)
+    del written[part]["step"]
+    there = read_configuration(written)
+    assert getattr(there, part).step is None
+    assert found_again(asked, there).same_as(there)  # PUT once more
+    assert not there.same_as(asked)
+    changed = configured_anew(there.model_dump(mode="json"), {"C": 3.0})  # PATCH
+    assert getattr(parse_configuration(json.dumps(changed), Settings()), part).step is None
+    other = configured_anew(there.model_dump(mode="json"), {part: {"examples": 320}})
+    assert getattr(parse_configuration(json.dumps(other), Settings()), part).step in {16, 20}

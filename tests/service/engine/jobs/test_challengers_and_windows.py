@@ -1,5 +1,7 @@
 """Learners that learn beside a model, and models that forget what is old."""
 
+import math
+
 import numpy as np
 import pytest
 from changing import changed, same_solver, taught, while_folding
@@ -78,11 +80,17 @@ def test_a_model_with_a_half_life_recovers_too(solver):
     st.integers(1, 400),
     st.sampled_from(["window", "half_life"]),
     st.sampled_from(["lasvm", "lasvm-g", "tracking-2"]),
+    st.sampled_from([1, 0.3, 1.0, None, "unsaid"]),
 )
 @pytest.mark.long
-def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, part, solver):
+def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, part, solver, step):
     stream, size = flipped(300, 150), size if part == "window" else 10 + size // 5
     oldest = size if part == "window" else LIVES * size
+    if isinstance(step, float):
+        step = math.ceil(step * size)
+    span = {"examples": size} if step == "unsaid" else {"examples": size, "step": step}
+    # A model from before there were steps moves on by a hundredth.
+    late = {None: oldest // 100, "unsaid": size // (20 if part == "window" else 16)}.get(step, step)
 
     async def scenario(worker, _, cuts):
         begin = 0
@@ -92,14 +100,14 @@ def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, 
                 await worker.learn(learning(worker.model, part))
             begin += cut
         keys = worker.model.solver.keys()
-        assert keys.min() > worker.model.learned - oldest - max(1, oldest // 100)
+        assert keys.min() > worker.model.learned - oldest - max(1, late)
         return digest_of(worker.model)
 
     def run(cuts):
         async def one(worker, store):
             return await scenario(worker, store, cuts)
 
-        return with_worker(one, configuration={"solver": solver, part: {"examples": size}})
+        return with_worker(one, configuration={"solver": solver, part: span})
 
     assert run(cuts) == run([1] * 50)
 
@@ -164,7 +172,7 @@ def test_what_was_forgotten_between_two_steps_fades_the_others_all_the_same():
             widths(machine, n)[live], worker.model.solver.C * 0.5 ** (steps * 10 / 640), rtol=0.001
         )
 
-    with_worker(scenario, configuration={"half_life": {"examples": 640}})
+    with_worker(scenario, configuration={"half_life": {"examples": 640, "step": 10}})
 
 
 def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted():
