@@ -24,7 +24,7 @@ from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.turns import Abandoned, resting
 from hinged.solvers.crew import PLAIN, compile_beside, serve, told_job
-from hinged.solvers.scores.sigmoid import Sigmoid
+from hinged.solvers.scores.sigmoid import Calibration, Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
 log = logging.getLogger(__name__)
@@ -215,6 +215,7 @@ def warm_up_metrics() -> None:
     calibration = sigmoid.calibration()
     calibration(columns, classes)
     calibration.classes(columns)
+    Calibration(np.zeros((3, 2)), softmax=True).classes(np.zeros((1, 3)))
     tally.add(np.arange(2), columns, classes, classes, losses)
 
 

@@ -7,8 +7,8 @@ import schemathesis
 schemathesis.serializer.alias("application/vnd.hinged.batch", "application/octet-stream")
 
 COMMON = {
-    "class_weight", "classes", "features", "half_life", "kernel", "labels", "points_max", "precision", "seed", "show",
-    "when_full", "window",
+    "calibration", "class_weight", "classes", "features", "half_life", "kernel", "labels", "points_max", "precision",
+    "seed", "show", "when_full", "window",
 }  # fmt: skip
 """Of a configuration, whatever its solver."""
 OF_A_PART = re.compile(r"/oneOf/\d+(/properties/(\w+).*)")

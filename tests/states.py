@@ -14,8 +14,8 @@ def digest_of(model, without=None):
     Learning curves are left out: their points stand where micro-batches ended.
 
     without: by solver, the parameters of a configuration that do not count; of an older version, which knew no
-    annotators, nothing of how an x is shown, for whom a lease was skipped or who decides between labels, and less of
-    features than there is now.
+    annotators, nothing of how an x is shown, for whom a lease was skipped, who decides between labels or what makes
+    probabilities, and less of features than there is now.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -23,6 +23,7 @@ def digest_of(model, without=None):
             del learner["configuration"][name]
         if without is not None:
             del learner["configuration"]["show"], learner["configuration"]["labels"]["tie_breakers"]
+            del learner["configuration"]["calibration"]
             features = learner["configuration"]["features"]
             said = {name: value for name, value in features.items() if value is not None and value is not False}
             learner["configuration"]["features"] = said

@@ -10,7 +10,14 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from hinged.service.data.classes import check_label, label_key
-from hinged.service.data.parameters import CONFIGURATION_OF, KINDS, SOLVER_NAMES, WITHOUT, LASVMConfiguration
+from hinged.service.data.parameters import (
+    CONFIGURATION_OF,
+    KINDS,
+    SOLVER_NAMES,
+    WITHOUT,
+    WITHOUT_ANY,
+    LASVMConfiguration,
+)
 from hinged.service.data.parts import (
     AUTO,
     CENTRED_MAX,
@@ -75,7 +82,8 @@ def as_written(facts: Any) -> Any:
     if not isinstance(facts, dict) or not isinstance(solver := facts.get("solver"), str):
         return facts
     spans = {name: facts[name] for name in SPANS if isinstance(facts.get(name), dict)}
-    return {**WITHOUT.get(solver, {}), **facts, **{name: {"step": None, **span} for name, span in spans.items()}}
+    steps = {name: {"step": None, **span} for name, span in spans.items()}
+    return {**WITHOUT_ANY, **WITHOUT.get(solver, {}), **facts, **steps}
 
 
 def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
@@ -105,7 +113,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
     if asked.solver == "auto" and there.solver == "lasvm" and "solver" not in asked.model_fields_set:
         shared = {name: getattr(asked, name) for name in Configuration.SHARED - {"solver"}}
         asked = LASVMConfiguration.model_construct(asked.model_fields_set, **shared)
-    late = {"points_max", "when_full", *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
+    late = {"points_max", "when_full", *WITHOUT_ANY, *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
     parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
     for name in SPANS:
         span, held = getattr(asked, name), getattr(there, name)

@@ -205,6 +205,7 @@ KINDS: tuple[type[Configuration], ...] = (
     FOGDConfiguration,
     NOGDConfiguration,
 )
+WITHOUT_ANY: dict[str, Any] = {"calibration": "sigmoid"}
 _TRACKING = {"draws": 1, "delta_max": None}
 WITHOUT: dict[str, dict[str, Any]] = {
     "lasvm": {"idle_max": 0, "delta_min": 0.0},
@@ -213,7 +214,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "tracking-cached": _TRACKING,
     "tracking-batch": _TRACKING,
 }
-"""Parameters that came later, by solver, with the values that are as if there were none."""
+"""Parameters that came later, of any solver and by solver, with the values that are as if there were none."""
 
 CONFIGURATION_OF = {name: kind for kind in KINDS for name in kind.model_fields["solver"].annotation.__args__}  # type: ignore[union-attr]
 SOLVER_NAMES = tuple(CONFIGURATION_OF)

@@ -311,6 +311,11 @@ class Configuration(Part):
     )
     window: Window | None = Field(None, description="how old an example may be; null: any")
     half_life: HalfLife | None = Field(None, description="after how long an example counts half; null: it never does")
+    calibration: Literal["auto", "sigmoid"] = Field(
+        "auto",
+        description='what makes probabilities of the scores of three and more classes: "auto", the one of several that '
+        'has answered best lately, or "sigmoid", one a class, divided by their sum',
+    )
     labels: Labelling = Labelling()
     show: Show | None = Field(None, description="how a person is shown an x; null: as names and numbers")
     seed: int = Field(0, ge=0, lt=2**63)

@@ -55,7 +55,7 @@ class Learner:
         self.gamma = gamma  # what "scale" came to
         self.solver = configuration.build_solver(cache_bytes, gamma)
         self.labels = Labels() if labels is None else labels
-        self.metrics = Prequential()
+        self.metrics = Prequential(choosing=configuration.calibration == "auto")
         self.ages = Ages(configuration.window, configuration.half_life)
         self.stopped: str | None = None  # why a challenger learns no more
         if labels is None:

@@ -16,7 +16,8 @@ from hinged.service.data.classes import Label
 from hinged.service.model.drift import DETECTOR, Drift
 from hinged.solvers.core.solver import CLASSES_MAX, columns_of
 from hinged.solvers.core.states import COUNT_MAX, StateReader
-from hinged.solvers.scores.sigmoid import WINDOW, Calibration, Sigmoid
+from hinged.solvers.scores.calibrations import Calibrations
+from hinged.solvers.scores.sigmoid import WINDOW, Calibration
 from hinged.solvers.scores.tally import (
     BRIER,
     LOG_LOSS,
@@ -49,11 +50,12 @@ class Glance:
 class Prequential:
     """Figures of all predictions whose labels have come, together and by source, and the fit of their probabilities."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, choosing: bool = True) -> None:
+        """choosing: whether probabilities of several classes are by the best of several calibrations."""
         self.classes = 0
         self.added = 0  # examples, with a prediction or without
         self.drift = Drift()
-        self._sigmoid = Sigmoid()
+        self._calibrations = Calibrations(choosing=choosing)
         self._tallies = {ALL: Tally()}
 
     @property
@@ -65,8 +67,8 @@ class Prequential:
         """One more class was announced."""
         self.classes += 1
         columns = columns_of(self.classes)
-        if columns > self._sigmoid.columns:
-            self._sigmoid.widen(columns)
+        if columns > self._calibrations.columns:
+            self._calibrations.widen(columns)
         for tally in self._tallies.values():
             tally.widen(self.classes)
 
@@ -96,7 +98,7 @@ class Prequential:
             return
         columns = np.ascontiguousarray(columns[known], np.float64)
         numbers, classes, sources = numbers[known].astype(np.int32), classes[known].astype(np.int32), sources[known]
-        losses = losses_of(self._sigmoid.learn(columns, classes), classes)
+        losses = losses_of(self._calibrations.learn(columns, classes), classes)
         everything = np.arange(known.size)
         self._tallies[ALL].add(everything, columns, numbers, classes, losses)
         for source, name in enumerate(SOURCES):
@@ -115,7 +117,7 @@ class Prequential:
 
     def calibration(self) -> Calibration:
         """The present fit: columns and numbers to the probabilities of those classes. It never changes."""
-        return self._sigmoid.calibration()
+        return self._calibrations.calibration()
 
     def probability(self, columns: Array, numbers: Array) -> Array:
         """(m,) the probability of the predicted classes by the present fit; NaN where unknown."""
@@ -165,6 +167,7 @@ class Prequential:
         return {
             **_figures(self._tallies[ALL], labels),
             "reliability": self.reliability(),
+            "calibrations": self._calibrations.figures(),
             "sources": {name: _figures(self._tallies[name], labels) for name in SOURCES if name in self._tallies},
             "drift": {
                 "detector": DETECTOR,
@@ -182,7 +185,11 @@ class Prequential:
 
     def state(self) -> dict[str, Array]:
         """The metrics as arrays."""
-        parts: dict[str, dict[str, Array]] = {"drift": self.drift.state(), "sigmoid": self._sigmoid.state()}
+        parts: dict[str, dict[str, Array]] = {
+            "drift": self.drift.state(),
+            "sigmoid": self._calibrations.sigmoid.state(),
+            "calibrations": self._calibrations.state(),
+        }
         parts |= {name: self._tallies[name].state() for name in (ALL, *SOURCES) if name in self._tallies}
         arrays = {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
         return {"counts": np.array([self.classes, self.added]), **arrays}
@@ -198,9 +205,9 @@ class Prequential:
         if self.classes > CLASSES_MAX:
             raise ValueError(f"at most {CLASSES_MAX} classes, got {self.classes}")
         self.drift.load(part("drift"))
-        self._sigmoid.load(part("sigmoid"))
-        if self._sigmoid.columns != columns_of(self.classes):
-            raise ValueError(f"{self._sigmoid.columns} columns do not fit {self.classes} classes")
+        self._calibrations.load(part("sigmoid"), part("calibrations"))
+        if self._calibrations.columns != columns_of(self.classes):
+            raise ValueError(f"{self._calibrations.columns} columns do not fit {self.classes} classes")
         self._tallies = {}
         for name in (ALL, *SOURCES):
             if name == ALL or f"{name}.seen" in state:
@@ -210,8 +217,9 @@ class Prequential:
     def _check(self) -> None:
         """Refuse parts that count otherwise than others."""
         everything, parts = self._tallies[ALL], [self._tallies[name] for name in SOURCES if name in self._tallies]
-        if not self._sigmoid.seen == everything.seen <= self.added:
-            raise ValueError(f"{everything.seen} predictions of {self.added} examples, {self._sigmoid.seen} in the fit")
+        fitted = self._calibrations.seen
+        if not fitted == everything.seen <= self.added:
+            raise ValueError(f"{everything.seen} predictions of {self.added} examples, {fitted} in the fit")
         if not np.array_equal(everything.cells, sum((tally.cells for tally in parts), np.zeros_like(everything.cells))):
             raise ValueError("the predictions of the sources must be all predictions")
         drift, streamed = self.drift, self._tallies.get(SOURCES[STREAMED], Tally(self.classes))

@@ -12,7 +12,8 @@ one from right before its example was learned, so the fit needs no held-out data
 batch.
 
 One sigmoid a column. With one column the second class is its positive side; with three or more the probabilities of
-the classes are those of the columns, divided by their sum.
+the classes are those of the columns, divided by their sum: the normalised sigmoids. A softmax of the same A and B, with
+which P(y = c | f) is exp(-(A_c f_c + B_c)) divided by the sum of all, is what calibrations.py fits beside them.
 
 fit      (K, 2) float64        A, B of each column
 scores   (K, WINDOW) float32   decision values, a ring; ABSENT where the column came later than the example
@@ -194,18 +195,41 @@ def probabilities_of(fit, columns, out):
         class_probabilities(fit, columns[i], out[i])
 
 
-class Calibration:
-    """What the sigmoids say at one moment. It never changes."""
+@compiled
+def softmax_of(fit, columns, out):
+    """The same by a softmax of A f + B, with three columns or more in the fit."""
+    known = columns.shape[1]
+    for i in range(columns.shape[0]):
+        if known == 1:  # of which the first class has the negation
+            f, A, B = columns[i, 0], fit[0, 0] + fit[1, 0], fit[1, 1] - fit[0, 1]
+            out[i, 1], out[i, 0] = positive_part(A, B, f)
+            continue
+        most, total = -np.inf, 0.0
+        for c in range(known):
+            out[i, c] = -(fit[c, 0] * min(max(columns[i, c], -SCORE_MAX), SCORE_MAX) + fit[c, 1])
+            most = max(most, out[i, c])
+        for c in range(known):
+            out[i, c] = exp(out[i, c] - most)
+            total += out[i, c]
+        for c in range(known):
+            out[i, c] /= total
 
-    def __init__(self, fit: Array) -> None:
-        """fit (K, 2): A and B of each column; K = 0 where nothing is known."""
-        self._fit = fit
+
+class Calibration:
+    """A fit at one moment. It never changes."""
+
+    def __init__(self, fit: Array, *, softmax: bool = False) -> None:
+        """fit (K, 2): A and B of each column; K = 0 where nothing is known. softmax: instead of normalised sigmoids."""
+        self._fit, self._softmax = fit, softmax
 
     def __call__(self, columns: Array, numbers: Array) -> Array:
         """(m,) the probability of class `numbers` (m,), by decision values (m, K); NaN for a negative number."""
         out = np.full(numbers.size, np.nan)
         k = columns.shape[1]
-        if 0 < k <= self._fit.shape[0]:
+        if self._softmax:
+            found = np.flatnonzero(numbers >= 0)
+            out[found] = self.classes(columns)[found, numbers[found]]
+        elif 0 < k <= self._fit.shape[0]:
             row = np.empty(max(k, 2))
             probabilities_of_numbers(self._fit, np.array(columns, np.float64, order="C"), numbers, row, out)
         return out
@@ -215,7 +239,8 @@ class Calibration:
         m, k = columns.shape
         out = np.full((m, max(k, 2)), np.nan)
         if 0 < k <= self._fit.shape[0]:
-            probabilities_of(self._fit, np.array(columns, np.float64, order="C"), out)
+            fitted = softmax_of if self._softmax else probabilities_of
+            fitted(self._fit, np.array(columns, np.float64, order="C"), out)
         return out
 
 
@@ -258,14 +283,29 @@ class Sigmoid:
         (m, K), or (m, 2) for one column. K may be smaller than it is now, for scores from before a class was
         announced. ValueError where they do not fit, before anything changes.
         """
+        self.check(columns, classes)
+        m, k = columns.shape
+        out = np.empty((m, max(k, 2)))
+        learn_scores(self._arrays, np.array(columns, np.float64, order="C"), classes.astype(np.int32), out)
+        return out
+
+    def check(self, columns: Array, classes: Array) -> None:
+        """Refuse what `learn` cannot take: ValueError."""
         m, k = columns.shape
         if not 0 < k <= self.columns:
             raise ValueError(f"columns must be from 1 to {self.columns}, got {k}")
         if classes.shape != (m,) or (m and not 0 <= classes.min() <= classes.max() <= max(1, self.columns - 1)):
             raise ValueError(f"classes must be {m} numbers from 0 to {max(1, self.columns - 1)}, got {classes}")
-        out = np.empty((m, max(k, 2)))
-        learn_scores(self._arrays, np.array(columns, np.float64, order="C"), classes.astype(np.int32), out)
-        return out
+
+    def newest(self, n: int) -> tuple[Array, Array]:
+        """Scores (n, K) float64 and classes (n,) of the newest n examples, at most WINDOW, the oldest first."""
+        places = np.arange(self.seen - n, self.seen) % WINDOW
+        return np.ascontiguousarray(self._arrays.scores[:, places].T, np.float64), self._arrays.classes[places]
+
+    @property
+    def fit(self) -> Array:
+        """A and B of each column (K, 2), as they are now."""
+        return self._arrays.fit
 
     def calibration(self) -> Calibration:
         """The present fit; it knows nothing before the first example."""

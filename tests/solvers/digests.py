@@ -16,6 +16,7 @@ from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
 from hinged.solvers.estimators.scaling import DENSE, SPARSE, found
+from hinged.solvers.scores.calibrations import Calibrations
 from hinged.solvers.scores.selection import informativeness, is_wanted
 from hinged.solvers.scores.sigmoid import Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
@@ -143,6 +144,20 @@ def of_probabilities():
     return digest.hexdigest()[:16]
 
 
+def of_calibrations():
+    """The calibrations of several classes, and which of them answers."""
+    digest = hashlib.sha256()
+    X, classes = examples("dense", 1500)
+    numbers = np.where(classes == 0, X.argmax(axis=1), classes).astype(np.int32)
+    calibrations = Calibrations()
+    calibrations.widen(1)
+    calibrations.learn(X[:200, :1], numbers[:200] % 2)
+    calibrations.widen(DIM)
+    put(digest, calibrations.learn(X, numbers))
+    put_all(digest, calibrations.state())
+    return digest.hexdigest()[:16]
+
+
 def of_names():
     """The columns and gammas of named features."""
     digest = hashlib.sha256()
@@ -197,7 +212,7 @@ def digests():
         title = " ".join([name, *(f"{k}={getattr(v, '__name__', v)}" for k, v in parameters.items())])
         every[title] = of_solver(name, parameters)
     rest = {"angles": of_angles(), "probabilities": of_probabilities(), "names": of_names(), "scales": of_scales()}
-    return every | rest | {"words": of_words()}
+    return every | rest | {"words": of_words(), "calibrations": of_calibrations()}
 
 
 if __name__ == "__main__":

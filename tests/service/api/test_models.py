@@ -66,6 +66,7 @@ def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
         "when_full": "remove",
         "window": None,
         "half_life": None,
+        "calibration": "auto",
         "labels": {
             "pool_max": 10_000,
             "overlap": 1,

@@ -140,7 +140,7 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
             told = facts["configuration"]
             told["features"] = {k: v for k, v in told["features"].items() if k not in ("scale", "warmup_candidates")}
             told |= {"points_max": 100_000, "when_full": "refuse"}
-            del told["idle_max"], told["delta_min"]
+            del told["idle_max"], told["delta_min"], told["calibration"]
             if name == "named":
                 told["kernel"]["gamma"] = "auto"
             else:
@@ -155,13 +155,14 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
         there = ask("GET", "/models/linear").json()["configuration"]
         assert there["features"]["scale"] is None
         assert (there["points_max"], there["when_full"], there["idle_max"]) == (100_000, "refuse", 0)
-        assert there["delta_min"] == 0
+        assert (there["delta_min"], there["calibration"]) == (0, "sigmoid")
         refusal(ask("PUT", "/models/linear", json=linear | {"C": 2}), 409, "conflict")
         for said in (
             linear | {"features": linear["features"] | {"scale": "auto"}},
             linear | {"when_full": "remove"},
             linear | {"idle_max": 2000},
             linear | {"delta_min": 0.5},
+            linear | {"calibration": "auto"},
         ):
             refusal(ask("PUT", "/models/linear", json=said), 409, "conflict")
 

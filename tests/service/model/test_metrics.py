@@ -219,6 +219,34 @@ def test_a_state_goes_on_where_it_was_taken_and_shares_no_memory():
     assert same(metrics, restored)
 
 
+def test_figures_tell_which_calibration_answers_of_three_classes_and_more():
+    batch = stream(1200, 3)
+    metrics, without, two = fresh(3), Prequential(choosing=False), fresh(2)
+    for _ in range(3):
+        without.add_class()
+    for each in (metrics, without):
+        each.add(*batch)
+    two.add(*stream(100))
+    assert (without.figures()["calibrations"], two.figures()["calibrations"]) == (None, None)
+    told = metrics.figures()["calibrations"]
+    assert list(told) == ["answers", "examples", "sigmoids", "temperature", "vector"]
+    assert told[told["answers"]]["log_loss"] == min(told[name]["log_loss"] for name in list(told)[2:])
+    assert metrics.figures()["window"]["log_loss"] < without.figures()["window"]["log_loss"]
+
+
+def test_without_a_choice_a_state_of_several_classes_is_what_it_was_before_there_was_one():
+    metrics, restored = Prequential(choosing=False), Prequential(choosing=False)
+    for _ in range(3):
+        metrics.add_class()
+    metrics.add(*stream(500, 3))
+    state = metrics.state()
+    assert not any(name.startswith("calibrations") for name in state)
+    restored.load(state)
+    assert same(metrics, restored)
+    with pytest.raises(ValueError, match="no array"):
+        Prequential().load(state)
+
+
 def test_predictions_from_before_a_class_was_announced_count_with_what_they_knew():
     batch = stream(400, 2)
     early, late = fresh(2), fresh(2)
@@ -291,7 +319,9 @@ def test_a_glance_has_the_figures_of_the_window():
 
 def test_what_was_compiled_beforehand_serves_every_stream():
     warm_up_metrics()
-    functions = (sigmoid.learn_scores, sigmoid.probabilities_of, tally.write_losses, tally.count)
+    functions = (
+        sigmoid.learn_scores, sigmoid.probabilities_of, sigmoid.softmax_of, tally.write_losses, tally.count,
+    )  # fmt: skip
     before = [len(function.signatures) for function in functions]
     metrics = Prequential()
     metrics.load(grown(lambda n: [(0, n)]).state())
@@ -300,7 +330,7 @@ def test_what_was_compiled_beforehand_serves_every_stream():
         array.flags.writeable = False  # as events are read from a log
     metrics.add(*batch)
     metrics.probability(batch[0], batch[1])
-    assert [len(function.signatures) for function in functions] == before == [1] * 4
+    assert [len(function.signatures) for function in functions] == before == [1] * 5
 
 
 def test_its_memory_has_a_bound():

