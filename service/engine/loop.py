@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,8 +50,14 @@ class Loop:
     queue: work that waits. unlogged: predictions that wait to be written. failed: why no work is taken, if it is not.
     """
 
-    def __init__(self, journal: Journal, executor: Executor, watch: Watch) -> None:
-        """executor: runs the model's calls."""
+    def __init__(
+        self,
+        journal: Journal,
+        executor: Executor,
+        watch: Watch,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
+        """executor: runs the model's calls. turn: waits until it may learn."""
         settings, labels = journal.settings, journal.model.configuration.labels
         self.name = journal.model.name
         self.queue = Queue(self.name, settings)
@@ -60,6 +66,7 @@ class Loop:
         self._journal = journal
         self._executor = executor
         self._watch = watch
+        self._turn = turn
         self._questions: list[tuple[Question, asyncio.Future[Any]]] = []  # who reads the model itself
         self._wake = asyncio.Event()
         self._stopping = False
@@ -128,26 +135,31 @@ class Loop:
                     break
                 if not self._stopping and not await self._woken():
                     continue
-            questions, self._questions = self._questions, []
-            taken = self.queue.take() if self.queue else IDLE
-            futures = [*(future for _, future in questions), *taken.futures]
-            try:
-                answers = await self._answers([question for question, _ in questions], taken)
-            except asyncio.CancelledError:
-                raise
-            except BaseException as error:  # noqa: BLE001  what a model's code raises need be no Exception
-                self._fail(futures, error)
-                if not isinstance(error, GivenUp):
-                    await self._read_again()
-                continue
-            finally:
-                self._journal.feed.publish()
-                self._watch.moved(self._journal.published.position)
-            if self._journal.read_anew is not None:
-                self._stand_anew()
-            settle(futures, answers)
-            self._look_at_changes()
+            async with self._turn() if self.queue.learns else nullcontext():
+                await self._work()
         await self._end()
+
+    async def _work(self) -> None:
+        """Do what there is to do now, and answer."""
+        questions, self._questions = self._questions, []
+        taken = self.queue.take() if self.queue else IDLE
+        futures = [*(future for _, future in questions), *taken.futures]
+        try:
+            answers = await self._answers([question for question, _ in questions], taken)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  what a model's code raises need be no Exception
+            self._fail(futures, error)
+            if not isinstance(error, GivenUp):
+                await self._read_again()
+            return
+        finally:
+            self._journal.feed.publish()
+            self._watch.moved(self._journal.published.position)
+        if self._journal.read_anew is not None:
+            self._stand_anew()
+        settle(futures, answers)
+        self._look_at_changes()
 
     async def _answers(self, questions: list[Question], taken: Queued) -> list[Any]:
         """What the questions find, then what the work answers, for which there is nobody perhaps."""

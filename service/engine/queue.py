@@ -87,6 +87,11 @@ class Queue:
         self.examples += examples
         return future
 
+    @property
+    def learns(self) -> bool:
+        """Whether the next piece of work learns."""
+        return bool(self._waiting) and isinstance(self._waiting[0].work, Learning)
+
     def take(self) -> Queued:
         """The next piece of work, and if it learns, all those right behind it that one micro-batch may hold."""
         taken = self._waiting.popleft()

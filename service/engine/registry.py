@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -24,6 +25,7 @@ from hinged.service.engine.loading import Loads
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.positions import Positions
 from hinged.service.engine.roster import COMPILING, SERVING, Roster, Running, check_name
+from hinged.service.engine.scheduling.gates import Gates
 from hinged.service.engine.scheduling.threads import Lane, Threads
 from hinged.service.engine.scheduling.turns import (
     BESIDE,
@@ -69,6 +71,7 @@ class Registry:
         self.open = False
         self.ready = False
         self.turns = Turns()
+        self._gates = Gates(self.turns.places)
         self.store = Yielding(store)
         self._threads = Threads("hinged")
         self._own = Lane(self._threads, self.turns, most=OWN_MAX)  # for what is no model's
@@ -335,7 +338,16 @@ class Registry:
         jobs, readers = lane.beside(), lane.readers()
         moved = self.positions.begin(model.name, model.position)
         worker = Worker(
-            model, self.store, self.settings, lane, self._shared, obstacle, beside=jobs, readers=readers, moved=moved
+            model,
+            self.store,
+            self.settings,
+            lane,
+            self._shared,
+            obstacle,
+            beside=jobs,
+            readers=readers,
+            moved=moved,
+            turn=partial(self._gates.turn, lane.account),
         )
         self.roster.serve(model.name, Running(worker, lane, jobs))
         return worker

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -60,10 +60,11 @@ class Worker:
         beside: Executor | None = None,
         readers: Executor | None = None,
         moved: Callable[[int], None] = lambda _: None,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         """executor: runs the model's calls; beside: those of its jobs; readers: of who reads what it published.
 
-        moved: told the position of what was published.
+        moved: told the position of what was published. turn: waits until the model may learn.
         """
         self.name = model.name
         self.readers = readers or executor
@@ -73,7 +74,7 @@ class Worker:
         self._journal = Journal(
             model, store, settings, executor, obstacle, self._tell_of_snapshot, lambda: self._jobs.busy
         )
-        self._loop = Loop(self._journal, executor, Watch(moved, self._look_at_changes, self._let_go))
+        self._loop = Loop(self._journal, executor, Watch(moved, self._look_at_changes, self._let_go), turn)
         self._jobs = JobRunner(self, self._journal.history, store, beside or executor, shared or Shared(store))
         self._labels = model.configuration.labels
         self._budget = LabelBudget(model.configuration.seed, self._labels)

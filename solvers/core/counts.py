@@ -24,5 +24,6 @@ LIVE, STEPS, LEARNED = range(3)
 holes, since the points are full, for dead points among the live, for want of places for kernel rows, or of their room.
 """
 
-HOLES_PART = 4
-"""Holes are compacted away when there is one for so many live points, or points of the budget."""
+HOLES_PART, HOLES_MIN = 4, 256
+"""Holes are compacted away when there is one for so many live points, or points of the budget, and more than so many
+in solvers that compact while they learn."""

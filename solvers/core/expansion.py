@@ -12,7 +12,7 @@ import numpy as np
 from hinged.solvers.core import points as pts
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled
-from hinged.solvers.core.counts import LIVE, NEEDS_COMPACTION, NEEDS_ROOM, NONE
+from hinged.solvers.core.counts import HOLES_MIN, HOLES_PART, LIVE, NEEDS_COMPACTION, NEEDS_ROOM, NONE
 from hinged.solvers.core.dense import ROWS, decision_value, dense_scores
 from hinged.solvers.core.kernels import (
     BEGIN,
@@ -29,6 +29,7 @@ from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]
 
+SLOTS_STEP = 16  # by which the largest arrays are rounded up
 ROWS_LEAST = 16  # dense rows that are worth to be decided together
 
 
@@ -202,10 +203,22 @@ class Expansion(Solver):
     def make_room(self, nnz: int) -> None:
         """Grow the arrays so that a row of nnz non-zeros fits. Slots stay what they are."""
         cap, pool = self.points.start.size, self.points.indices.size
-        cap = cap * 2 if self.slots == cap else cap
+        cap = self._cap_for(cap + 1) if self.slots == cap else cap
         needed = int(self.points.used[POOL_USED]) + nnz
         pool = max(pool * 2, needed) if needed > pool else pool
         self._move(np.arange(self.slots), cap, pool)
+
+    def _cap_for(self, slots: int) -> int:
+        """The size of arrays that hold so many slots: what points_max and its holes take, or that halved a few times.
+
+        So no more is there in the end than can be needed. Where the subclass has more holes it is a power of two.
+        """
+        cap = self.points_max + max(self.points_max // HOLES_PART, HOLES_MIN) + 1
+        if slots > cap:
+            return 1 << (slots - 1).bit_length()
+        while cap > 2 * max(slots, pts.SLOTS_MIN):
+            cap = -(-cap // 2)
+        return -(-cap // SLOTS_STEP) * SLOTS_STEP
 
     def _provide(self, reason: int, batch: Batch, row: int) -> None:
         """What compiled code stopped for (counts.py) before it learned a row of a batch."""
@@ -319,7 +332,7 @@ class Expansion(Solver):
         values = checked.take("values", self.dtype, (None,))
         indices = checked.take("indices", np.int32, (values.size,), 0, self.dim - 1)
         rows = rows_from_csr(indptr, indices, values, self.kernel, self.dim, self.dtype)
-        cap = max(pts.SLOTS_MIN, 1 << max(class_of.size - 1, 0).bit_length())
+        cap = self._cap_for(max(class_of.size, 1))
         return _Loaded(
             seen=seen,
             weights=weights,

@@ -9,6 +9,8 @@ What the cache holds never shows in a result: a kernel value has the same bits h
 
 from __future__ import annotations
 
+import mmap
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,9 @@ Array = np.ndarray[Any, Any]
 
 HAND, HITS, MISSES, VALUES = range(4)
 LINES_MIN = 8
+
+ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
+"""NumPy asks for huge pages from the first on; lines that take less than the second get small ones."""
 
 
 class RowCache(NamedTuple):
@@ -54,7 +59,7 @@ def new_cache(points: Points, dim: int, bytes_max: int, former: RowCache | None 
     if former is not None and former.lines.size >= lines * cap:
         memory = former.lines.reshape(-1)[: lines * cap]
     else:
-        memory = np.empty(lines * cap, dtype)  # what is never touched is never taken
+        memory = _memory(lines * cap, dtype)
     return RowCache(
         memory.reshape(lines, cap),
         np.full(cap, NONE, np.int64),
@@ -66,17 +71,38 @@ def new_cache(points: Points, dim: int, bytes_max: int, former: RowCache | None 
     )
 
 
+def _memory(count: int, dtype: np.dtype[Any]) -> Array:
+    """(count,) numbers of which none that is never touched is ever taken.
+
+    The system fills pages with zeros before it hands them out. Of a cache that grows with each doubling of the points
+    most is never used, and with huge pages all of that would be filled.
+    """
+    size = count * dtype.itemsize
+    if not ADVISED_BYTES <= size < HUGE_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.empty(count, dtype)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a system without huge pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, dtype)
+
+
 @compiled
 def _carry_lines(source, target, filled, slots, begin, end):
     """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; `filled` follows.
 
-    The two may be the same memory, in longer lines: the last line goes first, and values move only to the front.
-    Lines begin..end; all behind them have been moved.
+    The two may be the same memory, in longer lines: the last line goes first, and in it those values that move to the
+    front, from the first on, then those that move back, from the last. Lines begin..end; all behind them have been
+    moved.
     """
     for i in range(end - 1, begin - 1, -1):
         old, new = source[i], target[i]
         n = np.searchsorted(slots, filled[i])
-        for k in range(n):
+        back, first = i * (target.shape[1] - source.shape[1]), 0
+        while first < n and slots[first] - first < back:
+            first += 1
+        for k in range(first, n):
+            new[k] = old[slots[k]]
+        for k in range(first - 1, -1, -1):
             new[k] = old[slots[k]]
         filled[i] = n
 

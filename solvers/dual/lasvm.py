@@ -31,6 +31,7 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
+    HOLES_MIN,
     HOLES_PART,
     LEARNED,
     LIVE,
@@ -73,7 +74,6 @@ from hinged.solvers.dual.removal import remove_blatant
 
 Array = np.ndarray[Any, Any]
 
-HOLES_MIN = 256
 DELTA_MIN = 0.5  # what learning leaves to finishing in one of several columns; half the margin is 1 wide
 REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
 

@@ -9,6 +9,7 @@ import numpy as np
 from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
+    HOLES_MIN,
     HOLES_PART,
     LEARNED,
     LIVE,
@@ -32,7 +33,6 @@ from hinged.solvers.core.rowcache import (
     drop_row,
     forget_slot,
 )
-from hinged.solvers.dual.lasvm import HOLES_MIN
 from hinged.solvers.dual.machine import IDLE, enter, find_key, leave, note_change
 from hinged.solvers.dual.pausing import work_of
 

@@ -10,6 +10,7 @@ from hinged.solvers.core.coefficients import VALUES, enter, first_least, leave, 
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import (
     DONE,
+    HOLES_MIN,
     HOLES_PART,
     LEARNED,
     LIVE,
@@ -27,7 +28,6 @@ from hinged.solvers.core.kernels import (
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import USED, Points, append_point, has_room
 from hinged.solvers.core.random import random_below
-from hinged.solvers.dual.lasvm import HOLES_MIN
 from hinged.solvers.dual.machine import find_key
 
 Array = np.ndarray[Any, Any]

@@ -154,7 +154,10 @@ class Gathering:
             log.exception("unforeseen")
             found = [InternalError(UNFORESEEN)] * len(mates)
         for (_, tell), outcome in zip(mates, found, strict=True):
-            tell(outcome)
+            try:
+                tell(outcome)
+            except Exception:  # the others are still to be told
+                log.exception("unforeseen")
 
 
 async def learn_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:

@@ -78,7 +78,7 @@ class Account:
     weight: how many times that counts; above 1 none of its calls is short.
     """
 
-    __slots__ = ("given_up", "seconds", "used", "usual_s", "waited_s", "weight")
+    __slots__ = ("given_up", "seconds", "stored_s", "used", "usual_s", "waited_s", "weight")
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
@@ -86,6 +86,7 @@ class Account:
         self.seconds = 0.0  # of CPU, since the start
         self.usual_s = 0.0  # CPU seconds of a call
         self.waited_s = 0.0  # for a place, since the start
+        self.stored_s = 0.0  # for the store, since the start
         self.given_up: str | None = None  # why
 
 
@@ -93,8 +94,8 @@ class _Call:
     """One computation on one thread."""
 
     __slots__ = (
-        "account", "begun_at", "charged_at", "counted", "look_asked_at", "look_at", "place", "queued", "resumed_at",
-        "still_s", "turns", "woken",
+        "account", "begun_at", "charged_at", "counted", "left_at", "look_asked_at", "look_at", "place", "queued",
+        "resumed_at", "still_s", "turns", "woken",
     )  # fmt: skip
 
     def __init__(self, turns: Turns, account: Account) -> None:
@@ -105,6 +106,7 @@ class _Call:
         self.resumed_at = time.perf_counter()  # since when it computes, as far as still_s knows
         self.goes_on(self.resumed_at)
         self.still_s = 0.0  # for how long it may stand still
+        self.left_at: float | None = None  # since when it waits for something else than processors
         self.counted = self.is_short  # among the short calls that are under way
         self.queued = False
         self.woken = threading.Lock()
@@ -203,6 +205,7 @@ class Turns:
 
     def leave(self, call: _Call) -> None:
         """Let others have the place of a call, if it holds one; while it waits no long call stands still for it."""
+        call.left_at = time.perf_counter()
         if call.place is not None or call.counted:
             with self._lock:
                 self._charge(call)
@@ -212,6 +215,9 @@ class Turns:
 
     def come_back(self, call: _Call) -> None:
         """A call that has waited for something else is about to compute again."""
+        if call.left_at is not None:
+            call.account.stored_s += time.perf_counter() - call.left_at
+            call.left_at = None
         if not call.counted and call.is_short:
             with self._lock:
                 call.counted = True

@@ -108,3 +108,27 @@ def test_where_the_work_breaks_nobody_waits_for_ever():
         return await asyncio.gather(*outcomes, return_exceptions=True)
 
     assert [type(found) for found in asyncio.run(ask_all())] == [InternalError] * 3
+
+
+def test_where_one_cannot_be_told_the_others_still_are():
+    told, both_told = [], asyncio.Event()
+
+    async def work(bodies):
+        return [body.upper() for body in bodies]
+
+    def fail(outcome):
+        raise RuntimeError(outcome)
+
+    def note(outcome):
+        told.append(outcome)
+        if len(told) == 2:
+            both_told.set()
+
+    async def scenario():
+        gathering = Gathering()
+        for body, tell in ((b"a", fail), (b"b", note), (b"c", fail), (b"d", note)):
+            gathering.put("kind", body, work, tell)
+        await both_told.wait()
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+    assert told == [b"B", b"D"]

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -397,3 +398,31 @@ def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(store):
         assert answer["added"] == 0
 
     run(store, scenario)
+
+
+def test_what_queues_up_while_a_model_waits_for_its_turn_is_one_micro_batch(store):
+    async def scenario():
+        configuration = parse_configuration(CONFIGURATION, Settings())
+        model = Model("m", configuration, **SIZES)
+        created = Created(configuration.model_dump(mode="json"), 0)
+        store.create("m", Event(created.KIND, created.encode()))
+        model.apply(1, created)
+        open_gate, waiting = asyncio.Event(), asyncio.Event()
+
+        @asynccontextmanager
+        async def turn():
+            waiting.set()
+            await open_gate.wait()
+            yield
+
+        with ThreadPoolExecutor(4) as executor:
+            worker = Worker(model, store, Settings(), executor, turn=turn)
+            learnt = [worker.begin_to_learn(request((f"{k}", [k / 9, 0.0], "np"[k % 2]))) for k in range(9)]
+            await waiting.wait()
+            assert not any(future.done() for future in learnt)
+            open_gate.set()
+            answers = await asyncio.gather(*learnt)
+            await worker.stop()
+        assert len({answer.position for answer in answers}) == 1
+
+    asyncio.run(scenario())

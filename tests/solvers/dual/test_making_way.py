@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Stream
 
-from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.counts import HOLES_MIN, NONE
 from hinged.solvers.dual.making_way import first_to_go
 
 
@@ -57,3 +57,13 @@ def test_after_a_change_the_old_concept_leaves_first(name):
     bounded = Stream(X, labels, name=name, C=1.0, batch=50, points_max=100, when_full="remove").learn()
     right = np.concatenate(bounded.scores)[4000:, 0] > 0
     assert (right == labels[4000:]).mean() > 0.95
+
+
+def test_arrays_grow_to_what_the_points_and_their_holes_take_at_most():
+    random = np.random.default_rng(0)
+    stream = Stream(
+        random.random((1_500, 3)), random.integers(0, 2, 1_500), C=10.0, points_max=220, when_full="remove"
+    ).learn()
+    assert stream.solver.live <= 220
+    assert stream.solver.slots <= stream.solver.points.start.size <= 220 + HOLES_MIN + 16
+    assert stream.solver.cache.lines.shape[0] <= stream.solver.points.start.size

@@ -1,0 +1,138 @@
+"""Who is let in at a gate, and when."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from running import PATIENCE_S
+
+from hinged.service.engine.scheduling import gates
+from hinged.service.engine.scheduling.gates import STORED_MAX, Gate, Gates
+from hinged.service.engine.scheduling.turns import SHORT_S, Account
+
+FOR_EVER_S = 1000.0
+
+
+async def take_turns(gate, times):
+    """So many turns of a model whose calls are short."""
+    for _ in range(times):
+        async with gate.turn(Account()):
+            await asyncio.sleep(0)
+
+
+@given(st.lists(st.integers(1, 6), min_size=3, max_size=12), st.integers(1, 4))
+def test_none_has_a_second_turn_before_all_that_waited_have_had_one(times, places):
+    async def scenario():
+        gate, asked, had = Gate(places, FOR_EVER_S), [], []
+
+        async def model(k):
+            for turn in range(times[k]):
+                asked.append((k, turn))
+                async with gate.turn(Account()):
+                    had.append((k, turn))
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(*(model(k) for k in range(len(times))))
+        assert sorted(asked) == sorted(had)
+        # In the order in which they asked, but for those that are let in at the same moment.
+        assert all(abs(asked.index(turn) - at) < gate.most for at, turn in enumerate(had))
+
+    asyncio.run(scenario())
+
+
+@given(st.data())
+def test_no_more_are_inside_than_may_be_whoever_gives_up_waiting(data):
+    async def scenario():
+        gate, inside = Gate(data.draw(st.integers(1, 4)), FOR_EVER_S), set()
+        pauses = data.draw(st.lists(st.integers(0, 3), min_size=12, max_size=12))
+
+        async def work(k):
+            async with gate.turn(Account()):
+                inside.add(k)
+                assert len(inside) <= gate.most
+                try:
+                    for _ in range(pauses[k]):
+                        await asyncio.sleep(0)
+                finally:
+                    inside.discard(k)
+
+        tasks = [asyncio.create_task(work(k)) for k in range(12)]
+        for _ in range(data.draw(st.integers(0, 10))):
+            data.draw(st.sampled_from(tasks)).cancel()
+            await asyncio.sleep(0)
+        outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE_S)
+        assert not [error for error in outcomes if isinstance(error, AssertionError)]
+
+        async def meet():
+            async with gate.turn(Account()):
+                await all_inside.wait()
+
+        all_inside = asyncio.Barrier(gate.most)  # as many places are left as there were
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*(meet() for _ in range(gate.most)))
+
+    asyncio.run(scenario())
+
+
+def test_one_that_is_at_work_for_long_lets_the_next_one_in():
+    async def scenario():
+        gate, never = Gate(2, 0.01), asyncio.Event()
+
+        async def slow():
+            async with gate.turn(Account()):
+                await never.wait()
+
+        slow_ones = [asyncio.create_task(slow()) for _ in range(2)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE_S):
+            await take_turns(gate, 3)
+        never.set()
+        await asyncio.gather(*slow_ones)
+        assert gate._inside == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("part", "most"), [(0.0, 2), (0.1, 2), (0.5, 4), (0.9, 20), (1.0, round(2 / (1 - STORED_MAX)))]
+)
+def test_more_are_let_in_where_most_of_their_time_is_the_stores(monkeypatch, part, most):
+    now = 0.0
+    monkeypatch.setattr(gates.time, "perf_counter", lambda: now)
+
+    async def scenario():
+        nonlocal now
+        gate, account = Gate(2, FOR_EVER_S), Account()
+        for _ in range(20):
+            async with gate.turn(account):
+                now += 0.01
+                account.stored_s += part * 0.01
+        assert gate.most == round(most)
+
+    asyncio.run(scenario())
+
+
+def test_models_that_take_long_keep_none_of_the_others_waiting(monkeypatch):
+    monkeypatch.setattr(gates, "LONG_HELD_S", FOR_EVER_S)
+
+    async def scenario():
+        both, never, let_in = Gates(2), asyncio.Event(), 0
+
+        async def slow():
+            nonlocal let_in
+            account = Account()
+            account.usual_s = 2 * SHORT_S
+            async with both.turn(account):
+                let_in += 1
+                await never.wait()
+
+        slow_ones = [asyncio.create_task(slow()) for _ in range(5)]
+        await asyncio.sleep(0)
+        assert let_in == 2
+        async with asyncio.timeout(PATIENCE_S):
+            await take_turns(both, 3)
+        never.set()
+        await asyncio.gather(*slow_ones)
+
+    asyncio.run(scenario())
