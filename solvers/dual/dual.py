@@ -23,6 +23,7 @@ from hinged.solvers.core.rowcache import (
 from hinged.solvers.core.rows import Batch
 from hinged.solvers.core.solver import check_fade
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_learned, check_range
+from hinged.solvers.core.terms import Terms, gathered
 from hinged.solvers.dual import machine as m
 from hinged.solvers.dual import smo
 from hinged.solvers.dual.coordinate import violation
@@ -62,7 +63,9 @@ class DualExpansion(Expansion):
         return m.resized(self.machine, slots, cap)
 
     def _widened(self, classes: int) -> Machine:
-        machine = m.with_more_classes(self.machine, classes, self.slots, self.bounds)
+        machine, former = m.with_more_classes(self.machine, classes, self.slots, self.bounds), self.columns
+        for c in range(0 if self.keeps_extremes else former):
+            scan_column(machine, c, self.slots)
         if not self.biased:
             machine.b[:] = 0.0
         return machine
@@ -185,7 +188,7 @@ class DualExpansion(Expansion):
             else:
                 machine.delta[c] = violation(machine.g[c], machine.best_i[c], machine.best_j[c])
             turns.rest()
-        m.list_idle_anew(machine, n)
+        m.list_anew(machine, n)
         self._settled()
 
     def _settled(self) -> None:
@@ -219,6 +222,12 @@ class DualExpansion(Expansion):
         return found
 
     # -- reading --------------------------------------------------------------------------------------------------
+
+    def _terms(self) -> Terms | None:
+        machine = self.machine
+        if self._predicting() is not machine.alpha or (machine.listed == NONE).all() or self.columns == 1:
+            return None
+        return gathered(machine.listed, machine.listed_slots, machine.listed_values)
 
     def _delta(self) -> Array:
         return self.machine.delta.copy()
@@ -296,6 +305,8 @@ class DualExpansion(Expansion):
             raise ValueError("idle must list the points without a coefficient")
         machine.idle[: idle.size] = idle
         machine.idle_at[idle] = np.arange(idle.size)
+        m.list_coefficients_anew(machine, n)
+        machine.nearest[:n] = np.where(alive, class_of, 0) if columns > 1 else 0
         steps, learned = (int(checked.take(name, np.int64, (1,), 0, COUNT_MAX)[0]) for name in ("steps", "learned"))
         check_learned(loaded.seen, learned)
         machine.counts[:] = alive.sum(), steps, learned, idle.size
