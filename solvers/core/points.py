@@ -138,8 +138,8 @@ def _fill_columns(points: Points, columns: Array) -> None:
         turns.rest()
 
 
-def gather(source: Array, slots: Array, target: Array) -> None:
-    """target (dim, at least n) = the columns of source at `slots` (n,), ascending or not."""
+def _gather(source: Array, slots: Array, target: Array) -> None:
+    """target (dim, n) = the columns of source at `slots` (n,)."""
     at_once = turns.portion(2 * slots.size)
     for f in range(0, len(source), at_once):
         _gather_columns(source[f : f + at_once], slots, target[f : f + at_once])
@@ -182,12 +182,12 @@ def compacted(points: Points, slots: Array, dim: int, cap: int, pool: int) -> Po
     new.selves[:n] = points.selves[slots]
     if new.columns.shape[0]:
         if points.columns.shape[0]:
-            gather(points.columns, slots, new.columns)
+            _gather(points.columns, slots, new.columns)
         else:
             _fill_columns(new, new.columns)
     if new.only_ones[0]:
         if points.only_ones[0]:
-            gather(points.ones, slots, new.ones)
+            _gather(points.ones, slots, new.ones)
         else:
             _fill_columns(new, new.ones)
     return new
@@ -205,7 +205,7 @@ def subset(points: Points, slots: Array) -> Points:
     ones = np.empty((points.ones.shape[0] if only_ones else 0, n), np.uint8)
     for source, target in ((points.columns, columns), (points.ones, ones)):
         if target.shape[0]:
-            gather(source, slots, target)
+            _gather(source, slots, target)
     return Points(
         np.array([n, points.used[POOL_USED]]),
         points.start[slots],

@@ -32,7 +32,6 @@ import numpy as np
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import LIVE, NONE
 from hinged.solvers.core.lanes import LANES, dot
-from hinged.solvers.core.points import gather
 from hinged.solvers.core.terms import TERM_WORK, sum_of_terms
 from hinged.solvers.dual.direction import extremes
 
@@ -41,6 +40,8 @@ Array = np.ndarray[Any, Any]
 IDLE = 3  # its place in counts, behind those that all solvers have
 
 LISTED_PART = 8  # of the slots: a sum over all of them takes as long as one over so many listed terms
+
+MOVED = 1 << 16  # numbers that are moved at once: half a megabyte is no fresh memory each time
 
 HINGE, RAMP, ASIDE = range(3)
 """Stance of an example in a column: the box of y, the box of an outlier of the ramp loss (Ertekin et al. 2011, eq. 17,
@@ -373,7 +374,7 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
     place[slots] = np.arange(n)
     new = machine if cap == former else empty_machine(columns, cap, _whole(machine.alpha).shape[0])
     for name in BY_COLUMN:
-        gather(getattr(machine, name), slots, getattr(new, name))
+        _move_slots(getattr(machine, name), slots, getattr(new, name))
     for name in ("class_of", "key", "held", "nearest"):
         getattr(new, name)[:n] = getattr(machine, name)[slots]
     # The order of the idle list decides the order in which points leave; it is kept.
@@ -388,6 +389,13 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
         getattr(new, name)[:] = np.where(old == NONE, NONE, place[old])
     list_coefficients_anew(new, n)
     return new
+
+
+def _move_slots(source: Array, slots: Array, target: Array) -> None:
+    """target (K, at least n) = source (K, cap) at `slots` (n,); the two may be one array."""
+    at_once = max(1, MOVED // max(slots.size, 1))
+    for c in range(0, len(source), at_once):
+        target[c : c + at_once, : slots.size] = source[c : c + at_once, slots]
 
 
 def _empty_slots(machine: Machine, n: int) -> None:
