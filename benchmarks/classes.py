@@ -23,7 +23,7 @@ from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 
 BATCH, C = 256, 10.0
-HEAPED, HEAPED_EACH = 5000, 20  # examples of heaps, at least so many in all and of each class
+HEAPED, HEAPED_EACH = 5000, 10  # examples of heaps, at least so many in all and of each class
 DIM, WIDTH = 20, 0.5  # dimensions and standard deviation of heaps
 
 

@@ -226,9 +226,9 @@ class DualExpansion(Expansion):
 
     def _terms(self) -> Terms | None:
         machine = self.machine
-        length = np.where(machine.listed * VIEWED_PART <= self.slots, machine.listed, NONE)
-        if self._predicting() is not machine.alpha or (length == NONE).all() or self.columns == 1:
+        if self.columns < 2 or self._predicting() is not machine.alpha:
             return None
+        length = np.where(machine.listed * VIEWED_PART <= self.slots, machine.listed, NONE)
         return gathered(length, machine.listed_slots, machine.listed_values)
 
     def _delta(self) -> Array:
