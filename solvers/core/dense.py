@@ -15,9 +15,11 @@ from numba import config, types
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
+from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import inner_to_kernel
-from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.lanes import LANES, dot
+from hinged.solvers.core.terms import end_of_block, sum_of_terms
 
 Array = np.ndarray[Any, Any]
 
@@ -126,7 +128,7 @@ def _columns_in_tiles(columns, begin, width, b, e, tiles):
                 tiles[t, p, s] = source[t * lanes + s] if t * lanes + s < e - b else 0
 
 
-@compiled
+@in_place
 def decision_value(alpha, row, b):
     """sum_s alpha_s row_s + b, added POINTS at a time, so that a row may come in blocks."""
     total = 0.0
@@ -135,23 +137,74 @@ def decision_value(alpha, row, b):
     return total + b
 
 
+@in_place
+def listed_value(terms, c, row, b, lanes):
+    """The same of a column whose terms are listed; lanes (LANES,) is scratch."""
+    total, p = 0.0, terms.begin[c]
+    end = p + terms.length[c]
+    while p < end:
+        first = terms.slots[p] & -POINTS
+        behind = end_of_block(terms, p, end, first + POINTS)
+        total += sum_of_terms(terms.slots, terms.values, p, behind, first, row[first : first + POINTS], lanes)
+        p = behind
+    return total + b
+
+
+@in_place
+def decision_values(alpha, terms, row, b, lanes, scores):
+    """scores (K,) for a kernel row (n,). alpha (K', n): of the columns whose terms are not listed."""
+    whole = 0
+    for c in range(b.shape[0]):
+        if terms.length[c] == NONE:
+            scores[c] = decision_value(alpha[whole], row, b[c])
+            whole += 1
+        else:
+            scores[c] = listed_value(terms, c, row, b[c], lanes)
+
+
+@in_place
+def find_terms(terms, listed, last, ends, here, begins):
+    """Which of the listed columns have terms from `ends` (K',) to slot `last`: fills `here`, returns how many.
+
+    Their terms begin at begins[p], and end at what `ends` becomes.
+    """
+    some = 0
+    for d in range(listed.shape[0]):
+        c, begin = listed[d], ends[d]
+        ends[d] = end_of_block(terms, begin, terms.begin[c] + terms.length[c], last)
+        if ends[d] > begin:
+            here[some], begins[some] = d, begin
+            some += 1
+    return some
+
+
+@in_place
+def add_terms(terms, listed, here, begins, ends, first, row, lanes, scores):
+    """scores (K,) += what `find_terms` found, for a row of kernel values (n,) with the points from `first` on."""
+    for p in range(here.shape[0]):
+        d = here[p]
+        scores[listed[d]] += sum_of_terms(terms.slots, terms.values, begins[p], ends[d], first, row, lanes)
+
+
 @compiled
-def dense_scores(kernel, points, n, alpha, b, indptr, indices, values, norms, scores):
+def dense_scores(kernel, points, n, alpha, terms, b, indptr, indices, values, norms, scores):
     """scores (m, K) of m <= ROWS rows that are mostly full, in the bits of `kernel_row` and `decision_value`.
 
-    The points keep columns, the kernel is not the Laplacian.
+    The points keep columns, the kernel is not the Laplacian. alpha: of the columns whose terms are not listed.
     """
-    m, dim, lanes = norms.shape[0], points.columns.shape[0], TILE_BYTES // values.itemsize
+    m, dim, vector = norms.shape[0], points.columns.shape[0], TILE_BYTES // values.itemsize
     rows = _rows_in_tiles(indptr, indices, values, dim)
-    columns = np.empty((POINTS // lanes, FEATURES, lanes), values.dtype)
+    columns = np.empty((POINTS // vector, FEATURES, vector), values.dtype)
     block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)
-    zero = values.dtype.type(0.0)
+    zero, lanes = values.dtype.type(0.0), np.empty(LANES)
+    whole, listed = np.flatnonzero(terms.length == NONE), np.flatnonzero(terms.length > 0)
+    here, begins, ends = np.empty_like(listed), np.empty_like(listed), terms.begin[listed]
     for r in range(m):
         for c in range(b.shape[0]):
             scores[r, c] = 0.0
     for first in range(0, n, POINTS):
         last = min(first + POINTS, n)
-        size, tiles = last - first, -(-(last - first) // lanes)
+        size, tiles = last - first, -(-(last - first) // vector)
         for r in range(block.shape[0]):
             sums = block[r]
             for s in range(POINTS):
@@ -161,11 +214,13 @@ def dense_scores(kernel, points, n, alpha, b, indptr, indices, values, norms, sc
             _columns_in_tiles(points.columns, k * FEATURES, width, first, last, columns)
             for t in range(tiles):
                 for g in range(rows.shape[1]):
-                    _tile(rows[k, g], columns[t], width, block, g * TILE_ROWS, t * lanes)
+                    _tile(rows[k, g], columns[t], width, block, g * TILE_ROWS, t * vector)
+        some = find_terms(terms, listed, last, ends, here, begins)
         for r in range(m):
             inner_to_kernel(kernel, norms[r], points.norm[first:last], block[r, :size])
-            for c in range(b.shape[0]):
-                scores[r, c] += dot(alpha[c, first:last], block[r, :size])
+            for d in range(whole.shape[0]):
+                scores[r, whole[d]] += dot(alpha[d, first:last], block[r, :size])
+            add_terms(terms, listed, here[:some], begins, ends, first, block[r, :size], lanes, scores[r])
     for r in range(m):
         for c in range(b.shape[0]):
             scores[r, c] += b[c]

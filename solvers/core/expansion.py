@@ -13,18 +13,20 @@ from hinged.solvers.core import points as pts
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import HOLES_MIN, HOLES_PART, LIVE, NEEDS_COMPACTION, NEEDS_ROOM, NONE
-from hinged.solvers.core.dense import ROWS, decision_value, dense_scores
+from hinged.solvers.core.dense import ROWS, decision_values, dense_scores
 from hinged.solvers.core.kernels import (
     BEGIN,
     LAPLACIAN,
     Kernel,
     kernel_row,
 )
+from hinged.solvers.core.lanes import LANES
 from hinged.solvers.core.points import POOL_USED, USED, Points
 from hinged.solvers.core.reports import Contributions, PointScores
 from hinged.solvers.core.rows import Batch, Rows, rows_from_csr
 from hinged.solvers.core.solver import Solver, columns_of, seen_without
 from hinged.solvers.core.states import COUNT_MAX, SAMPLE_MAX, State, StateReader, read_heaviest
+from hinged.solvers.core.terms import TERM_WORK, Terms, none_listed
 from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]
@@ -58,29 +60,34 @@ class Arrays(Protocol):
 
 
 @compiled
-def decide(kernel, points, n, alpha, b, spread, indptr, indices, values, norms, scores):
-    """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column."""
+def decide(kernel, points, n, alpha, terms, b, spread, indptr, indices, values, norms, scores):
+    """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column.
+
+    alpha: of the columns whose terms are not listed, in order.
+    """
     m, dim = norms.shape[0], points.columns.shape[0]
     if dim > 0 and m >= 4 and 2 * (indptr[m] - indptr[0]) >= m * dim and kernel.code != LAPLACIAN:
         for r in range(0, m, ROWS):
             e = min(r + ROWS, m)
             dense_scores(
-                kernel, points, n, alpha, b, indptr[r : e + 1], indices, values, norms[r:e], scores[r:e]
+                kernel, points, n, alpha, terms, b, indptr[r : e + 1], indices, values, norms[r:e], scores[r:e]
             )  # fmt: skip
         return
-    row = np.empty(n, values.dtype)
+    row, lanes = np.empty(n, values.dtype), np.empty(LANES)
     for r in range(m):
         first, last = indptr[r], indptr[r + 1]
         kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
-        for c in range(b.shape[0]):
-            scores[r, c] = decision_value(alpha[c], row, b[c])
+        decision_values(alpha, terms, row, b, lanes, scores[r])
 
 
-def parts_of(rows: Rows, n: int, columns: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of the parts of a batch that one call takes which computes their kernel values with n points."""
+def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the parts of a batch that one call takes which computes their kernel values with n points.
+
+    each: work that a row takes beside them.
+    """
     m = len(rows)
     features = int(rows.indptr[-1]) // max(m, 1)
-    at_once = turns.portion(n * (VALUE_WORK + features + columns))
+    at_once = turns.portion(n * (VALUE_WORK + features) + each)
     if at_once < ROWS_LEAST and m >= ROWS_LEAST and 2 * features >= rows.dim:  # dense rows share what points cost
         at_once = ROWS_LEAST
     return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
@@ -91,6 +98,8 @@ class ExpansionView:
     """The points as they stood, and a copy of the coefficients.
 
     Points are only appended behind `n` or moved to new arrays, so a view stays true while learning goes on.
+    terms: the coefficients of columns that hold few points, None where there is no such column. alpha (K', n): those of
+    all others, in order.
     """
 
     kernel: Kernel
@@ -100,19 +109,31 @@ class ExpansionView:
     b: Array
     delta: Array
     dim: int
+    terms: Terms | None = None
 
     @property
     def size(self) -> int:
         """Kernel values that a row takes."""
         return self.n
 
+    def coefficients(self) -> Array:
+        """(K, n) of all columns."""
+        if self.terms is None:
+            return self.alpha
+        full = np.zeros((self.b.size, self.n))
+        full[self.terms.length == NONE] = self.alpha
+        column = np.repeat(np.arange(self.b.size), np.maximum(self.terms.length, 0))
+        full[column, self.terms.slots] = self.terms.values
+        return full
+
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, K) of a batch."""
-        scores = np.empty((len(rows), self.b.size))
+        scores, terms = np.empty((len(rows), self.b.size)), self.terms or none_listed(self.b.size)
         spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, rows.values.dtype)
-        for begin, end in parts_of(rows, self.n, self.b.size):
+        each = self.alpha.size + TERM_WORK * terms.slots.size
+        for begin, end in parts_of(rows, self.n, each):
             decide(
-                self.kernel, self.points, self.n, self.alpha, self.b, spread,
+                self.kernel, self.points, self.n, self.alpha, terms, self.b, spread,
                 rows.indptr[begin : end + 1], rows.indices, rows.values, rows.norms[begin:end], scores[begin:end],
             )  # fmt: skip
             turns.rest()
@@ -238,16 +259,21 @@ class Expansion(Solver):
 
     def view(self) -> ExpansionView:
         """The state as predictions may read it while learning goes on."""
-        n = self.slots
+        n, terms = self.slots, self._terms()
+        alpha = self._predicting()[:, :n]
+        alpha = alpha.copy() if terms is None else alpha[terms.length == NONE]
         return ExpansionView(
-            self.kernel, self.points, n, self._predicting()[:, :n].copy(),
-            self.machine.b.copy(), self._delta(), self.dim,
+            self.kernel, self.points, n, alpha, self.machine.b.copy(), self._delta(), self.dim, terms
         )  # fmt: skip
 
     def _predicting(self) -> Array:
         """(K, cap) the coefficients that predict."""
         alpha: Array = self.machine.alpha
         return alpha
+
+    def _terms(self) -> Terms | None:
+        """The same without zeros, a copy, where the solver lists them for columns that hold few points."""
+        return None
 
     def keys(self) -> Array:
         """Numbers of the examples whose points are held, in slots' order; of a merged point its younger part's."""

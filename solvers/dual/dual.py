@@ -23,6 +23,7 @@ from hinged.solvers.core.rowcache import (
 from hinged.solvers.core.rows import Batch
 from hinged.solvers.core.solver import check_fade
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_learned, check_range
+from hinged.solvers.core.terms import Terms, gathered
 from hinged.solvers.dual import machine as m
 from hinged.solvers.dual import smo
 from hinged.solvers.dual.coordinate import violation
@@ -37,6 +38,7 @@ Array = np.ndarray[Any, Any]
 RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
 ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
+VIEWED_PART = 32  # of the slots: up to so many terms are added faster, in blocks of a prediction, than all of them
 ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
 
 
@@ -62,7 +64,9 @@ class DualExpansion(Expansion):
         return m.resized(self.machine, slots, cap)
 
     def _widened(self, classes: int) -> Machine:
-        machine = m.with_more_classes(self.machine, classes, self.slots, self.bounds)
+        machine, former = m.with_more_classes(self.machine, classes, self.slots, self.bounds), self.columns
+        for c in range(0 if self.keeps_extremes else former):
+            scan_column(machine, c, self.slots)
         if not self.biased:
             machine.b[:] = 0.0
         return machine
@@ -185,7 +189,7 @@ class DualExpansion(Expansion):
             else:
                 machine.delta[c] = violation(machine.g[c], machine.best_i[c], machine.best_j[c])
             turns.rest()
-        m.list_idle_anew(machine, n)
+        m.list_anew(machine, n)
         self._settled()
 
     def _settled(self) -> None:
@@ -219,6 +223,13 @@ class DualExpansion(Expansion):
         return found
 
     # -- reading --------------------------------------------------------------------------------------------------
+
+    def _terms(self) -> Terms | None:
+        machine = self.machine
+        if self.columns < 2 or self._predicting() is not machine.alpha:
+            return None
+        length = np.where(machine.listed * VIEWED_PART <= self.slots, machine.listed, NONE)
+        return gathered(length, machine.listed_slots, machine.listed_values)
 
     def _delta(self) -> Array:
         return self.machine.delta.copy()
@@ -296,6 +307,8 @@ class DualExpansion(Expansion):
             raise ValueError("idle must list the points without a coefficient")
         machine.idle[: idle.size] = idle
         machine.idle_at[idle] = np.arange(idle.size)
+        m.list_coefficients_anew(machine, n)
+        machine.nearest[:n] = np.where(alive, class_of, 0) if columns > 1 else 0
         steps, learned = (int(checked.take(name, np.int64, (1,), 0, COUNT_MAX)[0]) for name in ("steps", "learned"))
         check_learned(loaded.seen, learned)
         machine.counts[:] = alive.sum(), steps, learned, idle.size

@@ -43,7 +43,6 @@ from hinged.solvers.core.counts import (
     STEPS,
 )
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import (
     USED,
     append_point,
@@ -63,6 +62,8 @@ from hinged.solvers.dual.machine import (
     HINGE,
     IDLE,
     enter,
+    expansion_sum,
+    expansion_work,
     find_key,
     leave,
     note_change,
@@ -107,7 +108,7 @@ def search(kernel, points, cache, machine, c, i, j):
     row_i = cache.lines[cached_line(kernel, points, cache, i, NONE), :n]
     row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
     alpha = machine.alpha[c, :n]
-    zero_i, zero_j = alpha[i] == 0.0, alpha[j] == 0.0
+    before_i, before_j = alpha[i], alpha[j]
     machine.best_i[c], machine.best_j[c] = direction_search(
         i,
         j,
@@ -120,8 +121,8 @@ def search(kernel, points, cache, machine, c, i, j):
         row_i,
         row_j,
     )
-    note_change(machine, i, zero_i, alpha[i] == 0.0)
-    note_change(machine, j, zero_j, alpha[j] == 0.0)
+    note_change(machine, c, i, before_i)
+    note_change(machine, c, j, before_j)
     machine.counts[STEPS] += 1
 
 
@@ -217,7 +218,7 @@ def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, 
     k = append_point(points, indices, values, norm, self_value)
     row = cache.lines[cached_line(kernel, points, cache, k, NONE), :n]
     for c in range(columns):
-        f[c] = dot(machine.alpha[c, :n], row)
+        f[c] = expansion_sum(machine, c, row)
         scores[c] = f[c] + machine.b[c]
     enter(machine, k, own, key, bounds[own], f, stance)
     return True
@@ -265,7 +266,7 @@ def learn_rows(
                 return r, NEEDS_ROOM
             if machine.counts[LIVE] >= parameters.full_at:
                 return r, NEEDS_REMOVAL
-            swept += (columns + 1) * n + columns * machine.counts[IDLE]
+            swept += columns + n + expansion_work(machine, n) + columns * machine.counts[IDLE]
             s = find_key(machine, n, keys[r]) if again else NONE
             if s != NONE:  # PROCESS step 1: k is in S already; its decision value stands in its gradient
                 for c in range(columns):

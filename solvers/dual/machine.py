@@ -13,6 +13,11 @@ class_of                (cap,) int32       class of the point, NONE for a hole
 key                     (cap,) int64       number of the example, for recognising it in a later epoch
 held                    (cap,) int32       in how many columns alpha is not 0
 idle, idle_at           (cap,) int64       list of the points with held = 0, and each one's place in it (or NONE)
+nearest                 (cap,) int64       the column in which an idle point was found to lie least far; any, before
+listed                  (K,) int64         how many coefficients of the column are not 0; NONE where a list is too short
+listed_slots            (K, room) int32    their slots, ascending (room = cap / LISTED_PART, none for a single column)
+listed_values           (K, room) float64  and the coefficients: alpha without its zeros, for sums (terms.py)
+lanes                   (LANES,) float64   scratch of these sums
 best_i, best_j          (K,) int64         extremes of each column (or NONE)
 b, delta                (K,) float64       bias and violation, as of the last REPROCESS
 counts                  (4,) int64         live points, steps, examples learned, length of the idle list
@@ -26,11 +31,17 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import LIVE, NONE
+from hinged.solvers.core.lanes import LANES, dot
+from hinged.solvers.core.terms import TERM_WORK, sum_of_terms
 from hinged.solvers.dual.direction import extremes
 
 Array = np.ndarray[Any, Any]
 
 IDLE = 3  # its place in counts, behind those that all solvers have
+
+LISTED_PART = 8  # of the slots: a sum over all of them takes as long as one over so many listed terms
+
+MOVED = 1 << 16  # numbers that are moved at once: half a megabyte is no fresh memory each time
 
 HINGE, RAMP, ASIDE = range(3)
 """Stance of an example in a column: the box of y, the box of an outlier of the ramp loss (Ertekin et al. 2011, eq. 17,
@@ -52,6 +63,11 @@ class Machine(NamedTuple):
     held: Array
     idle: Array
     idle_at: Array
+    nearest: Array
+    listed: Array
+    listed_slots: Array
+    listed_values: Array
+    lanes: Array
     best_i: Array
     best_j: Array
     b: Array
@@ -60,25 +76,32 @@ class Machine(NamedTuple):
 
 
 BY_COLUMN = ("alpha", "g", "lower", "upper", "up", "down", "sign")
-BY_SLOT = ("class_of", "key", "held", "idle", "idle_at")
+LISTS = ("listed_slots", "listed_values")
+OF_COLUMN = ("listed", "best_i", "best_j", "b", "delta")
+BY_SLOT = ("class_of", "key", "held", "idle", "idle_at", "nearest")
 
 
-def empty_machine(columns: int, cap: int) -> Machine:
-    """A machine without points."""
-    f = (columns, cap)
+def empty_machine(columns: int, cap: int, rows: int = 0) -> Machine:
+    """A machine without points, with room for so many columns, if these are more."""
+    f, room = (max(rows, columns), cap), cap // LISTED_PART if columns > 1 else 0
     return Machine(
-        alpha=np.zeros(f),
-        g=np.zeros(f),
-        lower=np.zeros(f),
-        upper=np.zeros(f),
-        up=np.zeros(f, np.uint8),
-        down=np.zeros(f, np.uint8),
-        sign=np.zeros(f, np.int8),
+        alpha=np.zeros(f)[:columns],
+        g=np.zeros(f)[:columns],
+        lower=np.zeros(f)[:columns],
+        upper=np.zeros(f)[:columns],
+        up=np.zeros(f, np.uint8)[:columns],
+        down=np.zeros(f, np.uint8)[:columns],
+        sign=np.zeros(f, np.int8)[:columns],
         class_of=np.full(cap, NONE, np.int32),
         key=np.full(cap, NONE, np.int64),
         held=np.zeros(cap, np.int32),
         idle=np.zeros(cap, np.int64),
         idle_at=np.full(cap, NONE, np.int64),
+        nearest=np.zeros(cap, np.int64),
+        listed=np.zeros(columns, np.int64),
+        listed_slots=np.empty((f[0], room), np.int32)[:columns],
+        listed_values=np.empty((f[0], room))[:columns],
+        lanes=np.zeros(LANES),
         best_i=np.full(columns, NONE, np.int64),
         best_j=np.full(columns, NONE, np.int64),
         b=np.zeros(columns),
@@ -97,6 +120,7 @@ def enter(machine, s, example_class, key, bound, f, stance):
     machine.class_of[s] = example_class
     machine.key[s] = key
     machine.held[s] = 0
+    machine.nearest[s] = example_class if columns > 1 else 0
     for c in range(columns):
         positive = example_class == (1 if columns == 1 else c)
         machine.alpha[c, s] = 0.0
@@ -136,21 +160,87 @@ def _unlist_idle(machine, s):
 
 
 @in_place
-def note_change(machine, s, was_zero, is_zero):
-    """Keep `held` and the idle list true after alpha of slot s changed in one column."""
-    if was_zero and not is_zero:
+def note_change(machine, c, s, before):
+    """Keep `held`, the idle list and the listed coefficients true after alpha of slot s changed in column c."""
+    now = machine.alpha[c, s]
+    if before == 0.0 and now != 0.0:
         if machine.held[s] == 0:
             _unlist_idle(machine, s)
         machine.held[s] += 1
-    elif is_zero and not was_zero:
+    elif before != 0.0 and now == 0.0:
         machine.held[s] -= 1
         if machine.held[s] == 0:
             _list_idle(machine, s)
+    if machine.listed[c] != NONE:
+        _list_coefficient(machine, c, s, now)
 
 
 @in_place
-def list_idle_anew(machine, n):
-    """Make `held` and the idle list anew from the coefficients, in the order of the slots."""
+def _list_coefficient(machine, c, s, now):
+    """Bring the list of column c, which is no longer one where it has no room, level with alpha of slot s."""
+    slots, values, m = machine.listed_slots[c], machine.listed_values[c], machine.listed[c]
+    p, end = 0, m
+    while p < end:
+        middle = (p + end) // 2
+        if slots[middle] < s:
+            p = middle + 1
+        else:
+            end = middle
+    there = p < m and slots[p] == s
+    if now == 0.0:
+        if there:
+            for q in range(p + 1, m):
+                slots[q - 1], values[q - 1] = slots[q], values[q]
+            machine.listed[c] = m - 1
+        return
+    if not there:
+        if m == slots.shape[0]:
+            machine.listed[c] = NONE
+            return
+        for q in range(m, p, -1):
+            slots[q], values[q] = slots[q - 1], values[q - 1]
+        slots[p] = s
+        machine.listed[c] = m + 1
+    values[p] = now
+
+
+@in_place
+def list_coefficients_anew(machine, n):
+    """List the coefficients of each column anew, where there is room."""
+    for c in range(machine.alpha.shape[0]):
+        alpha, slots, values = machine.alpha[c], machine.listed_slots[c], machine.listed_values[c]
+        m = 0
+        for s in range(n):
+            if alpha[s] != 0.0:
+                if m == slots.shape[0]:
+                    m = NONE
+                    break
+                slots[m], values[m] = s, alpha[s]
+                m += 1
+        machine.listed[c] = m
+
+
+@in_place
+def expansion_sum(machine, c, row):
+    """f of column c without the bias: sum_s alpha_s row_s for a kernel row (n,), in the bits of `dot`."""
+    if machine.listed[c] == NONE:
+        return dot(machine.alpha[c, : row.shape[0]], row)
+    slots, values = machine.listed_slots[c], machine.listed_values[c]
+    return sum_of_terms(slots, values, 0, machine.listed[c], 0, row, machine.lanes)
+
+
+@in_place
+def expansion_work(machine, n):
+    """Work (turns.py) of these sums over n slots in all columns."""
+    work = 0
+    for c in range(machine.alpha.shape[0]):
+        work += n if machine.listed[c] == NONE else TERM_WORK * machine.listed[c]
+    return work
+
+
+@in_place
+def list_anew(machine, n):
+    """Make `held`, the idle list, in the order of the slots, and the listed coefficients anew from alpha."""
     machine.counts[IDLE] = 0
     for s in range(machine.idle_at.shape[0]):
         machine.idle_at[s] = NONE
@@ -163,6 +253,7 @@ def list_idle_anew(machine, n):
     for s in range(n):
         if machine.class_of[s] != NONE and machine.held[s] == 0:
             _list_idle(machine, s)
+    list_coefficients_anew(machine, n)
 
 
 @in_place
@@ -216,12 +307,12 @@ def beyond_extremes(machine, s, enough):
 
     Positive for a point that is in no violating pair with any other, 0 for one level with an extreme. A column with
     one side empty says nothing about its points. Where it is no more than `enough`, something no more than that: the
-    column of the point's class, where it mostly lies least far, is looked at first, and the others only while more
-    than `enough` is left.
+    column where it was found to lie least far before, of a new point that of its class, is looked at first, and the
+    others only while more than `enough` is left.
     """
     least, judged = np.inf, False
     columns = machine.alpha.shape[0]
-    first = machine.class_of[s] if columns > 1 else 0
+    first = machine.nearest[s]
     for p in range(columns):
         c = p if p > first else first if p == 0 else p - 1
         i, j = machine.best_i[c], machine.best_j[c]
@@ -229,7 +320,8 @@ def beyond_extremes(machine, s, enough):
             continue
         judged = True
         far = machine.g[c, j] - machine.g[c, s] if machine.sign[c, s] > 0 else machine.g[c, s] - machine.g[c, i]
-        least = min(least, far)
+        if far < least:
+            least, machine.nearest[s] = far, c
         if least <= enough:
             return least
     return least if judged else -np.inf
@@ -276,24 +368,42 @@ def dual_objective(machine, n):
 
 
 def resized(machine: Machine, slots: Array, cap: int) -> Machine:
-    """The live slots of `slots`, in that order, in arrays of `cap` slots."""
-    columns, n = machine.alpha.shape[0], slots.size
-    new = empty_machine(columns, cap)
-    place = np.full(machine.class_of.size, NONE, np.int64)
+    """The live slots of `slots`, ascending, in arrays of `cap` slots: in the same ones where they have as many."""
+    columns, n, former = machine.alpha.shape[0], slots.size, machine.class_of.size
+    place = np.full(former, NONE, np.int64)
     place[slots] = np.arange(n)
+    new = machine if cap == former else empty_machine(columns, cap, _whole(machine.alpha).shape[0])
     for name in BY_COLUMN:
-        getattr(new, name)[:, :n] = getattr(machine, name)[:, slots]
-    for name in ("class_of", "key", "held"):
+        _move_slots(getattr(machine, name), slots, getattr(new, name))
+    for name in ("class_of", "key", "held", "nearest"):
         getattr(new, name)[:n] = getattr(machine, name)[slots]
     # The order of the idle list decides the order in which points leave; it is kept.
     idle = machine.idle[: machine.counts[IDLE]]
     new.idle[: idle.size] = place[idle]
+    if new is machine:
+        _empty_slots(machine, n)
     new.idle_at[new.idle[: idle.size]] = np.arange(idle.size)
     new.b[:], new.delta[:], new.counts[:] = machine.b, machine.delta, machine.counts
     for name in ("best_i", "best_j"):
         old = getattr(machine, name)
         getattr(new, name)[:] = np.where(old == NONE, NONE, place[old])
+    list_coefficients_anew(new, n)
     return new
+
+
+def _move_slots(source: Array, slots: Array, target: Array) -> None:
+    """target (K, at least n) = source (K, cap) at `slots` (n,); the two may be one array."""
+    at_once = max(1, MOVED // max(slots.size, 1))
+    for c in range(0, len(source), at_once):
+        target[c : c + at_once, : slots.size] = source[c : c + at_once, slots]
+
+
+def _empty_slots(machine: Machine, n: int) -> None:
+    """Nothing stays of what stood in the slots from n on, nor of the places in the idle list."""
+    machine.class_of[n:], machine.key[n:], machine.held[n:], machine.nearest[n:] = NONE, NONE, 0, 0
+    machine.idle_at[:] = NONE
+    for name in BY_COLUMN:
+        getattr(machine, name)[:, n:] = 0
 
 
 def widths(machine: Machine, n: int) -> Array:
@@ -324,42 +434,86 @@ def shrink(machine, n, factor):
     set_masks(machine, n)
 
 
+def _whole(array: Array) -> Array:
+    """The array of which `empty_machine` took the first rows; itself where it has been copied since."""
+    base = array.base
+    if isinstance(base, np.ndarray) and base.dtype == array.dtype and base.shape[1:] == array.shape[1:]:
+        return base
+    return array
+
+
+def _with_rows(array: Array, rows: int) -> Array:
+    """An array (K, width) with so many rows, new ones of zeros: the first rows of one that has room for more of them.
+
+    Rows that are not used yet take no memory. Where there is room, the rows that are there stay where they are.
+    """
+    whole = _whole(array)
+    if whole.shape[0] < rows:
+        whole = np.zeros((2 * rows, array.shape[1]), array.dtype)
+        whole[: array.shape[0]] = array
+    return whole[:rows]
+
+
+@compiled
+def _box_widths(machine, n, bounds):
+    """(n,) how wide each point's box is: in its class's column, or the widest of all; its class's bound without any."""
+    found = np.zeros(n)
+    for s in range(n):
+        own = machine.class_of[s]
+        if own == NONE:
+            continue
+        found[s] = max(machine.upper[own, s], -machine.lower[own, s])
+        for c in range(machine.alpha.shape[0] if found[s] == 0.0 else 0):
+            found[s] = max(found[s], machine.upper[c, s], -machine.lower[c, s])
+        if found[s] == 0.0:
+            found[s] = bounds[own]
+    return found
+
+
+def _of_two_columns(machine: Machine) -> Machine:
+    """The machine of two classes with a column for each: the second class keeps its own, the first has its negation."""
+    new = empty_machine(2, machine.class_of.size)
+    for name in BY_SLOT:
+        getattr(new, name)[:] = getattr(machine, name)
+    new.held[:] *= 2
+    new.counts[:] = machine.counts
+    for name in ("alpha", "g", "b"):
+        getattr(new, name)[0] = 0.0 - getattr(machine, name)[0]
+    new.lower[0], new.upper[0] = 0.0 - machine.upper[0], 0.0 - machine.lower[0]
+    new.up[0], new.down[0], new.sign[0] = machine.down[0], machine.up[0], -machine.sign[0]
+    new.delta[0] = machine.delta[0]
+    for name in (*BY_COLUMN, "b", "delta"):
+        getattr(new, name)[1] = getattr(machine, name)[0]
+    return new
+
+
 def with_more_classes(machine: Machine, classes: int, n: int, bounds: Array) -> Machine:
-    """The machine once there are `classes` >= 3 classes.
+    """The machine once there are `classes` >= 3 classes; it may share arrays with the former one.
 
     From one column (two classes): the second class keeps it, the first gets its negation. Every new column starts at
     alpha = 0, where all stored points are negatives.
     """
-    old, cap = machine.alpha.shape[0], machine.class_of.size
-    new = empty_machine(classes, cap)
-    for name in BY_SLOT:
-        getattr(new, name)[:] = getattr(machine, name)
-    new.counts[:] = machine.counts
-    live = machine.class_of[:n] != NONE
-    faded = widths(machine, n)
-    width = np.where(faded > 0.0, faded, bounds[machine.class_of[:n]])
-    for c in range(classes):
-        if old == 1 and c == 0:
-            new.alpha[0], new.g[0] = 0.0 - machine.alpha[0], 0.0 - machine.g[0]
-            new.lower[0], new.upper[0] = 0.0 - machine.upper[0], 0.0 - machine.lower[0]
-            new.up[0], new.down[0], new.sign[0] = machine.down[0], machine.up[0], -machine.sign[0]
-            new.b[0], new.delta[0] = 0.0 - machine.b[0], machine.delta[0]
-        elif c < max(old, 2):
-            source = 0 if old == 1 else c
-            for name in BY_COLUMN:
-                getattr(new, name)[c] = getattr(machine, name)[source]
-            new.b[c], new.delta[c] = machine.b[source], machine.delta[source]
-        else:
-            new.g[c, :n] = np.where(live, -1.0, 0.0)
-            new.sign[c, :n] = np.where(live, -1, 0)
-            new.lower[c, :n] = np.where(live, -width, 0.0)
-            new.down[c, :n] = live
-        scan_column(new, c, n)
-        if c >= max(old, 2):
-            set_bias(new, c)
-    held = (new.alpha != 0).sum(axis=0).astype(np.int32)
-    new.held[:] = held
-    return new
+    if machine.alpha.shape[0] == 1:
+        machine = _of_two_columns(machine)
+        for c in range(2):
+            scan_column(machine, c, n)
+        list_coefficients_anew(machine, n)
+    old = machine.alpha.shape[0]
+    rows = {name: _with_rows(getattr(machine, name), classes) for name in (*BY_COLUMN, *LISTS)}
+    ends = {}
+    for name in OF_COLUMN:
+        former = getattr(machine, name)
+        ends[name] = np.append(former, np.zeros(classes - old, former.dtype))
+    machine = machine._replace(**rows, **ends)
+    live, width = machine.class_of[:n] != NONE, _box_widths(machine, n, bounds)
+    for c in range(old, classes):
+        machine.g[c, :n] = np.where(live, -1.0, 0.0)
+        machine.sign[c, :n] = np.where(live, -1, 0)
+        machine.lower[c, :n] = np.where(live, -width, 0.0)
+        machine.down[c, :n] = live
+        scan_column(machine, c, n)
+        set_bias(machine, c)
+    return machine
 
 
 def bytes_of(machine: Machine) -> int:

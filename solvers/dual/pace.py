@@ -18,7 +18,7 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
-from hinged.solvers.core.lanes import dot, lane_sums, nonzero
+from hinged.solvers.core.lanes import lane_sums, nonzero
 from hinged.solvers.core.points import (
     USED,
     append_point,
@@ -38,6 +38,8 @@ from hinged.solvers.dual.machine import (
     IDLE,
     RAMP,
     enter,
+    expansion_sum,
+    expansion_work,
     find_key,
     leave,
     note_change,
@@ -134,23 +136,22 @@ def move(kernel, points, cache, machine, pace, c, i, j):
     row_j = cache.lines[cached_line(kernel, points, cache, j, i), :n]
     alpha, g = machine.alpha[c, :n], machine.g[c, :n]
     lower, upper = machine.lower[c, :n], machine.upper[c, :n]
-    zero_i, zero_j = alpha[i] == 0.0, alpha[j] == 0.0
+    before_i, before_j = alpha[i], alpha[j]
     machine.best_i[c], machine.best_j[c] = box_search(
         i, j, alpha, g, lower, upper, machine.up[c, :n], machine.down[c, :n], row_i, row_j
     )
-    note(machine, pace, c, i, zero_i)
+    note(machine, pace, c, i, before_i)
     if i != j:
-        note(machine, pace, c, j, zero_j)
+        note(machine, pace, c, j, before_j)
     pace.gap[c] = box_gap(alpha, g, lower, upper)
     machine.counts[STEPS] += 1
 
 
 @in_place
-def note(machine, pace, c, s, was_zero):
+def note(machine, pace, c, s, before):
     """Keep the idle list and the support vectors by class true after alpha of slot s moved in column c."""
-    is_zero = machine.alpha[c, s] == 0.0
-    note_change(machine, s, was_zero, is_zero)
-    pace.sv_of[c, machine.class_of[s]] += np.int64(was_zero) - np.int64(is_zero)
+    note_change(machine, c, s, before)
+    pace.sv_of[c, machine.class_of[s]] += np.int64(before == 0.0) - np.int64(machine.alpha[c, s] == 0.0)
 
 
 @in_place
@@ -190,13 +191,13 @@ def learn_rows(
                 return r, NEEDS_ROOM
             if machine.counts[LIVE] >= parameters.full_at:
                 return r, NEEDS_REMOVAL
-            swept += (columns + 1) * n
+            swept += columns + n + expansion_work(machine, n)
             k = find_key(machine, n, keys[r]) if again else NONE
             if k == NONE:
                 k = append_point(points, indices[first:last], values[first:last], norms[r], selves[r])
                 row = cache.lines[cached_line(kernel, points, cache, k, NONE), :n]
                 for c in range(columns):
-                    f[c] = dot(machine.alpha[c, :n], row)
+                    f[c] = expansion_sum(machine, c, row)
                     scores[r, c] = f[c]
                 if not again:
                     seen[own] += 1

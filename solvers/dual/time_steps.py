@@ -82,7 +82,7 @@ def move_to(kernel, points, cache, machine, c, s, target):
     before = machine.alpha[c, s]
     machine.alpha[c, s] = target
     machine.up[c, s], machine.down[c, s] = target < machine.upper[c, s], target > machine.lower[c, s]
-    note_change(machine, s, before == 0.0, target == 0.0)
+    note_change(machine, c, s, before)
     row = cache.lines[cached_line(kernel, points, cache, s, NONE), :n]
     subtract_row(machine.g[c, :n], target - before, row)
     machine.counts[STEPS] += 1

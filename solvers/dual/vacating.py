@@ -46,8 +46,9 @@ def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
         if not (rising and falling):
             for s in range(n):
                 if machine.class_of[s] != NONE:
-                    note_change(machine, s, alpha[s] == 0.0, True)
+                    before = alpha[s]
                     alpha[s], g[s] = 0.0, float(machine.sign[c, s])
+                    note_change(machine, c, s, before)
                     up[s], down[s] = upper[s] > 0.0, lower[s] < 0.0
             return True
     i, j = extremes(g, up, down)
@@ -67,7 +68,7 @@ def hand_over(kernel, points, cache, machine, c, left, value_work, work_max):
             alpha[t] = bound
         left[0] -= part
         up[t], down[t] = alpha[t] < upper[t], alpha[t] > lower[t]
-        note_change(machine, t, before == 0.0, alpha[t] == 0.0)
+        note_change(machine, c, t, before)
         row = cache.lines[cached_line(kernel, points, cache, t, NONE), :n]
         i, j = move_gradient(g, part, 0.0, row, row, up, down)
         done += 4 * n
@@ -82,9 +83,10 @@ def vacate(kernel, points, cache, machine, slots, anew, held):
         if machine.held[s] > 0 and not anew:
             move_gradients(kernel, points, cache, machine, slots[p : p + 1], 1.0)
         for c in range(machine.alpha.shape[0]):
-            if machine.alpha[c, s] != 0.0:
+            before = machine.alpha[c, s]
+            if before != 0.0:
                 machine.alpha[c, s] = 0.0
-                note_change(machine, s, False, True)
+                note_change(machine, c, s, before)
                 held[c] += 1
         leave(machine, s)
         drop_row(cache, s)

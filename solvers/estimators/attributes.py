@@ -68,7 +68,7 @@ class Fitted:
     def dual_coef_(self) -> Array:
         """Signed coefficients (K, SV), positive for points of the positive class."""
         view, slots = self._support()
-        coefficients: Array = view.alpha[:, slots]
+        coefficients: Array = view.coefficients()[:, slots]
         return coefficients
 
     @property
@@ -83,7 +83,7 @@ class Fitted:
         view, slots = self._support()
         if view.kernel.code != LINEAR:
             raise AttributeError("coef_ is there for the linear kernel alone: others have no weight for each feature")
-        weights: Array = view.alpha[:, slots] @ _points_of(view, slots).astype(np.float64)
+        weights: Array = view.coefficients()[:, slots] @ _points_of(view, slots).astype(np.float64)
         return weights
 
     def _machine(self) -> Any:
@@ -96,7 +96,7 @@ class Fitted:
         view: Any = self.solver_.view()
         if not hasattr(view, "alpha"):
             raise AttributeError(f"{type(self).__name__} keeps no points, and so has no support vectors")
-        return view, np.flatnonzero((view.alpha != 0).any(axis=0))
+        return view, np.flatnonzero((view.coefficients() != 0).any(axis=0))
 
 
 def _points_of(view: Any, slots: Array) -> sparse.csr_array:

@@ -20,6 +20,7 @@ def check_invariants(stream, C, tolerance=1e-3):
     assert np.array_equal(machine.down[:, :n] != 0, live & (alpha > machine.lower[:, :n]))
     idle = set(machine.idle[: machine.counts[IDLE]].tolist())
     assert idle == set(np.flatnonzero(live & ~alpha.any(axis=0)).tolist())
+    check_lists(solver)
     X = stream.X[machine.key[:n][live]]
     f = stream.decision(X).T - machine.b[:, None]
     assert np.abs(machine.sign[:, :n][:, live] - f - machine.g[:, :n][:, live]).max(initial=0) < tolerance
@@ -31,3 +32,13 @@ def check_invariants(stream, C, tolerance=1e-3):
             assert g[i] == g[machine.up[c, :n] != 0].max()
         if j != NONE:
             assert g[j] == g[machine.down[c, :n] != 0].min()
+
+
+def check_lists(solver):
+    """The lists of coefficients say what alpha does."""
+    machine, n = solver.machine, solver.slots
+    for c in range(solver.columns):
+        m = machine.listed[c]
+        if m != NONE:
+            assert np.array_equal(machine.listed_slots[c, :m], np.flatnonzero(machine.alpha[c, :n]))
+            assert np.array_equal(machine.listed_values[c, :m], machine.alpha[c, machine.listed_slots[c, :m]])
