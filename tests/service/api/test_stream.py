@@ -144,7 +144,8 @@ def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
 
 
 def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stopped(tmp_path):
-    frames, each = 500, 100  # of answers 13 MB, where 4 fit into the line
+    # Of answers 13 MB, where 4 fit into the line; of requests 60, where 36 do.
+    frames, each, blanks = 500, 100, " " * 100_000
     with RunningServer(tmp_path / "data", frames_in_flight_max=8) as server, Asking(server.url) as ask:
         model = ask.new_model()
         model.learn(example([0, 0], "a"), example([1, 1], "b"))
@@ -174,7 +175,8 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
                 async def send():
                     for k in range(frames):
                         examples = [{"id": name, "x": [0, 1]} for name in names(k)]
-                        await one.send(json.dumps({"op": "predict", "ref": str(k), "examples": examples}))
+                        asked = {"op": "predict", "ref": str(k), "examples": examples}
+                        await one.send(json.dumps(asked) + blanks)
 
                 sending = asyncio.create_task(send())
                 assert await stopped() < 0.6 * frames * each  # the lines are full, and nobody grows
