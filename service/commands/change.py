@@ -231,10 +231,11 @@ def in_place(model: Model, configuration: Configuration) -> bool:
     """Whether the solver can go there without being taught anew."""
     then, now = model.configuration.model_dump(), configuration.model_dump()
     differ = {name for name in now if then.get(name) != now[name]}
-    if differ <= {"labels", "show"}:
+    beside = {"labels", "show", "calibration"}  # what no solver knows of
+    if differ <= beside:
         return True
     kernel_stays = then["kernel"]["type"] == now["kernel"]["type"] in ("rbf", "laplacian") or "kernel" not in differ
-    return model.learner.exact and kernel_stays and differ <= {"labels", "show", "C", "class_weight", "kernel"}
+    return model.learner.exact and kernel_stays and differ <= beside | {"C", "class_weight", "kernel"}
 
 
 def _check_shadow(model: Model, name: str, *, running: bool) -> None:

@@ -326,6 +326,11 @@ class Configuration(Part):
         return tuple(value) if isinstance(value, list) else value
 
     @property
+    def chooses(self) -> bool:
+        """Whether probabilities of several classes are by the best of several calibrations."""
+        return self.calibration == AUTO
+
+    @property
     def dtype(self) -> type:
         """NumPy's type of points and kernel values."""
         return np.float64 if self.precision == "float64" else np.float32

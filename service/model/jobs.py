@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from hinged.service.data.configuration import as_written
+
 Kind = Literal["forget", "correct", "configure", "shadow"]
 State = Literal["running", "done", "failed"]
 
@@ -28,6 +30,10 @@ class Job:
     state: State = "running"
     result: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
+
+    def __post_init__(self) -> None:
+        """One that was written earlier is asked for again, and changed, as it is read."""
+        self.configuration = as_written(self.configuration)
 
 
 class Jobs:

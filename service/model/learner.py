@@ -55,7 +55,7 @@ class Learner:
         self.gamma = gamma  # what "scale" came to
         self.solver = configuration.build_solver(cache_bytes, gamma)
         self.labels = Labels() if labels is None else labels
-        self.metrics = Prequential(choosing=configuration.calibration == "auto")
+        self.metrics = Prequential(choosing=configuration.chooses)
         self.ages = Ages(configuration.window, configuration.half_life)
         self.stopped: str | None = None  # why a challenger learns no more
         if labels is None:
@@ -287,6 +287,7 @@ class Learner:
             if C != self.solver.C or weights != self.solver.weights.tolist():
                 self.solver.change_C(C, weights)
         self.configuration = configuration
+        self.metrics.choose(choosing=configuration.chooses)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 

@@ -63,6 +63,10 @@ class Prequential:
         """Predictions counted."""
         return self._tallies[ALL].seen
 
+    def choose(self, *, choosing: bool) -> None:
+        """Whether probabilities of several classes are by the best of several calibrations from now on."""
+        self._calibrations.choose(choosing=choosing)
+
     def add_class(self) -> None:
         """One more class was announced."""
         self.classes += 1

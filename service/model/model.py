@@ -278,6 +278,7 @@ class Model(State):
             self.shadows[shadow] = taught
             return
         taught.metrics = deepcopy(self.metrics)
+        taught.metrics.choose(choosing=taught.configuration.chooses)
         self.learner = taught
         self._configure_waiting()
 

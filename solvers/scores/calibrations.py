@@ -153,15 +153,21 @@ class Calibrations:
         """Examples learned."""
         return self.sigmoid.seen
 
+    def choose(self, *, choosing: bool) -> None:
+        """Begin to choose, or end it: the sigmoids stay what they are."""
+        self._choosing = choosing
+        if not choosing:
+            self._contest = None
+        elif self._contest is None and self.columns >= COLUMNS:
+            self._contest = _begun(self.columns, self.seen)
+            if self.seen:
+                self._fit(self._contest)
+
     def widen(self, columns: int) -> None:
         """Take more columns. Two classes keep their sigmoids; who comes later has the temperature of all."""
         self.sigmoid.widen(columns)
-        if not self._choosing or columns < COLUMNS:
-            return
         if self._contest is None:
-            self._contest = _begun(columns, self.seen)
-            if self.seen:
-                self._fit(self._contest)
+            self.choose(choosing=self._choosing)
             return
         old = self._contest
         known = old.fits.shape[1]

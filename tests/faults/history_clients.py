@@ -234,6 +234,7 @@ CHANGES = (
     {"window": {"seconds": 0.3}}, {"window": None}, {"points_max": 15}, {"solver": "tracking-2"},
     {"half_life": {"examples": 40}}, {"half_life": {"examples": 10, "step": 10}}, {"half_life": {"seconds": 0.1}},
     {"half_life": {"examples": 70, "step": None}}, {"half_life": None},
+    {"calibration": "sigmoid"}, {"calibration": "auto"},
     {"points_max": 25, "when_full": "remove"}, {"points_max": 200, "when_full": "refuse"},
     {"labels": {"pool_max": 3}}, {"labels": {"overlap": 2}}, {"labels": {"overlap": 2, "tie_breakers": 0}},
     {"labels": {"overlap": 1, "pool_max": 50}}, {"show": {"origins": ["https://a.example"]}}, {"show": None},
@@ -269,4 +270,5 @@ def configuration_of(rng):
         more["window"] = rng.choice([{"examples": 40}, {"examples": 40, "step": 30}, {"seconds": 0.5}])
     elif rng.random() < 0.3 and solver in FADING:
         more["half_life"] = rng.choice([{"examples": 40}, {"examples": 200, "step": 3}, {"seconds": 0.3}])
+    more["calibration"] = rng.choice(["auto", "auto", "sigmoid"])
     return form, {"solver": solver, "kernel": kernel, "features": features, **more}

@@ -1,9 +1,11 @@
 """Another configuration for what was learned."""
 
 import asyncio
+import json
 
 import numpy as np
 import pytest
+from asking import BASE
 from changing import EXACT, changed, offered, same_solver, taught
 from states import load_model
 from working import SIZES, examples_of, learning, with_worker
@@ -12,9 +14,12 @@ from hinged.service.commands.change import (
     Configure,
     Forget,
 )
+from hinged.service.data.configuration import parse_configuration
 from hinged.service.errors import (
     Invalid,
 )
+from hinged.service.model.events import Created, Intended
+from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 
 
@@ -51,6 +56,36 @@ def test_a_model_with_another_configuration_is_one_that_always_had_it(configurat
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
     with_worker(scenario, configuration=configuration)
+
+
+@pytest.mark.parametrize("together", [{}, {"C": 0.5}], ids=["alone", "with C"])
+@pytest.mark.parametrize(("first", "then"), [("auto", "sigmoid"), ("sigmoid", "auto")])
+def test_a_calibration_is_chosen_from_where_that_is_asked_for(first, then, together):
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 200)))
+        assert len(worker.model.labels) > 2
+        accuracy = worker.model.metrics.figures()["accuracy"]
+        await changed(worker, Configure({"calibration": then, **together}, Settings()))
+        assert worker.model.metrics.figures()["accuracy"] == accuracy
+        assert (worker.model.metrics.figures()["calibrations"] is None) == (then == "sigmoid")
+        await worker.learn(learning(worker.model, examples_of(2, 60)))
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+        await changed(worker, Configure({"calibration": first}, Settings()))
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario, configuration={"calibration": first})
+
+
+def test_what_an_earlier_version_has_planned_keeps_the_parameters_that_it_did_not_know():
+    configuration = parse_configuration(json.dumps(BASE | {"window": {"examples": 500}}), Settings())
+    model = Model("m", configuration, **SIZES)
+    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    planned = configuration.model_dump(mode="json") | {"C": 2.0}
+    del planned["calibration"], planned["window"]["step"]
+    model.apply(2, Intended(planned, None, 0))
+    (event,) = Configure({"C": 3.0}, Settings()).plan(model, 0).events
+    assert (event.configuration["calibration"], event.configuration["window"]["step"]) == ("sigmoid", None)
+    assert not Configure({"C": 2.0}, Settings()).plan(model, 0).events  # asked again
 
 
 def test_what_would_make_it_another_model_is_refused():
