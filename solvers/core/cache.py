@@ -28,6 +28,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -125,6 +126,17 @@ class Files(IndexDataCacheFile):
         except OSError:
             return {}
         return names if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep data under a key: first the data, by a name that none has had, so that no key can name another's."""
+        names = self._load_index()
+        name = names.get(key) or next(name for name in map(self._data_name, count(1)) if self._is_new(name, names))
+        self._save_data(name, data)
+        if key not in names:
+            self._save_index({**names, key: name})
+
+    def _is_new(self, name: str, names: dict[Any, str]) -> bool:
+        return name not in names.values() and not Path(self._data_path(name)).exists()
 
     def _save_index(self, overloads: dict[Any, str]) -> None:
         self._save_data(self._index_name, (self._version, self._source_stamp, overloads))

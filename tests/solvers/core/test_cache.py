@@ -31,6 +31,31 @@ assert (twice(3), twice(1.5)) == (12, 6.0)
 print(sum(twice.stats.cache_hits.values()), len(double.inner.overloads))
 """
 KEPT, COMPILED = "2 0", "0 2"
+FILES = """
+import resource
+import sys
+from pathlib import Path
+from hinged.solvers.core.cache import Files
+
+folder = Path(sys.argv[1])
+files = Files(str(folder), "f", "stamp")
+files.save("int", "code of int")
+(folder / "f.nbi").write_bytes(b"")  # damaged: what it named is not known any more
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, most))
+try:
+    files.save("float", "code of float" * 1000)
+except OSError:
+    assert files.load("float") is None
+else:
+    raise AssertionError("it was to fail")
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+files.save("float", "code of float")
+files.save("int", "newer code of int")
+assert (files.load("float"), files.load("int")) == ("code of float", "newer code of int")
+files.save("int", "newest code of int")
+assert (files.load("float"), files.load("int")) == ("code of float", "newest code of int")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +144,13 @@ def test_what_cannot_be_read_or_names_nothing_is_passed_over(program, cache):
         file.unlink()
     assert run(program, cache) == (COMPILED, "")
     assert run(program, cache) == (KEPT, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_no_types_come_to_code_of_others_whatever_was_damaged_and_could_not_be_written(tmp_path):
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", FILES, tmp_path], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
