@@ -27,6 +27,8 @@ HELD_S, LONG_HELD_S = 0.05, 0.1
 """For how long a micro-batch keeps its place at most, and one of a model whose calls are usually long."""
 GAIN = 0.02
 """How much each micro-batch counts for the part of their time in which they wait for the store."""
+LONGEST = 4
+"""Times that moment, that one counts at most."""
 STORED_MAX = 0.95
 """Of that part: twenty times the places, where the store is slow."""
 
@@ -58,9 +60,14 @@ class Gate:
             yield
         finally:
             late.cancel()
-            self._seconds += time.perf_counter() - began - GAIN * self._seconds
-            self._stored_s += account.stored_s - stored_s - GAIN * self._stored_s
+            self._note(time.perf_counter() - began, account.stored_s - stored_s)
             self._leave(place)
+
+    def _note(self, seconds: float, stored_s: float) -> None:
+        """What a micro-batch took. One that hung, or after which all was read again, tells little of the next ones."""
+        counts = min(1.0, LONGEST * self._held_s / seconds) if seconds else 1.0
+        self._seconds += counts * seconds - GAIN * self._seconds
+        self._stored_s += counts * stored_s - GAIN * self._stored_s
 
     async def _enter(self) -> None:
         if self._inside < self.most and not self._waiting:

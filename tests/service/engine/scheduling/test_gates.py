@@ -113,6 +113,23 @@ def test_more_are_let_in_where_most_of_their_time_is_the_stores(monkeypatch, par
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(("hung", "usual", "most"), [(1.0, 0.1, 2), (0.0, 0.9, 20)])
+def test_one_that_hung_or_was_read_again_says_little_of_the_next_ones(monkeypatch, hung, usual, most):
+    now = 0.0
+    monkeypatch.setattr(gates.time, "perf_counter", lambda: now)
+
+    async def scenario():
+        nonlocal now
+        gate, account = Gate(2, 0.05), Account()
+        for seconds, part in [(3600.0, hung), *[(0.01, usual)] * 200]:
+            async with gate.turn(account):
+                now += seconds
+                account.stored_s += part * seconds
+        assert abs(gate.most - most) <= 1
+
+    asyncio.run(scenario())
+
+
 def test_models_that_take_long_keep_none_of_the_others_waiting(monkeypatch):
     monkeypatch.setattr(gates, "LONG_HELD_S", FOR_EVER_S)
 
