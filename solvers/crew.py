@@ -168,13 +168,26 @@ def start_early() -> None:
 
 def dismiss() -> None:
     """End what `start_early` started, and nobody needed."""
-    while _early:
-        _, process = _early.pop()
+    with _taking:
+        unneeded = [process for _, process in _early]
+        _early.clear()
+    for process in unneeded:
         with process:
             process.kill()
 
 
 _early: list[tuple[str, subprocess.Popen[bytes]]] = []
+_taking = threading.Lock()
+
+
+def _taken(role: str) -> subprocess.Popen[bytes] | None:
+    """One that was started early in this role, which is nobody else's from now on."""
+    with _taking:
+        found = next((each for each in _early if each[0] == role), None)
+        if found is None:
+            return None
+        _early.remove(found)
+        return found[1]
 
 
 @contextmanager
@@ -287,10 +300,9 @@ def _compile(call: Call) -> None:
 @contextmanager
 def _process(role: str, nice: int, job: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is told its job; it is killed in the end."""
-    early = next((each for each in _early if (each[0], 0, USUAL) == (role, nice, list(job))), None)
+    early = _taken(role) if (nice, list(job)) == (0, USUAL) else None
     if early is not None:
-        _early.remove(early)
-        process = early[1]
+        process = early
     else:
         process = _started(role)
         _tell(process, (nice, list(job)))

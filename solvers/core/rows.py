@@ -114,21 +114,24 @@ def joined(batches: list[Rows]) -> Rows:
         ends = np.cumsum(sizes)
     else:
         before = np.repeat(np.cumsum(sizes) - sizes, rows)  # values of the batches before a row's
-        ends = _concatenated([b.indptr[1:] for b in batches]) + before
+        ends = np.concatenate([b.indptr[1:] for b in batches]) + before
     return Rows(
         np.concatenate(([0], ends)),
-        _concatenated(indices),
-        _concatenated([b.values for b in batches]),
-        _concatenated(norms),
-        _concatenated([b.selves for b in batches]),
+        _concatenated(indices, sizes),
+        _concatenated([b.values for b in batches], sizes),
+        _concatenated(norms, rows),
+        _concatenated([b.selves for b in batches], rows),
         batches[0].dim,
         batches[0].measure if len({b.measure for b in batches}) == 1 else None,
     )
 
 
-def _concatenated(arrays: list[Any]) -> Array:
-    """Contiguous arrays of one type as one; NumPy's takes four times as long for a thousand of some values."""
-    return np.frombuffer(bytearray().join(arrays), arrays[0].dtype)
+def _concatenated(arrays: list[Any], sizes: Array) -> Array:
+    """Contiguous arrays of these sizes as one; NumPy's takes four times as long for a thousand of some values."""
+    content, dtype = bytearray().join(arrays), arrays[0].dtype
+    if len(content) != int(sizes.sum()) * dtype.itemsize:  # they are of several types
+        return np.concatenate(arrays)
+    return np.frombuffer(content, dtype)
 
 
 @compiled
