@@ -197,8 +197,17 @@ def dense_scores(kernel, points, n, alpha, terms, b, indptr, indices, values, no
     columns = np.empty((POINTS // vector, FEATURES, vector), values.dtype)
     block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)
     zero, lanes = values.dtype.type(0.0), np.empty(LANES)
-    whole, listed = np.flatnonzero(terms.length == NONE), np.flatnonzero(terms.length > 0)
-    here, begins, ends = np.empty_like(listed), np.empty_like(listed), terms.begin[listed]
+    places = np.empty((5, b.shape[0]), np.int64)
+    whole, listed, here, begins, ends = places[0], places[1], places[2], places[3], places[4]
+    full, some = 0, 0
+    for c in range(b.shape[0]):
+        if terms.length[c] == NONE:
+            whole[full] = c
+            full += 1
+        elif terms.length[c] > 0:
+            listed[some], ends[some] = c, terms.begin[c]
+            some += 1
+    listed = listed[:some]
     for r in range(m):
         for c in range(b.shape[0]):
             scores[r, c] = 0.0
@@ -218,7 +227,7 @@ def dense_scores(kernel, points, n, alpha, terms, b, indptr, indices, values, no
         some = find_terms(terms, listed, last, ends, here, begins)
         for r in range(m):
             inner_to_kernel(kernel, norms[r], points.norm[first:last], block[r, :size])
-            for d in range(whole.shape[0]):
+            for d in range(full):
                 scores[r, whole[d]] += dot(alpha[d, first:last], block[r, :size])
             add_terms(terms, listed, here[:some], begins, ends, first, block[r, :size], lanes, scores[r])
     for r in range(m):

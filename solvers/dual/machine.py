@@ -454,19 +454,15 @@ def _with_rows(array: Array, rows: int) -> Array:
     return whole[:rows]
 
 
-@compiled
-def _box_widths(machine, n, bounds):
+def _box_widths(machine: Machine, n: int, bounds: Array) -> Array:
     """(n,) how wide each point's box is: in its class's column, or the widest of all; its class's bound without any."""
-    found = np.zeros(n)
-    for s in range(n):
-        own = machine.class_of[s]
-        if own == NONE:
-            continue
-        found[s] = max(machine.upper[own, s], -machine.lower[own, s])
-        for c in range(machine.alpha.shape[0] if found[s] == 0.0 else 0):
-            found[s] = max(found[s], machine.upper[c, s], -machine.lower[c, s])
-        if found[s] == 0.0:
-            found[s] = bounds[own]
+    found, live = np.zeros(n), np.flatnonzero(machine.class_of[:n] != NONE)
+    own = machine.class_of[live]
+    found[live] = np.maximum(machine.upper[own, live], -machine.lower[own, live])
+    without = live[found[live] == 0.0]
+    found[without] = np.maximum(machine.upper[:, without], -machine.lower[:, without]).max(axis=0, initial=0.0)
+    without = without[found[without] == 0.0]
+    found[without] = bounds[machine.class_of[without]]
     return found
 
 
