@@ -300,10 +300,8 @@ def _compile(call: Call) -> None:
 @contextmanager
 def _process(role: str, nice: int, job: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is told its job; it is killed in the end."""
-    early = _taken(role) if (nice, list(job)) == (0, USUAL) else None
-    if early is not None:
-        process = early
-    else:
+    process = _taken(role) if (nice, list(job)) == (0, USUAL) else None
+    if process is None:
         process = _started(role)
         _tell(process, (nice, list(job)))
     with process:

@@ -204,7 +204,7 @@ class DualExpansion(Expansion):
     def shrunk_to(self, part: float) -> Array:
         """Numbers of the examples whose box has shrunk to this part of their class's bound, or to less."""
         slots = self._live_slots()
-        narrow = m.widths(self.machine, self.slots)[slots] <= self.class_bounds[self.machine.class_of[slots]] * part
+        narrow = m.widths_at(self.machine, slots) <= self.class_bounds[self.machine.class_of[slots]] * part
         return self.keys()[narrow]
 
     def weight_of(self, key: int) -> float:
@@ -219,7 +219,7 @@ class DualExpansion(Expansion):
     def _weights_at(self, slots: Array) -> Array:
         if not self.heaviest:
             return np.ones(slots.size)
-        found: Array = m.widths(self.machine, self.slots)[slots] / self.class_bounds[self.machine.class_of[slots]]
+        found: Array = m.widths_at(self.machine, slots) / self.class_bounds[self.machine.class_of[slots]]
         return found
 
     # -- reading --------------------------------------------------------------------------------------------------

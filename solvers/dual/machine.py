@@ -408,7 +408,12 @@ def _empty_slots(machine: Machine, n: int) -> None:
 
 def widths(machine: Machine, n: int) -> Array:
     """(n,) how wide each point's box is, in the column where it is widest."""
-    found: Array = np.maximum(machine.upper[:, :n], -machine.lower[:, :n]).max(axis=0, initial=0.0)
+    return widths_at(machine, slice(n))
+
+
+def widths_at(machine: Machine, slots: Array | slice) -> Array:
+    """The same of some slots."""
+    found: Array = np.maximum(machine.upper[:, slots], -machine.lower[:, slots]).max(axis=0, initial=0.0)
     return found
 
 
@@ -460,7 +465,7 @@ def _box_widths(machine: Machine, n: int, bounds: Array) -> Array:
     own = machine.class_of[live]
     found[live] = np.maximum(machine.upper[own, live], -machine.lower[own, live])
     without = live[found[live] == 0.0]
-    found[without] = np.maximum(machine.upper[:, without], -machine.lower[:, without]).max(axis=0, initial=0.0)
+    found[without] = widths_at(machine, without)
     without = without[found[without] == 0.0]
     found[without] = bounds[machine.class_of[without]]
     return found

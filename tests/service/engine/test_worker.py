@@ -39,15 +39,21 @@ def store(tmp_path):
     store.close()
 
 
+def begun(store):
+    """A fresh model."""
+    configuration = parse_configuration(CONFIGURATION, Settings())
+    model = Model("m", configuration, **SIZES)
+    created = Created(configuration.model_dump(mode="json"), 0)
+    store.create("m", Event(created.KIND, created.encode()))
+    model.apply(1, created)
+    return model
+
+
 def run(store, scenario, **settings):
     """Run an async scenario(worker) over a fresh model."""
 
     async def main():
-        configuration = parse_configuration(CONFIGURATION, Settings())
-        model = Model("m", configuration, **SIZES)
-        created = Created(configuration.model_dump(mode="json"), 0)
-        store.create("m", Event(created.KIND, created.encode()))
-        model.apply(1, created)
+        model = begun(store)
         with ThreadPoolExecutor(4) as executor:
             worker = Worker(model, store, Settings(**settings), executor)
             try:
@@ -402,11 +408,7 @@ def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(store):
 
 def test_what_queues_up_while_a_model_waits_for_its_turn_is_one_micro_batch(store):
     async def scenario():
-        configuration = parse_configuration(CONFIGURATION, Settings())
-        model = Model("m", configuration, **SIZES)
-        created = Created(configuration.model_dump(mode="json"), 0)
-        store.create("m", Event(created.KIND, created.encode()))
-        model.apply(1, created)
+        model = begun(store)
         open_gate, waiting = asyncio.Event(), asyncio.Event()
 
         @asynccontextmanager
