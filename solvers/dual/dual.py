@@ -28,6 +28,7 @@ from hinged.solvers.dual import machine as m
 from hinged.solvers.dual import smo
 from hinged.solvers.dual.coordinate import violation
 from hinged.solvers.dual.direction import extremes
+from hinged.solvers.dual.listed import list_coefficients_anew
 from hinged.solvers.dual.machine import IDLE, Machine, scan_column, set_bias
 from hinged.solvers.dual.making_way import PART, first_to_go
 from hinged.solvers.dual.vacating import ROUNDING, hand_over, move_gradients, vacate
@@ -307,7 +308,7 @@ class DualExpansion(Expansion):
             raise ValueError("idle must list the points without a coefficient")
         machine.idle[: idle.size] = idle
         machine.idle_at[idle] = np.arange(idle.size)
-        m.list_coefficients_anew(machine, n)
+        list_coefficients_anew(machine, n)
         machine.nearest[:n] = np.where(alive, class_of, 0) if columns > 1 else 0
         steps, learned = (int(checked.take(name, np.int64, (1,), 0, COUNT_MAX)[0]) for name in ("steps", "learned"))
         check_learned(loaded.seen, learned)

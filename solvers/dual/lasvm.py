@@ -58,12 +58,11 @@ from hinged.solvers.core.rowcache import (
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.dual.direction import direction_search, second_order_partner
 from hinged.solvers.dual.dual import DualExpansion
+from hinged.solvers.dual.listed import expansion_sum, expansion_work
 from hinged.solvers.dual.machine import (
     HINGE,
     IDLE,
     enter,
-    expansion_sum,
-    expansion_work,
     find_key,
     leave,
     note_change,

@@ -32,14 +32,13 @@ from hinged.solvers.core.rowcache import (
     forget_slot,
 )
 from hinged.solvers.dual.coordinate import box_gap, box_search, violation
+from hinged.solvers.dual.listed import expansion_sum, expansion_work
 from hinged.solvers.dual.machine import (
     ASIDE,
     HINGE,
     IDLE,
     RAMP,
     enter,
-    expansion_sum,
-    expansion_work,
     find_key,
     leave,
     note_change,

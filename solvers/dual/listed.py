@@ -1,0 +1,73 @@
+"""The coefficients of a machine (machine.py) that are not 0: listed by column while they are few, and their sums."""
+
+from __future__ import annotations
+
+from hinged.solvers.core.compiled import in_place
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.terms import TERM_WORK, sum_of_terms
+
+LISTED_PART = 8  # of the slots: a sum over all of them takes as long as one over so many listed terms
+
+
+@in_place
+def list_coefficient(machine, c, s, now):
+    """Bring the list of column c, which is no longer one where it has no room, level with alpha of slot s."""
+    slots, values, m = machine.listed_slots[c], machine.listed_values[c], machine.listed[c]
+    p, end = 0, m
+    while p < end:
+        middle = (p + end) // 2
+        if slots[middle] < s:
+            p = middle + 1
+        else:
+            end = middle
+    there = p < m and slots[p] == s
+    if now == 0.0:
+        if there:
+            for q in range(p + 1, m):
+                slots[q - 1], values[q - 1] = slots[q], values[q]
+            machine.listed[c] = m - 1
+        return
+    if not there:
+        if m == slots.shape[0]:
+            machine.listed[c] = NONE
+            return
+        for q in range(m, p, -1):
+            slots[q], values[q] = slots[q - 1], values[q - 1]
+        slots[p] = s
+        machine.listed[c] = m + 1
+    values[p] = now
+
+
+@in_place
+def list_coefficients_anew(machine, n):
+    """List the coefficients of each column anew, where there is room."""
+    for c in range(machine.alpha.shape[0]):
+        alpha, slots, values = machine.alpha[c], machine.listed_slots[c], machine.listed_values[c]
+        m = 0
+        for s in range(n):
+            if alpha[s] != 0.0:
+                if m == slots.shape[0]:
+                    m = NONE
+                    break
+                slots[m], values[m] = s, alpha[s]
+                m += 1
+        machine.listed[c] = m
+
+
+@in_place
+def expansion_sum(machine, c, row):
+    """f of column c without the bias: sum_s alpha_s row_s for a kernel row (n,), in the bits of `dot`."""
+    if machine.listed[c] == NONE:
+        return dot(machine.alpha[c, : row.shape[0]], row)
+    slots, values = machine.listed_slots[c], machine.listed_values[c]
+    return sum_of_terms(slots, values, 0, machine.listed[c], 0, row, machine.lanes)
+
+
+@in_place
+def expansion_work(machine, n):
+    """Work (turns.py) of these sums over n slots in all columns."""
+    work = 0
+    for c in range(machine.alpha.shape[0]):
+        work += n if machine.listed[c] == NONE else TERM_WORK * machine.listed[c]
+    return work
