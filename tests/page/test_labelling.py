@@ -265,6 +265,31 @@ def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learne
     page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob 1 0.00").wait_for()
 
 
+def test_a_question_is_there_with_its_answers_and_not_before_them(client, server, tab):
+    model = pool(client)
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    one = tab(server.url)
+    one.page.route(f"**/models/{model}", hold)  # the figures, which name the classes
+    one.page.goto(f"{server.url}/ui#/models/{model}/label")
+    one.page.fill("form.sign-in input", "ann")
+    with one.page.expect_response("**/queries"):
+        one.page.click("text=Begin")
+    eventually(lambda: one.page.get_by_text("One moment").is_visible())
+    one.page.keyboard.press("1")  # for nothing that could be seen
+    assert one.page.locator(".question .x, .answers input").count() == 0
+    for route in held:
+        route.continue_()
+    one.page.wait_for_selector(".question .x")
+    assert one.page.locator(".answers button").first.inner_text().startswith("ham")
+    asked = one.answer("1")
+    sent(one)
+    assert answers(client, model) == {asked: "ham"}
+
+
 def test_keys_are_dead_in_a_field_and_can_be_changed_but_never_clash(client, server, tab):
     model = pool(client)
     one = tab(server.url)

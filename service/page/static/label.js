@@ -65,12 +65,13 @@ function Work({ model, annotator, leave }) {
   }, [model, annotator, strategy]);
   useEffect(() => { if (said) announce(said.text); }, [said]);
 
-  const now = questions.current, question = undoing ?? now?.present ?? null;
+  // A question comes with its answers: before the classes are known a key would be for nothing.
+  const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
   const classes = withNew(figures?.classes ?? [], more);
   const declared = figures?.configuration.classes ?? null;
   const keys = keysOf(model, classes);
-  const lease = now?.present?.lease ?? null;
+  const lease = present?.lease ?? null;
   useEffect(() => { if (lease && !undoing) announce(`Next question, ${plural(now.waiting.length - 1, "question")} ready behind it`); }, [lease]);
 
   const act = {
@@ -167,12 +168,12 @@ function Work({ model, annotator, leave }) {
         ${undoing && html`<p>You gave <b><${Name} of=${undoing.label} /></b>. Give another label, or leave it with <kbd>Esc</kbd>.
           <button class="plain" onClick=${act.escape}>Leave it</button></p>`}
         <div class="asked">${question ? html`<${Example} key=${question.id} x=${question.x} told=${question.show} show=${figures?.configuration.show} usual=${usual.current} />`
-          : now?.asked ? html`<p class="soft" role="status">Nothing to ask: ${figures?.pool.size ? "others work on what is left, or you have skipped it." : "the pool is empty."}</p>`
+          : figures && now?.asked ? html`<p class="soft" role="status">Nothing to ask: ${figures.pool.size ? "others work on what is left, or you have skipped it." : "the pool is empty."}</p>`
           : html`<p class="waiting">One moment</p>`}</div>
         <div class="answers" role="group" aria-label="Answers">${classes.map((label) => html`
           <button key=${shownLabel(label)} disabled=${none} class=${undoing && same(undoing.label, label) ? "given" : ""} onClick=${() => act.label(label)}>
             <${Name} of=${label} cut=${200} />${keys.ofClass(label) && html` <kbd aria-hidden="true">${keys.ofClass(label)}</kbd>`}</button>`)}
-          ${!declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Give it</button></form>`
+          ${figures && !declared && ((question && open.another === question.id) || !classes.length ? html`<form class="row" onSubmit=${typed}><label>Label <input ref=${field} name="label" autocomplete="off" maxlength="256" /></label><button disabled=${none}>Give it</button></form>`
             : button("another", { disabled: none }))}</div>
         <div class="others">${button("skip", { disabled: none || undoing })}${button("skipAll", { disabled: none || undoing })}
           ${button("unsure", { disabled: none || undoing || now.waiting.length < 2 })}${button("undo", { disabled: undoing || !given.length })}
