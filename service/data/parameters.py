@@ -52,6 +52,9 @@ class FullConfiguration(BoxConfiguration):
 
     solver: Literal["full"]
     tol: Tolerance = Field(1e-3, description="tau: violations below it are none")
+    delta_min: float | None = Field(
+        None, ge=0, lt=1e3, description="violations left to finishing; null: 0.25 with three classes or more"
+    )
 
 
 class GapConfiguration(FullConfiguration):
@@ -207,8 +210,13 @@ KINDS: tuple[type[Configuration], ...] = (
 )
 WITHOUT_ANY: dict[str, Any] = {"calibration": "sigmoid"}
 _TRACKING = {"draws": 1, "delta_max": None}
+_GAP = {"delta_min": 0.0}
 WITHOUT: dict[str, dict[str, Any]] = {
     "lasvm": {"idle_max": 0, "delta_min": 0.0},
+    "full": _GAP,
+    "lasvm-g": _GAP,
+    "lasvm-nc": _GAP,
+    "lasvm-i": _GAP,
     "tracking-1": _TRACKING,
     "tracking-2": _TRACKING,
     "tracking-cached": _TRACKING,

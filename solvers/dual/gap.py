@@ -20,6 +20,8 @@ Where this differs from the print:
 - A step moves two points at once to their common optimum (coordinate.py): on Adult a 22nd of the steps.
 - Gap and target are worked out anew only where something moved. An example that rests at its box within tau leaves both
   as they are.
+- While a stream is learned tau is delta_min: of many columns one example moves most by little. Further epochs and
+  finishing go on to tol. The paper's form: delta_min 0.
 """
 
 from __future__ import annotations
@@ -59,12 +61,16 @@ from hinged.solvers.dual.pausing import not_begun
 
 Array = np.ndarray[Any, Any]
 
+DELTA_MIN = 0.25  # what learning leaves of a point to finishing in one of several columns; half the margin is 1 wide
+
 
 class GapSVM(DualExpansion):
     """LASVM-G, FULL, LASVM-NC or LASVM-I. Other parameters: dual.py.
 
-    tol: tau, > 0. loss: "hinge", "ramp" (LASVM-NC) or "filter" (LASVM-I). ramp_s: the ramp's left end, < 1. ramp_start:
-    support vectors that the class of an example and both sides of a column must have there before the ramp counts.
+    tol: tau, > 0. delta_min: violations of a point up to it are left to further epochs and to finishing (None for
+    DELTA_MIN with several columns, for 0 with one). loss: "hinge", "ramp" (LASVM-NC) or "filter" (LASVM-I). ramp_s: the
+    ramp's left end, < 1. ramp_start: support vectors that the class of an example and both sides of a column must have
+    there before the ramp counts.
     idle_max: points without a coefficient that CLEAN leaves (None: all, there is no CLEAN). clean_every: examples
     between two CLEANs.
     """
@@ -78,6 +84,7 @@ class GapSVM(DualExpansion):
         dim: int,
         *,
         tol: float = 1e-3,
+        delta_min: float | None = None,
         loss: str = "hinge",
         ramp_s: float = -1.0,
         ramp_start: int = 100,
@@ -88,6 +95,8 @@ class GapSVM(DualExpansion):
         super().__init__(kernel, dim, **shared)
         if not 0 < tol < 1e3:
             raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
+        if delta_min is not None and not 0 <= delta_min < 1e3:
+            raise ValueError(f"delta_min must be >= 0 and < 1000, got {delta_min}")
         if loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
         if not -1e6 < ramp_s < 1:
@@ -100,6 +109,7 @@ class GapSVM(DualExpansion):
             raise ValueError(f"clean_every must be > 0, got {clean_every}")
         self.parameters = Parameters(
             float(tol),
+            float(tol),
             LOSSES[loss],
             float(ramp_s),
             int(ramp_start),
@@ -107,6 +117,7 @@ class GapSVM(DualExpansion):
             int(clean_every),
             self.full_at,
         )
+        self.delta_min = None if delta_min is None else float(delta_min)
         self.pace = Pace(np.zeros(0), np.zeros(0), np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64))
 
     def add_class(self, weight: float = 1.0) -> None:
@@ -135,6 +146,13 @@ class GapSVM(DualExpansion):
         """(classes, 2) examples that fell left and right of the ramp, by class; None without a ramp."""
         return None if self.parameters.loss == NO_RAMP else self.pace.discarded.copy()
 
+    def _tau(self, *, again: bool) -> float:
+        """Violations that are none while examples are learned; for the first time, or in a further epoch."""
+        left = self.delta_min
+        if left is None:
+            left = DELTA_MIN if self.columns > 1 else 0.0
+        return float(max(0.0 if again else left, self.parameters.tol))
+
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Online iterations over a batch (Solver.learn); with `again`, points that are held are processed again."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
@@ -144,9 +162,10 @@ class GapSVM(DualExpansion):
         f, stance = np.zeros(self.columns), np.zeros(self.columns, np.int8)
         at, done = not_begun(), 0
         batch = rows.labelled(classes, keys, again=again)
+        parameters = self.parameters._replace(tau=self._tau(again=again))
         while done < len(rows):
             done, reason = learn_rows(
-                self.kernel, self.points, self.cache, self.machine, self.pace, self.parameters, bounds, self.seen,
+                self.kernel, self.points, self.cache, self.machine, self.pace, parameters, bounds, self.seen,
                 batch, done, at, self.value_work, turns.WORK_MAX, f, stance, scores,
             )  # fmt: skip
             turns.rest()

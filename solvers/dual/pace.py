@@ -55,12 +55,14 @@ REPROCESS_MAX = 10_000  # steps at one example
 
 
 class Parameters(NamedTuple):
-    """tau; loss code; s, the ramp's left end; support vectors of a class before the ramp counts; CLEAN's m, its period.
+    """tol of finishing; tau of the paper, tol but in a first epoch; loss code; s, the ramp's left end; support vectors
+    of a class before the ramp counts; CLEAN's m, its period.
 
     full_at: points at which the least useful one makes way.
     """
 
     tol: float
+    tau: float
     loss: int
     ramp_s: float
     ramp_start: int
@@ -217,15 +219,15 @@ def learn_rows(
             enough = max(bounds[own], pace.target[c])
             if at[REPEATED] == 0:
                 at[FORMER] = machine.counts[STEPS]
-                rises = machine.up[c, k] != 0 and g[k] > parameters.tol
-                falls = machine.down[c, k] != 0 and g[k] < -parameters.tol
+                rises = machine.up[c, k] != 0 and g[k] > parameters.tau
+                falls = machine.down[c, k] != 0 and g[k] < -parameters.tau
                 if rises or falls:
                     other = machine.best_j[c] if rises else machine.best_i[c]
                     move(kernel, points, cache, machine, pace, c, k, k if other == NONE else other)
             while at[REPEATED] < REPROCESS_MAX:
                 i, j = machine.best_i[c], machine.best_j[c]
                 machine.delta[c] = violation(g, i, j)
-                if pace.gap[c] <= enough or machine.delta[c] <= parameters.tol:
+                if pace.gap[c] <= enough or machine.delta[c] <= parameters.tau:
                     break
                 move(kernel, points, cache, machine, pace, c, j if i == NONE else i, i if j == NONE else j)
                 at[REPEATED] += 1

@@ -158,15 +158,22 @@ class LASVMClassifier(OnlineClassifier):
         return self.solver_.arms_in_figures()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FullSVMClassifier(OnlineClassifier):
-    """FULL: paced by the duality gap, keeps all points (Ertekin, Bottou and Giles, TPAMI 33, 2011)."""
+    """FULL: paced by the duality gap, keeps all points (Ertekin, Bottou and Giles, TPAMI 33, 2011).
+
+    delta_min: violations of a point that the first epoch leaves to the others and to finishing; None: 0.25 with three
+    classes or more. Further parameters: OnlineClassifier.
+    """
 
     solver = "full"
 
+    delta_min: float | None = None
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LASVMGClassifier(OnlineClassifier):
-    """LASVM-G: FULL, but points without a coefficient are cleaned away. Further parameters: OnlineClassifier.
+class LASVMGClassifier(FullSVMClassifier):
+    """LASVM-G: FULL, but points without a coefficient are cleaned away. Further parameters: FullSVMClassifier.
 
     idle_max: points without a coefficient that CLEAN leaves. clean_every: examples between two CLEANs.
     """

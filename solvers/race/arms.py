@@ -98,7 +98,7 @@ def near(setting: Setting, kernel: Kernel) -> Iterator[Setting]:
         yield from (setting._replace(C=C * 3.0), setting._replace(C=C / 3.0))
 
 
-RAMPED = ("tol", "points_max", "when_full", "seed", "dtype", "cache_bytes")
+RAMPED = ("tol", "delta_min", "points_max", "when_full", "seed", "dtype", "cache_bytes")
 
 
 class Arm:

@@ -33,11 +33,16 @@ ONLY = {"bsca": ["rbf"], "bsgd": ["rbf"], "fogd": ["rbf", "laplacian"]}  # the k
 RAMP = {"ramp_start": 5}
 PAPER = {"delta_max": None, "idle_max": 0, "delta_min": 0}
 EVERY = {"delta_min": 0}
+RAMP_EVERY = RAMP | EVERY
 PAPER_TRACKING = {"draws": 1, "delta_max": None}
 VARIANTS = [
     *((name, RAMP if name in ("lasvm-nc", "lasvm-i") else {}) for name in SOLVERS),
     ("lasvm", PAPER),
     ("lasvm", EVERY),
+    ("lasvm-g", EVERY),
+    ("full", EVERY),
+    ("lasvm-nc", RAMP_EVERY),
+    ("lasvm-i", RAMP_EVERY),
     *((f"tracking-{algorithm}", PAPER_TRACKING) for algorithm in (1, 2, "cached")),
     ("lasvm", {"second_order": True, **EVERY}),
     ("lasvm", {"dtype": np.float64, **EVERY}),
@@ -103,7 +108,7 @@ def put_all(digest, state):
 def of_solver(name, parameters):
     digest = hashlib.sha256()
     names = ONLY.get(name, list(KERNELS))
-    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, PAPER_TRACKING) else ["rbf"]:
+    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING) else ["rbf"]:
         learned(digest, name, parameters, KERNELS[kernel], "dense")
     if parameters in ({}, PAPER, EVERY, PAPER_TRACKING) and name != "fogd":  # whose directions are as wide as the rows
         learned(digest, name, parameters, KERNELS["rbf"], "ones")

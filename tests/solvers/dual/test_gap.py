@@ -58,8 +58,9 @@ def check_invariants(stream, K):
     name=st.sampled_from(FAMILY),
     C=st.sampled_from([0.1, 10.0]),
     copies=st.booleans(),
+    delta_min=st.sampled_from([None, 0.0, 0.5]),
 )
-def test_every_step_keeps_the_invariants(seed, n, classes, kernel, name, C, copies):
+def test_every_step_keeps_the_invariants(seed, n, classes, kernel, name, C, copies, delta_min):
     random = np.random.default_rng(seed)
     X = random.integers(-2, 3, (n, 3)).astype(float) if copies else random.standard_normal((n, 3))
     own = {} if name == "full" else {"idle_max": 3, "clean_every": 5}
@@ -67,7 +68,7 @@ def test_every_step_keeps_the_invariants(seed, n, classes, kernel, name, C, copi
     parameters = {"gamma": 0.5, "degree": 2, "coef0": 1.0}
     stream = Stream(
         X, random.integers(0, classes, n), make_kernel(kernel, **parameters), batch=1, name=name, C=C,
-        dtype=np.float64, **own,
+        delta_min=delta_min, dtype=np.float64, **own,
     )  # fmt: skip
     K = naive.gram(kernel, X, **parameters)
     for k in range(n):
@@ -132,6 +133,59 @@ def test_after_each_example_the_gap_is_below_its_target_or_nothing_violates():
         certificate = stream.solver.certificate()
         # The example itself may rest within tau of its box.
         assert gap <= before + 10.0 * 1e-3 * (k + 1) or certificate["kkt_violation"] <= 1e-3
+
+
+def heaps(classes, n, seed=0):
+    """Heaps of normal numbers, one a class, that overlap somewhat, and labels of which a tenth are of any class."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, n)
+    X = random.standard_normal((classes, 8))[y] + 0.6 * random.standard_normal((n, 8))
+    return X, np.where(random.random(n) < 0.1, random.integers(0, classes, n), y), y
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_many_columns_leave_small_violations_to_finishing(name):
+    X, given, true = heaps(12, 1200)
+    own = {"ramp_start": 5} if name in ("lasvm-nc", "lasvm-i") else {}
+    steps, right = [], []
+    for delta_min in (0.0, None):
+        stream = Stream(X, given, make_kernel("rbf", 0.125), name=name, C=10.0, delta_min=delta_min, **own).learn(
+            0, 900
+        )
+        steps.append(stream.solver.certificate()["steps"])
+        stream.solver.finish()
+        assert stream.solver.certificate()["kkt_violation"] <= 1e-3
+        right.append((stream.decision(X[900:]).argmax(axis=1) == true[900:]).mean())
+    assert steps[1] < 0.9 * steps[0]
+    assert right[1] > right[0] - 0.01
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_where_nothing_is_said_one_column_leaves_nothing_and_a_third_class_changes_that(name):
+    X, classes, _ = heaps(3, 400)
+    states = []
+    for delta_min in (None, 0.0, 0.25):
+        stream = Stream(X, np.minimum(classes, 1), name=name, C=10.0, delta_min=delta_min).learn(0, 200)
+        states.append(stream.solver.state())
+        stream.solver.add_class()
+        stream.classes = classes
+        states.append(stream.learn(200).solver.state())
+    (one, never, always), (three, without, _) = states[0::2], states[1::2]
+    assert all(np.array_equal(one[array], never[array]) for array in one)
+    assert not np.array_equal(one["alpha"], always["alpha"])
+    assert three["steps"] < without["steps"]
+
+
+@pytest.mark.parametrize("name", ["lasvm-g", "full"])
+def test_a_further_epoch_takes_up_what_the_first_one_left(name):
+    X, given, _ = heaps(5, 300)
+    stream = Stream(X, given, name=name, C=10.0, delta_min=0.9).learn()
+    before = stream.solver.certificate()
+    stream.learn(again=True)
+    after = stream.solver.certificate()
+    assert after["steps"] > before["steps"]
+    assert after["dual"] > before["dual"]
+    assert after["kkt_violation"] < 0.9 * before["kkt_violation"]
 
 
 def test_the_gap_target_is_the_deviation_of_the_primal_over_the_support_vectors():
