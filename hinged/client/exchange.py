@@ -6,12 +6,12 @@ again, and a client only has to send and to sleep.
 
 A request that meets a broken connection, a full queue (429), a server that is not ready (503) or a proxy that finds
 none (502, 504) is sent again, the same bytes, after a growing pause. That is safe: what is to be done once has an id
-before the first try.
+before the first try. A model that is being loaded or compiled for is waited for, whatever the number of tries.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 import random
 import time
 from collections.abc import Generator, Mapping
@@ -26,6 +26,9 @@ from hinged.client.values import encoded
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 60.0
+COMING = frozenset({"compiling", "loading"})  # states of a model that will serve without anything being done
+COMING_S = 300.0
+"""How long a call waits for such a model, whose answers are no failed tries."""
 READY_POLL_S = 0.2
 BINARY = "application/octet-stream"
 PREFER = {"prefer": "redirect"}
@@ -116,13 +119,16 @@ def exchange(url: str, call: Call, tries_max: int, owners: dict[str, str] | None
         call.timeout_s,
     )
     way = Way(url, call.path, owners)
-    for attempt in itertools.count(1):
+    attempt, waits_until = 0, time.monotonic() + COMING_S if tries_max > 1 else -math.inf
+    while True:
         outcome = yield way.led(send)
         for _ in range(HOPS_MAX):
             if not way.leads_on(outcome):
                 break
             outcome = yield way.led(send)
         pause_s = 0.0
+        if not (_is_coming(outcome) and time.monotonic() < waits_until):
+            attempt += 1
         if isinstance(outcome, httpx.Response):
             if call.gone is not None and attempt > 1 and outcome.status_code == httpx.codes.NOT_FOUND:
                 return dict(call.gone)
@@ -131,8 +137,7 @@ def exchange(url: str, call: Call, tries_max: int, owners: dict[str, str] | None
             pause_s = _retry_after_s(outcome)
         elif not isinstance(outcome, RETRIED_ERRORS) or attempt >= tries_max:
             raise unreachable(url, outcome)
-        yield Pause(max(pause_s, backoff_s(attempt)))
-    return None
+        yield Pause(max(pause_s, backoff_s(max(attempt, 1))))
 
 
 def owner_named(status: int, headers: Mapping[str, str]) -> str | None:
@@ -245,6 +250,16 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
         status=response.status_code,
         details={"body": response.text[:200]},
     )
+
+
+def _is_coming(outcome: Outcome) -> bool:
+    """Whether the answer is that the model is being loaded, or its solver compiled."""
+    if not isinstance(outcome, httpx.Response) or outcome.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+        return False
+    try:
+        return outcome.json()["error"]["details"]["state"] in COMING
+    except (ValueError, LookupError, TypeError):
+        return False
 
 
 def _read(call: Call, response: httpx.Response) -> Any:

@@ -215,8 +215,20 @@ def replay(
 
 
 @cli.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Of the server.")
-@click.option("--data-dir", type=DIRECTORY, default=Path("data"), show_default=True, help="Its folder.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    envvar="HINGED_PORT",
+    default=8000,
+    help="Of the server.  [HINGED_PORT, 8000]",
+)
+@click.option(
+    "--data-dir",
+    type=DIRECTORY,
+    envvar="HINGED_DATA_DIR",
+    default=Path("data"),
+    help="Its folder.  [HINGED_DATA_DIR, data]",
+)
 @click.option("--stay/--no-stay", default=True, show_default=True, help="Leave the server running.")
 def demo(port: int, data_dir: Path, stay: bool) -> None:
     """Start a server and watch it learn handwritten digits."""

@@ -13,6 +13,7 @@ from hinged.commands.child import ServerProcess, free_port
 from hinged.commands.stream import (
     Standing,
     Waiting,
+    await_model,
     say,
     show_curl,
     show_table,
@@ -187,7 +188,7 @@ def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
     else:
         client.delete_model(MODEL)
         say(console, f"deleted the model {MODEL} of an earlier run")
-    client.create_model(
+    made = client.create_model(
         MODEL,
         solver="lasvm",
         kernel={"type": "rbf", "gamma": GAMMA},
@@ -198,6 +199,7 @@ def fresh_model(client: Client, source: ArraySource, console: Console) -> None:
         show={"image": [SIDE, SIDE]},
         seed=0,
     )
+    await_model(client, MODEL, made, console)
 
 
 def load_digits() -> Digits:

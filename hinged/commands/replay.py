@@ -11,6 +11,7 @@ import httpx
 from hinged.client.client import HingedError
 from hinged.commands.stream import (
     Waiting,
+    await_model,
     say,
     show_curl,
     show_table,
@@ -114,11 +115,11 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
         if error.code != "not_found":
             raise
         wanted = configuration(source, held_out, options)
-        solver = client.create_model(options.model, **wanted)["configuration"]["solver"]
+        made = client.create_model(options.model, **wanted)
         gamma = wanted["kernel"].get("gamma")
         say(
             console,
-            f"created model {options.model}: {solver}, {options.kernel} kernel"
+            f"created model {options.model}: {made['configuration']['solver']}, {options.kernel} kernel"
             + ("" if gamma is None else f", gamma {gamma}")
             + "".join(f", {name} {value}" for name, value in own_parts(options).items())
             + f", {wanted['features']['type']} features"
@@ -128,6 +129,7 @@ def ensure_model(client: Client, source: Source, held_out: Source | None, option
                 else f", {source.dim:,} {'names' if source.named else 'columns'}"
             ),
         )
+        await_model(client, options.model, made, console)
         return
     refuse_other_model(existing, source, options)
     say(console, f"going on with the existing model {options.model}")

@@ -274,6 +274,14 @@ class Waiting:
         self._spinner.update(self._task, description=text)
 
 
+def await_model(client: Client, model: str, made: Mapping[str, Any], console: Console) -> None:
+    """Return when a model serves. made: what its creation answered; `state` where its solver is compiled first."""
+    if "state" in made:
+        solver = made["configuration"]["solver"]
+        with Waiting(console, f"compiling {solver}, as the first model of a solver on a machine does"):
+            client.model(model)
+
+
 def say(console: Console, text: str) -> None:
     """Print text as it is: no markup, no wrapping of what one may want to copy."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)

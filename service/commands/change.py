@@ -14,7 +14,7 @@ import numpy as np
 
 from hinged.service.commands.ask import Planned
 from hinged.service.data.classes import Label, check_label, label_key
-from hinged.service.data.configuration import configured_anew, parse_configuration
+from hinged.service.data.configuration import BESIDE, configured_anew, parse_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, content_of
 from hinged.service.data.names import MODEL_NAME
@@ -231,11 +231,10 @@ def in_place(model: Model, configuration: Configuration) -> bool:
     """Whether the solver can go there without being taught anew."""
     then, now = model.configuration.model_dump(), configuration.model_dump()
     differ = {name for name in now if then.get(name) != now[name]}
-    beside = {"labels", "show", "calibration"}  # what no solver knows of
-    if differ <= beside:
+    if differ <= BESIDE:
         return True
     kernel_stays = then["kernel"]["type"] == now["kernel"]["type"] in ("rbf", "laplacian") or "kernel" not in differ
-    return model.learner.exact and kernel_stays and differ <= beside | {"C", "class_weight", "kernel"}
+    return model.learner.exact and kernel_stays and differ <= BESIDE | {"C", "class_weight", "kernel"}
 
 
 def _check_shadow(model: Model, name: str, *, running: bool) -> None:

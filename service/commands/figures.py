@@ -56,9 +56,15 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
     curves = model.curves
 
     def columns(curve: Curve, learner: Learner) -> dict[str, list[Any]]:
-        behind = bool(curve.points) and curve.points[-1][1] < model.learned and learner.stopped is None
-        now = (model.position, model.learned, model.at_ms, *figures_of(learner)) if behind else None
-        return curve.columns(after, now)
+        now = present(curve) if curve.points and learner.stopped is None else None
+        return curve.columns(after, None if now is None else (*now, *figures_of(learner)))
+
+    def present(curve: Curve) -> tuple[int, int, int] | None:
+        """Where the present lies, if the last point of the curve is not of it."""
+        if curve.points[-1][1] < model.learned:
+            return model.position, model.learned, model.at_ms
+        mark = curves.marks[-1] if curves.marks else None  # finishing, say, has changed what was learned
+        return (mark.position, model.learned, mark.at_ms) if mark and mark.position > curve.points[-1][0] else None
 
     return {
         "model": model.name,

@@ -38,6 +38,8 @@ from hinged.solvers.core.states import BOUND_MAX
 
 DIM_SPARSE = 2**20
 SPANS = ("window", "half_life")
+BESIDE = frozenset({"labels", "show", "calibration"})
+"""Parts that no solver knows of: they change without anything being taught anew."""
 
 
 def _kind(value: Any) -> str | None:

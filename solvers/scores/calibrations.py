@@ -292,6 +292,9 @@ class Calibrations:
         )
         if 0 < contest.weight[0] < 1:  # the newest example alone weighs that much
             raise ValueError(f"weight must be 0, or 1 and more, got {contest.weight[0]:g}")
+        slopes, temperature = contest.fits[TEMPERATURE:, :, 0], contest.fits[TEMPERATURE]
+        if (slopes > 0.0).any() or (temperature[:, 0] != temperature[0, 0]).any() or temperature[:, 1].any():
+            raise ValueError("fits of a softmax must have no slope below 0, and a temperature is one for all classes")
         self._contest = contest
 
 

@@ -206,6 +206,7 @@ def damage_together(choices, facts, arrays, donor):
         counted()
         sources = [n for n in ("streamed", "queried", "random") if prefix + f"metrics.{n}.cells" in arrays]
         add(["metrics.all.cells", "metrics.all.seen", "metrics.sigmoid.seen", "metrics.sigmoid.due"], big)
+        add(["metrics.calibrations.judged", "metrics.calibrations.due"], big)
         for source in sources[:1]:
             add([f"metrics.{source}.cells", f"metrics.{source}.seen"], big)
 
@@ -239,6 +240,10 @@ def damage_together(choices, facts, arrays, donor):
     def coefficients():
         multiply(["solver.alpha", "solver.smooth", "solver.w"], choices.choice([1e-300, -1.0, 1e50, 1e100, 1e118]))
 
+    def probabilities():
+        fits = ["metrics.sigmoid.fit", "metrics.calibrations.fits"]
+        multiply(choices.choice([fits, fits[1:]]), choices.choice([-1.0, 1e-300, 1e60, 1e95, -1e95]))
+
     def keys():
         learned()
         for name in ("solver.key", "solver.memory_key", "solver.recent_key", "warm_keys"):
@@ -269,7 +274,7 @@ def damage_together(choices, facts, arrays, donor):
         arrays.update({prefix + name.removeprefix("learner."): array for name, array in theirs.items()})
 
     how = choices.choice([learned, counted, tallied, solved, dropped, costs, coefficients, keys, configuration,
-                          configuration, labels, of_a_donor])  # fmt: skip
+                          configuration, labels, of_a_donor, probabilities])  # fmt: skip
     how()
     return f"{prefix}{how.__name__} by {big}"
 

@@ -97,7 +97,8 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
 def test_a_race_shows_its_arms_and_who_leads(client, server, tab):
     client.create_model("raced", kernel={"type": "rbf"}, features=FEATURES)
     client.learn("raced", examples_of(heaps(60, ["ham", "spam"])))
-    page = tab(server.url).open("models/raced", ".chart canvas")
+    page = tab(server.url, viewport={"width": 390, "height": 800}).open("models/raced", ".chart canvas")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
     table = page.locator("section", has=page.get_by_role("heading", name="Race")).locator("table")
     arms = client.model("raced")["arms"]
     assert table.locator("tbody tr").count() == len(arms)

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterator
 
-from hinged.service.data.configuration import read_configuration
+from hinged.service.data.configuration import BESIDE, read_configuration
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.engine.history import History, Taught, as_it_should_be
@@ -128,8 +128,7 @@ class Retraining:
             return False
         wanted = _wanted(model, self.jobs)
         return wanted.keys() == self.learners.keys() and all(
-            learner.configuration.model_copy(update={"labels": wanted[name].labels}) == wanted[name]
-            for name, learner in self.learners.items()
+            _alike(learner.configuration, wanted[name]) for name, learner in self.learners.items()
         )
 
     def _changed(self, model: Model) -> set[int]:
@@ -156,7 +155,7 @@ class Retraining:
         for name, learner in self.learners.items():
             if name in mended:
                 continue
-            learner.configuration = wanted[name]  # how labels are asked for may have changed meanwhile
+            learner.configuration = wanted[name]  # what is beside solvers may have changed meanwhile
             model.take_over(learner, name)
         late = self._changed(model) | {job.number for job in self.jobs if job.number is not None}
         for _, present in _learners(model):
@@ -211,6 +210,11 @@ def _make_good(learner: Learner, model: Model, numbers: set[int]) -> None:
     for number in sorted(held - model.tombstones.numbers):
         if number in model.corrections:
             learner.relabel(number, model.corrections[number])
+
+
+def _alike(one: Configuration, other: Configuration) -> bool:
+    """Whether a learner is taught the same with either."""
+    return one == other.model_copy(update={part: getattr(one, part) for part in BESIDE})
 
 
 def _wanted(model: Model, jobs: list[Job]) -> dict[str | None, Configuration]:

@@ -45,7 +45,6 @@ function drawMarks(u, marks) {
   ctx.save();
   ctx.lineWidth = devicePixelRatio;
   ctx.font = `${11 * devicePixelRatio}px system-ui`;
-  ctx.textAlign = "left";
   let last = -Infinity;
   for (const { at, kind } of marks) {
     const x = Math.round(u.valToPos(at, "x", true));
@@ -57,7 +56,10 @@ function drawMarks(u, marks) {
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
     if (x - last > 60 * devicePixelRatio) {
-      ctx.fillText(kind.replace("_", " "), x + 3 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+      const text = kind.replace("_", " "), room = 3 * devicePixelRatio;
+      const left = x + room + ctx.measureText(text).width > bbox.left + bbox.width;  // else it would be cut off
+      ctx.textAlign = left ? "right" : "left";
+      ctx.fillText(text, left ? x - room : x + room, bbox.top + 10 * devicePixelRatio);
       last = x;
     }
   }

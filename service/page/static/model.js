@@ -97,13 +97,13 @@ export function Model({ model }) {
 }
 
 function Race({ arms }) {
-  return html`<section class="card"><h2>Race</h2><table>
+  return html`<section class="card"><h2>Race</h2><div class="scroll" tabindex="0" role="group" aria-label="Arms"><table>
     <thead><tr><th>solver</th><th>C</th><th>gamma</th><th>half-life</th><th>accuracy, fading</th><th>points</th><td></td></tr></thead>
     <tbody>${arms.map((arm) => html`<tr>
       <td>${arm.solver}</td><td class="number">${figure(arm.C)}</td><td class="number">${arm.gamma === null ? "" : figure(arm.gamma)}</td>
       <td class="number">${arm.half_life === null ? "never" : count(arm.half_life)}</td>
       <td class="number">${percent(arm.accuracy)}</td><td class="number">${count(arm.points)}</td>
-      <td>${arm.leads ? "leads" : ""}</td></tr>`)}</tbody></table></section>`;
+      <td>${arm.leads ? "leads" : ""}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 function Charts({ history, overTime }) {

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hinged import AsyncClient, Client, HingedError
+from hinged.client import exchange
 from hinged.client.routes import Routes
 
 
@@ -292,6 +293,25 @@ def test_tries_are_bounded_and_the_last_failure_is_raised(server, kind):
     failure = caught.value
     assert (failure.status, failure.code, failure.message) == (503, "store_unavailable", "the disk is full")
     assert failure.details == {"free_bytes": 0}
+
+
+@pytest.mark.parametrize("state", ["compiling", "loading"])
+def test_a_model_that_is_on_its_way_is_waited_for_however_many_tries_that_takes(server, kind, state):
+    server.script = [(503, error("unavailable", state=state), {})] * 4 + ["drop"]
+    with kind(server.url, tries_max=2) as client:
+        client.learn("m", [{"x": [1.0], "y": 1}])
+    assert len(server.requests) == 6
+
+
+def test_a_model_that_is_on_its_way_is_not_waited_for_by_who_tries_once_nor_for_ever(server, kind, monkeypatch):
+    server.answer = lambda *_: (503, error("unavailable", state="compiling"))
+    with kind(server.url, tries_max=1) as client, pytest.raises(HingedError) as caught:
+        client.model("m")
+    assert caught.value.details == {"state": "compiling"}
+    monkeypatch.setattr(exchange, "COMING_S", 0.5)
+    with kind(server.url, tries_max=2) as client, pytest.raises(HingedError):
+        client.model("m")
+    assert len(server.requests) > 3
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 415, 422, 500, 507])

@@ -31,3 +31,13 @@ def test_what_a_server_said_that_ended_by_itself_keeps_its_lines(tmp_path):
     first, second = done.stderr.splitlines()
     assert first == "hinged: the server ended by itself; its last output:"
     assert second.startswith("hinged: HINGED_CACHE_MB: ")
+
+
+def test_the_demonstration_goes_by_the_settings_of_a_server(tmp_path):
+    settings = {"HINGED_PORT": "0", "HINGED_DATA_DIR": str(tmp_path / "there"), "HINGED_CACHE_MB": "none"}
+    env, command = {**os.environ, **settings}, [sys.executable, "-m", "hinged", "demo", "--no-stay"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    started, _, folder = done.stdout.splitlines()[0].partition(", data in ")
+    assert started.startswith("starting a server on http://127.0.0.1:")
+    assert not started.endswith(":8000")
+    assert folder == settings["HINGED_DATA_DIR"]

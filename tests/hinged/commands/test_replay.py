@@ -91,6 +91,25 @@ def table(tmp_path):
     return path
 
 
+def test_a_model_whose_solver_is_compiled_first_is_waited_for(server, learner, run, table):
+    asked = []
+
+    def answer(method, path, body):
+        status, found = learner(method, path, body)
+        if method == "PUT":
+            return status, found | {"state": "compiling"}
+        if learner.configuration is not None and len(asked) < 3:  # more than the client has tries
+            asked.append(path)
+            return 503, {"error": {"code": "unavailable", "message": "no", "details": {"state": "compiling"}}}
+        return status, found
+
+    server.answer = answer
+    printed = run(table, label="y")
+    assert "compiling auto, as the first model of a solver on a machine does ...\n" in printed
+    assert asked == ["/models/replay"] * 3
+    assert len(learner.learned) == 10
+
+
 def test_a_file_becomes_a_model_and_a_stream_of_batches(server, learner, run, table):
     printed = run(table, label="y", batch=4, C=2.0, gamma=0.25)
     assert learner.configuration == {

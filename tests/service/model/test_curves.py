@@ -16,7 +16,7 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.parameters import SOLVER_NAMES
 from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curve, Curves
-from hinged.service.model.events import Created, Finished, RolledBack
+from hinged.service.model.events import Created, Finished, Predicted, RolledBack
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 
@@ -177,3 +177,17 @@ def test_the_last_point_that_is_told_is_the_present():
     assert told["examples"][-1] == 61
     assert told["accuracy"][-1] == model.metrics.figures()["accuracy_window"]
     assert curves_of(model, told["position"][-1])["curve"]["position"] == []
+
+
+def test_what_finishing_has_changed_is_told_once():
+    model = new_model()
+    learn(model, stream(60))
+    before = curves_of(model, 0)["curve"]
+    model.apply(model.position + 1, Finished(model.at_ms + 1000))
+    told = curves_of(model, 0)["curve"]
+    assert told["examples"][-2:] == [60, 60]
+    assert told["gap"][-1] == model.solver.certificate()["gap"] < before["gap"][-1]
+    assert curves_of(model, before["position"][-1])["curve"]["position"] == [model.position]
+    at = model.position
+    model.apply(at + 1, Predicted([], model.at_ms + 1000))
+    assert curves_of(model, at)["curve"]["position"] == []

@@ -330,7 +330,17 @@ def test_what_does_not_fit_is_refused_before_anything_changes():
         with pytest.raises(ValueError, match="must be"):
             calibrations.learn(columns, wrong)
     assert all(before[k].tobytes() == v.tobytes() for k, v in calibrations.state().items())
+    upside_down, skewed, biased = before["fits"].copy(), before["fits"].copy(), before["fits"].copy()
+    upside_down[TEMPERATURE, :, 0] *= -1.0  # from there each step goes eight times as far, and at last beyond FIT_MAX
+    skewed[TEMPERATURE, 0, 0] *= 2.0
+    biased[TEMPERATURE, 0, 1] = 1.0
+    rising = before["fits"].copy()
+    rising[VECTOR, 1, 0] = 1.0
     for change in (
+        {"fits": upside_down},
+        {"fits": skewed},
+        {"fits": biased},
+        {"fits": rising},
         {"fits": np.zeros((3, 4, 2))},
         {"fits": np.full((3, 3, 2), np.nan)},
         {"losses": np.full((3, 2), 1e9)},

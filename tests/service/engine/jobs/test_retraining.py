@@ -162,6 +162,27 @@ def test_no_change_that_comes_while_another_is_being_folded_is_lost(configuratio
     with_worker(scenario, configuration=configuration)
 
 
+@pytest.mark.parametrize("part", [{"labels": {"overlap": 2}}, {"show": {"origins": []}}, {"calibration": "sigmoid"}])
+def test_a_learner_that_is_taught_anew_serves_though_what_is_beside_solvers_has_changed_meanwhile(part):
+    async def scenario(worker, store):
+        await worker.learn(learning(worker.model, examples_of(1, 40)))
+        await worker._jobs._shared.places.acquire()
+        answer = await worker.command(Forget("s1-1"))
+        retraining = Retraining(History(store, "m", **SIZES), worker.model)
+        before = worker.model.configuration
+        await worker.command(Configure(part, Settings()))
+        assert (now := worker.model.configuration) != before
+        assert retraining.fits(worker.model)
+        retraining.advance(worker.model.position)
+        assert await worker.step(Swapping(retraining)) is not None
+        worker._jobs._shared.places.release()
+        assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+        assert worker.model.configuration == now
+        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+    with_worker(scenario)
+
+
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_prediction_that_was_under_way_does_not_bring_a_forgotten_example_back(durable):
     async def scenario(worker, store):
