@@ -6,6 +6,7 @@ Kept for the newest examples only, in arrays used as a ring, so that memory is b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,8 @@ class Answers:
         else:
             forgotten = self._replace(event.first, event.ids)
         tail = min(m, size)  # of a batch longer than the ring, the end
-        places = (event.first + np.arange(m - tail, m)) % size
+        whole = begin + m <= size
+        places = slice(begin, begin + m) if whole else (event.first + np.arange(m - tail, m)) % size
         self._contents[places] = np.frombuffer(b"".join(event.contents[m - tail :]), np.uint8).reshape(-1, 16)
         self._labels[places] = event.classes[m - tail :]
         self._predictions[places] = predictions[m - tail :]
@@ -134,6 +136,10 @@ class Answers:
             kept = number >= self.oldest
             return None if kept and self._ids[number % len(self._ids)] is not None else number
         return self._by_id.get(given)
+
+    def know_any(self, given: AbstractSet[str]) -> bool:
+        """Whether a client gave one of these ids to an example whose answer is kept."""
+        return not self._by_id.keys().isdisjoint(given)
 
     def forget(self, number: int) -> None:
         """Keep nothing of an example but that there was one."""
