@@ -197,16 +197,14 @@ class Answers:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The answers as facts and arrays, in the order of the examples."""
-        numbers = np.arange(self.oldest, self.newest + 1)
-        places = numbers % max(len(self._ids), 1)
+        size, m = len(self._ids), self.newest + 1 - self.oldest
+        begin = self.oldest % max(size, 1)
+        tail, head = slice(begin, begin + m), slice(0, max(0, begin + m - size))
+        names = ("contents", "labels", "predictions", "scores")
+        rings = {name: getattr(self, f"_{name}") for name in names}
         return (
-            {"newest": self.newest, "ids": [self._ids[p] for p in places]},
-            {
-                "contents": self._contents[places],
-                "labels": self._labels[places],
-                "predictions": self._predictions[places],
-                "scores": self._scores[places],
-            },
+            {"newest": self.newest, "ids": self._ids[tail] + self._ids[head]},
+            {name: np.concatenate((ring[tail], ring[head])) for name, ring in rings.items()},
         )
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
