@@ -100,11 +100,13 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
 
 def _all_unknown(model: Model, given: list[str], lookup: Lookup, at_ms: int) -> bool:
     """Whether these ids are all different and mean nothing yet: not learned, forgotten, offered or pending."""
+    different = set(given)
     return (
-        len(set(given)) == len(given)
-        and not any(map(model.pool.find, given))
+        len(different) == len(given)
+        and not (model.pool and any(map(model.pool.find, given)))
         and not (model.pending and any(model.pending.find(i, at_ms) for i in given))
-        and not any(i.startswith(SERVER_ID) or model.answers.number_of(i) is not None for i in given)
+        and not model.answers.know_any(different)
+        and not any(i.startswith(SERVER_ID) for i in given)
         and not model.tombstones.known(given)
         and not lookup(given)
     )

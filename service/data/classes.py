@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from hinged.service.errors import Invalid
@@ -43,6 +44,16 @@ def check_label(label: Label, place: str, chars_max: int, **details: Any) -> Non
         raise Invalid(f"{place}: a label has at most {chars_max} characters, got {len(label)}", **details)
     if isinstance(label, str) and any("\ud800" <= c <= "\udfff" for c in label):
         raise Invalid(f"{place}: a label is made of whole characters, got half of one", **details)
+
+
+def check_labels(labels: Sequence[Label], chars_max: int) -> None:
+    """The same of each example's label, of which most are one of a few."""
+    try:
+        for label in set(labels):  # True is 1, but both are labels
+            check_label(label, "", chars_max)
+    except Invalid:  # which is the first?
+        for index, label in enumerate(labels):
+            check_label(label, f"examples[{index}].y", chars_max, index=index)
 
 
 class Labels:

@@ -266,6 +266,8 @@ def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
 
 def check_ids(ids: Sequence[str | None], chars_max: int) -> None:
     """Refuse ids that are empty, too long, or hold control characters."""
+    if ids.count(None) == len(ids):
+        return
     for index, given in enumerate(ids):
         if given is not None and not (0 < len(given) <= chars_max and given.isprintable()):
             raise Invalid(

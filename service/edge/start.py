@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 COLLECTED = 5_000
 """Objects that come before the collector looks at the youngest, by default 700. A request of a hundred examples holds
 more than that until it is answered, and is looked at for nothing, under Python's lock."""
-SWITCH_S = 0.0005
-"""How long a thread that runs Python may keep the event loop waiting; by default ten times as long, which a prediction
-beside a stream would wait for several times."""
+SWITCH_S = 0.0002
+"""How long a thread that runs Python may keep the event loop waiting, by default 5 ms. A prediction waits some
+three times. With less, what changes hands more often costs as much as is gained."""
 
 PROCESS_ENDS_S = 10.0
 """How long a reader or a worker of a server that was killed may take to notice that."""

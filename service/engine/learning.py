@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -87,16 +87,13 @@ def answer_of(
     labels = model.labels.labels
     if isinstance(planned, AllNew):
         begin, end = planned.begin, planned.begin + len(planned.ids)
-        learnt = zip(planned.ids, count(first_new + begin), predictions[begin:end], scores[begin:end], strict=False)
-        return LearnAnswer(
-            model.position,
-            [
-                Learnt(given or f"{SERVER_ID}{key}", None, None, duplicate=False)
-                if number == UNKNOWN
-                else Learnt(given or f"{SERVER_ID}{key}", labels[number], score, duplicate=False)
-                for given, key, number, score in learnt
-            ],
-        )
+        own: list[float | None] = [*scores[begin:end]]
+        numbers = predictions[begin:end]
+        ids = [given or f"{SERVER_ID}{key}" for key, given in enumerate(planned.ids, first_new + begin)]
+        if UNKNOWN in numbers:
+            own = [None if number == UNKNOWN else score for number, score in zip(numbers, own, strict=True)]
+        by_number = [*labels, None]  # the last is UNKNOWN's
+        return LearnAnswer(model.position, [*map(Learnt, ids, map(by_number.__getitem__, numbers), own, repeat(False))])
     results = []
     for example in planned:
         if example.answer is not None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import add
 
@@ -69,7 +70,7 @@ class Adwin:
         n, total = self.width, self.total
         if n < 2 * LEAST:
             return False
-        d = ln(2.0 * ln(n) / DELTA)
+        d = confidence(n)
         variance = total * (n - total) / (n * n)
         # |u0 / n0 - u1 / n1| = |u0 - mean n0| n / (n0 n1). No border has a bound below that in the middle; most are
         # told by it. What is taken off it is more than rounding.
@@ -116,6 +117,12 @@ def lengths_of(width: int) -> list[int]:
         lengths.append(coming - 2 * merged)
         coming = merged
     return lengths
+
+
+@lru_cache(4096)
+def confidence(n: int) -> float:
+    """d of a window of so many elements, of which many models have the same."""
+    return ln(2.0 * ln(n) / DELTA)
 
 
 def bound(variance: float, d: float, recip: float) -> float:

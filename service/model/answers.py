@@ -6,6 +6,7 @@ Kept for the newest examples only, in arrays used as a ring, so that memory is b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,8 @@ class Answers:
         else:
             forgotten = self._replace(event.first, event.ids)
         tail = min(m, size)  # of a batch longer than the ring, the end
-        places = (event.first + np.arange(m - tail, m)) % size
+        whole = begin + m <= size
+        places = slice(begin, begin + m) if whole else (event.first + np.arange(m - tail, m)) % size
         self._contents[places] = np.frombuffer(b"".join(event.contents[m - tail :]), np.uint8).reshape(-1, 16)
         self._labels[places] = event.classes[m - tail :]
         self._predictions[places] = predictions[m - tail :]
@@ -135,6 +137,10 @@ class Answers:
             return None if kept and self._ids[number % len(self._ids)] is not None else number
         return self._by_id.get(given)
 
+    def know_any(self, given: AbstractSet[str]) -> bool:
+        """Whether a client gave one of these ids to an example whose answer is kept."""
+        return not self._by_id.keys().isdisjoint(given)
+
     def forget(self, number: int) -> None:
         """Keep nothing of an example but that there was one."""
         if not self.oldest <= number <= self.newest:
@@ -191,16 +197,14 @@ class Answers:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The answers as facts and arrays, in the order of the examples."""
-        numbers = np.arange(self.oldest, self.newest + 1)
-        places = numbers % max(len(self._ids), 1)
+        size, m = len(self._ids), self.newest + 1 - self.oldest
+        begin = self.oldest % max(size, 1)
+        tail, head = slice(begin, begin + m), slice(0, max(0, begin + m - size))
+        names = ("contents", "labels", "predictions", "scores")
+        rings = {name: getattr(self, f"_{name}") for name in names}
         return (
-            {"newest": self.newest, "ids": [self._ids[p] for p in places]},
-            {
-                "contents": self._contents[places],
-                "labels": self._labels[places],
-                "predictions": self._predictions[places],
-                "scores": self._scores[places],
-            },
+            {"newest": self.newest, "ids": self._ids[tail] + self._ids[head]},
+            {name: np.concatenate((ring[tail], ring[head])) for name, ring in rings.items()},
         )
 
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:

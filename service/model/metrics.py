@@ -90,25 +90,29 @@ class Prequential:
             raise ValueError(f"numbers, classes and sources must be {m} each, got {shapes}")
         if k > columns_of(self.classes):
             raise ValueError(f"columns must be at most {columns_of(self.classes)}, got {k}")
-        _check("classes", classes, 0, self.classes - 1)
-        _check("numbers", numbers, UNKNOWN, self.classes - 1)
-        _check("sources", sources, 0, len(SOURCES) - 1)
-        known = np.flatnonzero(numbers != UNKNOWN)
-        if known.size and not k:
-            raise ValueError("a prediction needs a column")
-        at = self.added + 1 + known
-        self.added += m
-        if not known.size:
+        if not m:
             return
-        columns = np.ascontiguousarray(columns[known], np.float64)
-        numbers, classes, sources = numbers[known].astype(np.int32), classes[known].astype(np.int32), sources[known]
+        _check("classes", classes, 0, self.classes - 1)
+        least, most = _check("numbers", numbers, UNKNOWN, self.classes - 1)
+        if most != UNKNOWN and not k:
+            raise ValueError("a prediction needs a column")
+        at = np.arange(self.added + 1, self.added + 1 + m)
+        first, last = _check("sources", sources, 0, len(SOURCES) - 1)
+        self.added += m
+        if most == UNKNOWN:
+            return
+        if least == UNKNOWN:
+            known = np.flatnonzero(numbers != UNKNOWN)
+            columns, numbers, classes, sources, at = (a[known] for a in (columns, numbers, classes, sources, at))
+        # Copies: those that were read from a log cannot be written, for which all would be compiled once more.
+        columns, numbers, classes = np.array(columns, np.float64), numbers.astype(np.int32), classes.astype(np.int32)
         losses = losses_of(self._calibrations.learn(columns, classes), classes)
-        everything = np.arange(known.size)
+        everything = np.arange(numbers.size)
         self._tallies[ALL].add(everything, columns, numbers, classes, losses)
-        for source, name in enumerate(SOURCES):
-            of_source = np.flatnonzero(sources == source)
+        for source in range(first, last + 1):
+            of_source = everything if first == last else np.flatnonzero(sources == source)
             if of_source.size:
-                self._tally(name).add(of_source, columns, numbers, classes, losses)
+                self._tally(SOURCES[source]).add(of_source, columns, numbers, classes, losses)
                 if source == STREAMED:
                     self.drift.add((numbers != classes)[of_source].tolist(), at[of_source].tolist())
 
@@ -235,9 +239,12 @@ class Prequential:
             )
 
 
-def _check(name: str, values: Array, least: int, most: int) -> None:
-    if values.size and not least <= values.min() <= values.max() <= most:
-        raise ValueError(f"{name} must be from {least} to {most}, got {values.min()} to {values.max()}")
+def _check(name: str, values: Array, least: int, most: int) -> tuple[int, int]:
+    """The smallest and the largest of them, of which there is one at least."""
+    found = int(values.min()), int(values.max())
+    if not least <= found[0] <= found[1] <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, got {found[0]} to {found[1]}")
+    return found
 
 
 def agreement(cells: Array) -> dict[str, float | None]:

@@ -314,9 +314,10 @@ class Model(State):
         forgotten = self.answers.add(event, numbers, scores)
         self._remember(forgotten)
         note_answers(self, event, numbers)
-        for given in ids:
-            self.pool.answer(given)
-            self.pending.pop(given)
+        if self.pool or self.pending:
+            for given in ids:
+                self.pool.answer(given)
+                self.pending.pop(given)
         self.learned += m
         for shadow in self.shadows.values():
             shadow.challenge(event)

@@ -149,7 +149,7 @@ class State:
         for name, shadow in self.shadows.items():
             facts["shadows"][name], part_arrays = shadow.state()
             arrays |= {f"shadows.{name}/{key}": array for key, array in part_arrays.items()}
-        return encode(SNAPSHOT, facts, arrays)
+        return encode(SNAPSHOT, facts, arrays, long=True)
 
     def _parts(self) -> dict[str, Any]:
         """What has facts and arrays of its own."""

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hinged import frames
 from hinged.frames import (
     _PREFIX,
     DTYPES,
@@ -62,6 +63,34 @@ def test_what_goes_in_comes_out_to_the_bit(facts, arrays):
         assert found_arrays[name].shape == array.shape
         assert found_arrays[name].tobytes() == array.tobytes()  # NaN included
         assert found_arrays[name].flags.writeable
+
+
+@settings(max_examples=50, deadline=None)
+@given(facts=facts, arrays=arrays, piece=st.integers(1, 5))
+def test_what_is_written_in_pieces_has_the_same_bytes(facts, arrays, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "PIECE", piece)
+        patch.setattr(frames, "PIECE_BYTES", 8 * piece)
+        assert encode("model", facts, arrays, long=True) == encode("model", facts, arrays)
+
+
+def test_no_long_list_and_no_large_array_is_written_in_one_go(monkeypatch):
+    written = []
+    at_once = frames._json
+
+    def noting(value):
+        written.append(len(value))
+        return at_once(value)
+
+    monkeypatch.setattr(frames, "_json", noting)
+    ids, array = [f"e{k}" for k in range(5_500)], np.arange(200_000, dtype=np.float64).reshape(400, 500).T
+    frame = encode("model", {"ids": ids, "part": {"marks": list(range(2_500))}}, {"a": array}, long=True)
+    assert max(written) <= frames.PIECE
+    found, found_arrays = decode(frame, "model")
+    assert found["ids"] == ids
+    assert (found_arrays["a"] == array).all()
+    odd = {"of numbers": {1: "keys", None: list(range(1_500))}}
+    assert encode("model", odd, {}, long=True) == encode("model", odd, {})
 
 
 def test_arrays_of_any_memory_order_come_out_equal():

@@ -12,7 +12,7 @@ from hinged.service.api.wire import form_of, registry_of
 from hinged.service.commands.planned import Elsewhere, LearnRequest
 from hinged.service.commands.predict import Predictions, make_predictions
 from hinged.service.data.batches import read_batch
-from hinged.service.data.classes import Label, check_label
+from hinged.service.data.classes import Label, check_labels
 from hinged.service.data.examples import (
     Body,
     Details,
@@ -70,16 +70,16 @@ def learn_request(
     ids = [example.get("id") for example in examples]
     check_ids(ids, settings.id_chars_max)
     labels = [example["y"] for example in examples]
-    for index, label in enumerate(labels):
-        check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+    check_labels(labels, settings.label_chars_max)
     leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
     places = [index for index, example in enumerate(examples) if "x" in example]
     if not places:
         return LearnRequest(ids, labels, None, [None] * len(examples), leases, elsewhere=elsewhere)
     inputs = to_inputs([examples[index]["x"] for index in places], configuration, places)
-    contents: list[bytes | None] = [None] * len(examples)
-    for index, content in zip(places, digests(inputs, [labels[index] for index in places]), strict=True):
-        contents[index] = content
+    contents: list[bytes | None] = [*digests(inputs, [labels[index] for index in places])]
+    if len(places) < len(examples):
+        of_place = dict(zip(places, contents, strict=True))
+        contents = [of_place.get(index) for index in range(len(examples))]
     # What is kept for another reading is the body, a fraction of the size of what was parsed.
     reread = reader(body, settings, elsewhere)
     return LearnRequest(ids, labels, inputs, contents, leases, reread, elsewhere)
@@ -101,18 +101,13 @@ def _read_again(
 
 def shown_learned(worker: Worker, answer: LearnAnswer) -> dict[str, Any]:
     """What is told of examples that were learned."""
-    results = []
-    for r in answer.results:
-        result: dict[str, Any] = {
-            "id": r.id,
-            "prediction": r.prediction,
-            "score": r.score,
-            "duplicate": r.duplicate,
-        }
-        if r.votes is not None:
-            result |= {"collected": r.votes.collected, "needed": r.votes.needed}
-            if r.votes.tally:
-                result["votes"] = [{"label": label, "count": count} for label, count in r.votes.tally]
+    results: list[dict[str, Any]] = []
+    for given, prediction, score, duplicate, votes in answer.results:
+        result: dict[str, Any] = {"id": given, "prediction": prediction, "score": score, "duplicate": duplicate}
+        if votes is not None:
+            result |= {"collected": votes.collected, "needed": votes.needed}
+            if votes.tally:
+                result["votes"] = [{"label": label, "count": count} for label, count in votes.tally]
         results.append(result)
     return {"model": worker.model.name, "position": answer.position, "results": results}
 

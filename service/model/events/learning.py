@@ -85,7 +85,7 @@ class Learned:
 
     def with_inputs(self, inputs: Inputs) -> Learned:
         """The same examples in other rows."""
-        return replace(self, inputs=inputs)
+        return self if inputs is self.inputs else replace(self, inputs=inputs)
 
     def encode(self) -> bytes:
         """The event's payload."""

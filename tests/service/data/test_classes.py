@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hinged.service.data.classes import (
     Labels,
     check_label,
+    check_labels,
     label_key,
     score_name,
 )
@@ -58,3 +59,11 @@ def test_labels_beyond_the_limits_are_refused_with_their_place(label, reason):
         check_label(label, "examples[3].y", 10, index=3)
     assert refused.value.message.startswith("examples[3].y: ")
     assert refused.value.details == {"index": 3}
+
+
+def test_of_many_labels_the_first_that_is_beyond_the_limits_is_told():
+    with pytest.raises(Invalid, match="at most 10") as refused:
+        check_labels(["a", True, 1, "b" * 11, 2**63, "b" * 11], 10)
+    assert refused.value.message.startswith("examples[3].y: ")
+    assert refused.value.details == {"index": 3}
+    check_labels([True, 1, "a", "a"], 10)

@@ -125,3 +125,11 @@ def test_an_example_with_an_id_of_its_own_is_not_known_by_its_number():
     assert ring.find("@1") is None
     assert ring.find("own") == answer_of(1)
     assert ring.find("@2") == answer_of(2)
+
+
+def test_of_several_ids_it_says_whether_any_is_known():
+    ring = Answers(2)
+    ring.add(*batch(1, ["gone", "own", None]))
+    assert ring.know_any({"new", "own"})
+    assert not ring.know_any({"new", "gone"})
+    assert not ring.know_any(set())
