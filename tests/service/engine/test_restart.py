@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from running import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
+from running import PATIENCE_S, ROOT, RunningServer, ended, eventually, wait_for_children
 
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
@@ -126,10 +126,14 @@ def test_a_number_of_the_server_that_is_too_old_to_compare_is_a_conflict(server,
     assert model.figures()["examples"] == 20
 
 
-def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
+def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask, tmp_path, monkeypatch):
     ask.new_model("waits").learn(*STREAM)
     stop(server)
-    server.start(wait=False, from_nothing=True)
+    asking = tmp_path / "asking"
+    asking.touch()
+    monkeypatch.setattr(server, "program", (str(ROOT / "tests" / "starting_server.py"),))
+    monkeypatch.setitem(server.env, "SLOW_START", str(asking))
+    server.start(wait=False)
     end = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -138,7 +142,6 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
         except httpx.TransportError:
             assert time.monotonic() < end
             time.sleep(0.005)
-    # All of these are asked within the second that loading the compiled code takes at least.
     starting = ask("GET", "/readyz")
     asked = [
         ask("GET", "/models"),
@@ -156,6 +159,7 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
     for answer in asked:
         error = refusal(answer, 503, "unavailable")
         assert "starting" in error["message"]
+    asking.unlink()
     server.wait_until_ready()
     listed = ask("GET", "/models").json()["models"]
     assert {entry["model"]: entry["examples"] for entry in listed}["waits"] == len(STREAM)
