@@ -22,8 +22,9 @@ STARTED = {"server", "real", "redis_server", "cluster", "guarded", "nodes", "bui
 """A test that takes one of these fixtures does."""
 COMPILING = {"test_bits.py", "test_warm.py"}
 LONGEST = {
-    "test_openapi.py", "test_warm.py", "test_bits.py", "test_every_solver.py", "test_install.py",
-    "test_docs_examples.py", "test_redis_faults.py", "test_faults.py", "test_watching.py", "test_upgrades.py",
+    "test_openapi.py", "test_warm.py", "test_bits.py", "test_every_solver.py", "test_install.py", "test_workers.py",
+    "test_docs_examples.py", "test_redis_faults.py", "test_faults.py", "test_watching.py", "test_labelling.py",
+    "test_restart.py", "test_readers.py", "test_redaction.py", "test_histories.py", "test_recall.py",
 }  # fmt: skip
 """Files that take a process twenty seconds and more: first, so that none begins when the others are nearly done."""
 

@@ -23,8 +23,11 @@ def workers_of(server):
         found.clear()
         for pid in wait_for_children(server.process.pid, count):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            name = Path(f"/proc/{pid}/comm").read_text().split()
             if MODULE in words:
                 found[int(words[words.index(MODULE) + 1])] = pid
+            elif name[0] == "worker":  # as zygote.py calls it
+                found[int(name[1])] = pid
         return len(found) == count
 
     eventually(all_there)

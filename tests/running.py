@@ -159,5 +159,5 @@ def is_compiling(answer):
 def until_compiled(url, names):
     """Wait until these models take requests."""
     for name in names:
-        while is_compiling(httpx.get(f"{url}/models/{name}", timeout=60)):
+        while is_compiling(httpx.get(f"{url}/models/{name}", timeout=60, verify=PLAIN)):
             time.sleep(0.2)

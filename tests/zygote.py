@@ -1,14 +1,17 @@
 """Servers forked from one process that has imported them already: two seconds less for each start of a test.
 
 With running.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
-signals of its own, but its modules and the usual kernels come with the fork; so does a script that serves in its place.
+signals of its own, but its modules and the usual kernels come with the fork; so does a script that serves in its place,
+and so do the workers that a server starts (readers do not: their server has threads, whose locks a fork would keep).
 What wants another environment than the tests have, but for OTHERS, is started from nothing; but servers with a library
 before all others (LD_PRELOAD), which are started again and again, have a process of their own to be forked from.
 """
 
+import asyncio
 import atexit
 import gc
 import json
+import logging
 import os
 import runpy
 import select
@@ -17,12 +20,14 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
 OTHERS = ("HINGED_", "OTEL_", "PYTEST_", "SLOW_")
 """What begins so in an environment is read once a server runs, not as modules are imported; and a test's own name."""
 HINGED = ("-m", "hinged")
+WORKER = "hinged.service.workers"
 
 
 class Forked:
@@ -121,12 +126,52 @@ def _serve(request):
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    subprocess.Popen = _Popen
     sys.argv = ["hinged", "serve"]
     if (program := tuple(request["program"])) == HINGED:
         cli.main()
     else:
         (script,) = program
         runpy.run_path(script, run_name="__main__")
+
+
+class _Popen(subprocess.Popen):
+    """Workers are forked, too: from the supervisor, which has imported what they import and computes nothing."""
+
+    def __init__(self, command, **how):
+        if tuple(command[:3]) == (sys.executable, "-m", WORKER):
+            how["preexec_fn"] = lambda: _work(command[3:], how["pass_fds"], how["env"])
+        super().__init__(command, **how)
+
+
+def _work(arguments, descriptors, env):
+    """Be a worker, in the process that was forked for it, instead of becoming another program."""
+    code = 1
+    try:
+        kept = {0, 1, 2, *descriptors}
+        for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - kept:  # noqa: PTH208  one is its own
+            with suppress(OSError):
+                os.close(descriptor)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
+        asyncio._set_running_loop(None)
+        asyncio.set_event_loop_policy(None)
+        logging.root.handlers.clear()
+        os.environ.clear()
+        os.environ.update(env)
+        Path("/proc/self/comm").write_text(f"worker {arguments[0]}")
+        sys.argv = [WORKER, *arguments]
+        runpy.run_module(WORKER, run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001  it is the whole process that ends so
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        os._exit(code)
 
 
 def _main(descriptor):

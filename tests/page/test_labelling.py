@@ -227,6 +227,31 @@ def test_undo_goes_back_answer_by_answer_and_each_can_be_changed(client, server,
     eventually(lambda: first not in answers(client, model))
 
 
+def test_an_answer_that_is_fetched_to_be_changed_takes_the_place_of_none_that_was_chosen_after_it(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    first, second = one.answer("1"), one.answer("1")
+    sent(one)
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route(f"**/examples/{first}", hold)
+    page.get_by_role("button", name=f"ham {first}").click()
+    eventually(lambda: page.wait_for_timeout(20) or held)
+    page.get_by_role("button", name=f"ham {second}").click()
+    page.locator(".question.again").wait_for()
+    with page.expect_response(f"**/examples/{first}"):
+        held[0].continue_()
+    page.wait_for_timeout(200)  # in which the page could show it
+    assert one.question() == second
+    page.keyboard.press("2")
+    one.hears("Changed to spam")
+    assert answers(client, model) == {first: "ham", second: "spam"}
+
+
 def test_while_a_changed_answer_is_taught_one_goes_on_labelling(client, server, tab):
     model = pool(client, solver="lasvm")
     client.learn(model, examples_of(heaps(2000, ["ham", "spam"], seed=1), "more"))

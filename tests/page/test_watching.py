@@ -1,5 +1,6 @@
 """The page shows models learn: at once, live, for as long as it is open, and to everyone."""
 
+import itertools
 import re
 import time
 
@@ -35,17 +36,25 @@ def taught(client, name, n=60, **configuration):
     return name
 
 
+def best(measured, enough):
+    """The least that is measured in some tries, for the machine may be busy: once it is less than enough no more."""
+    found = [measured()]
+    while min(found) >= enough and len(found) < 5:
+        found.append(measured())
+    return min(found)
+
+
 def test_the_first_paint_is_there_before_one_waits(client, server, tab):
     taught(client, "paint")
     one = tab(server.url)
-    times = []
-    for _ in range(5):  # the machine may be busy: the best of some
+
+    def painted():
         page = one.open("", "table.models")
-        times.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        at = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
         page.reload()
-        if min(times) < PAINT_MS:
-            break
-    assert min(times) < PAINT_MS
+        return at
+
+    assert best(painted, PAINT_MS) < PAINT_MS
 
 
 def test_the_overview_follows_every_model_without_reloading(client, server, tab):
@@ -272,42 +281,47 @@ class Watched:
         return self.page.evaluate("performance.memory.usedJSHeapSize")
 
     def judge(self):
+        """Nine frames of ten came within so many milliseconds; all else is as it should be."""
         requests = sum("/history" in address for address in self.one.requested)
         most = 20 + 5 * (time.monotonic() - self.begun)
         assert requests < most, "what changes often is asked for a few times a second"
         frames = sorted(self.page.evaluate("frames_"))
-        assert frames[len(frames) * 9 // 10] < FRAME_MS
         assert self._heap() - self.before < HEAP_MAX
         assert self.page.evaluate("document.querySelectorAll('*').length") < 3000
+        return frames[len(frames) * 9 // 10]
 
 
-def test_thirty_thousand_examples_pass_an_open_page_that_stays_small_and_quick(client, server, tab):
-    features = {"type": "dense", "dim": 2}
-    client.create_model("passing", solver="bsgd", budget=50, kernel=KERNEL, features=features)
-    one = tab(server.url)
-    page = one.open("models/passing", "dl.facts")
+def pass_by(client, one, name):
+    """Let examples pass a page that is open: its slower frames."""
+    client.create_model(name, solver="bsgd", budget=50, kernel=KERNEL, features=FEATURES)
+    page = one.open(f"models/{name}", "dl.facts")
     page.get_by_text("live", exact=True).wait_for()
     watched = Watched(one)
     # Small frames, so that the server tells of as many events as it can.
-    with client.stream("passing") as learning:
+    with client.stream(name) as learning:
         for k in range(0, EXAMPLES, FRAME):
             learning.learn(
                 [{"id": f"s{j}", "x": [j % 7, j % 5], "y": "ham" if j % 2 else "spam"} for j in range(k, k + FRAME)]
             )
     one.until("n => document.querySelector('dd').innerText === n", f"{EXAMPLES:,}")
-    assert client.model("passing")["position"] > EVENTS_MIN
+    assert client.model(name)["position"] > EVENTS_MIN
     page.get_by_text("live", exact=True).wait_for()
-    watched.judge()
+    return watched.judge()
 
 
-def test_a_hundred_thousand_events_at_once_leave_an_open_page_small_and_quick(client, server, tab):
-    name = taught(client, "busy")
+def test_thirty_thousand_examples_pass_an_open_page_that_stays_small_and_quick(client, server, tab):
+    names = (f"passing{k}" for k in itertools.count())
+    assert best(lambda: pass_by(client, tab(server.url), next(names)), FRAME_MS) < FRAME_MS
+
+
+def come_at_once(client, one, name):
+    """Let events come to a page that is open faster than any disk could keep up with: its slower frames."""
+    taught(client, name)
     told = [f'event: learned\ndata: {{"position":{k},"kind":"learned"}}\nid: {k}\n\n' for k in range(EVENTS)]
-    one = tab(server.url)
     page, streams = one.page, []
 
     def stream(route):
-        """The first stream is one that no disk could keep up with, the next ones are the server's own."""
+        """The first stream is the test's, the next ones are the server's own."""
         streams.append(route)
         if len(streams) == 1:
             route.fulfill(content_type="text/event-stream", body="".join(told))
@@ -323,7 +337,12 @@ def test_a_hundred_thousand_events_at_once_leave_an_open_page_small_and_quick(cl
     client.learn(name, [{"x": [0, 0], "y": "ham"}])  # it goes on by the server's own
     one.until("n => document.querySelector('dd').innerText === n", "61")
     page.get_by_text("live", exact=True).wait_for()
-    watched.judge()
+    return watched.judge()
+
+
+def test_a_hundred_thousand_events_at_once_leave_an_open_page_small_and_quick(client, server, tab):
+    names = (f"busy{k}" for k in itertools.count())
+    assert best(lambda: come_at_once(client, tab(server.url), next(names)), FRAME_MS) < FRAME_MS
 
 
 def test_one_signs_in_with_a_key_and_sees_what_its_role_may(tmp_path, tab):

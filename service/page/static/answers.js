@@ -1,7 +1,7 @@
 // The answers that were given: each of mine can be changed, or forgotten; each annotator in numbers. What others have
 // answered as well, and what stands under another name than that of an annotator's key, a writer alone may forget.
 
-import { html, useState } from "./vendor/htm-preact.js";
+import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path, who } from "./api.js";
 import { announce, count, forgotten, Name, percent, Problem, usePolled } from "./parts.js";
 
@@ -14,9 +14,13 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   const [error, setError] = useState(null);
   if (found && found !== kept) setKept(found); // what was there stays while it is read anew
   const shown = found ?? kept;
+  const chosen = useRef(null); // the answer that is being fetched, unless another is being changed by now
+  if (disabled) chosen.current = null;
   const open = async (answer) => {
+    chosen.current = answer;
     try {
       const { x } = await ask("GET", `${to}/examples/${path(answer.id)}`);
+      if (chosen.current !== answer) return;
       setError(null);
       pick({ id: answer.id, label: answer.label, x });
     } catch (caught) { setError(caught); }

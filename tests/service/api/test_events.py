@@ -105,7 +105,7 @@ def test_a_position_that_is_not_there_is_refused(ask, model):
 def test_a_quiet_stream_has_heartbeats(tmp_path):
     with RunningServer(tmp_path / "data", heartbeat_s=0.2) as server, Asking(server.url) as ask:
         model = ask.new_model()
-        with followed(server.url, f"{model.path}/events", timeout=5) as stream:
+        with followed(server.url, f"{model.path}/events") as stream:
             assert [stream.block() for _ in range(4)] == [{"comment": "ping"}] * 4
             model.learn(A)
             assert stream.event()["event"] == "class_added"

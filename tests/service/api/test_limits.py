@@ -147,7 +147,7 @@ def test_a_body_past_the_limit_is_413_however_its_length_is_told(ask, model, chu
 
 def test_a_body_declared_too_large_is_refused_before_it_is_sent(small, model):
     parts = httpx.URL(small.url)
-    with socket.create_connection((parts.host, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.host, parts.port), timeout=PATIENCE_S) as connection:
         connection.sendall(
             f"POST {model.path}/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {10**12}\r\n\r\n".encode()

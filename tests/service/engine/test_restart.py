@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
-from running import RunningServer, ended, eventually, wait_for_children
+from running import PATIENCE_S, ROOT, RunningServer, ended, eventually, wait_for_children
 
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
@@ -126,11 +126,15 @@ def test_a_number_of_the_server_that_is_too_old_to_compare_is_a_conflict(server,
     assert model.figures()["examples"] == 20
 
 
-def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
+def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask, tmp_path, monkeypatch):
     ask.new_model("waits").learn(*STREAM)
     stop(server)
-    server.start(wait=False, from_nothing=True)
-    end = time.monotonic() + 60
+    asking = tmp_path / "asking"
+    asking.touch()
+    monkeypatch.setattr(server, "program", (str(ROOT / "tests" / "starting_server.py"),))
+    monkeypatch.setitem(server.env, "SLOW_START", str(asking))
+    server.start(wait=False)
+    end = time.monotonic() + PATIENCE_S
     while True:
         try:
             assert ask("GET", "/healthz").json() == {"status": "ok"}
@@ -138,7 +142,6 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
         except httpx.TransportError:
             assert time.monotonic() < end
             time.sleep(0.005)
-    # All of these are asked within the second that loading the compiled code takes at least.
     starting = ask("GET", "/readyz")
     asked = [
         ask("GET", "/models"),
@@ -156,6 +159,7 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask):
     for answer in asked:
         error = refusal(answer, 503, "unavailable")
         assert "starting" in error["message"]
+    asking.unlink()
     server.wait_until_ready()
     listed = ask("GET", "/models").json()["models"]
     assert {entry["model"]: entry["examples"] for entry in listed}["waits"] == len(STREAM)
@@ -171,11 +175,8 @@ def test_a_server_that_ends_while_it_compiles_leaves_no_process_behind(tmp_path,
     assert sum(map(ended, compiling)) <= 1  # who runs without a compiler may be done
     assert httpx.get(f"{starting.url}/readyz").status_code == 503
     starting.process.send_signal(how)
-    assert starting.process.wait(10) == (-how if how == signal.SIGKILL else 0)
-    end = time.monotonic() + 5
-    while not all(map(ended, compiling)):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    assert starting.process.wait(PATIENCE_S) == (-how if how == signal.SIGKILL else 0)
+    eventually(lambda: all(map(ended, compiling)))
     assert "Traceback" not in starting.log.read_text()
 
 

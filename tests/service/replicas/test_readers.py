@@ -10,7 +10,7 @@ import httpx
 import pytest
 from asking import BASE, Asking, example, refusal
 from redis_server import RedisServer
-from running import PATIENCE_S, RunningServer, ended, eventually, is_taken, wait_for_children
+from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually, is_taken, wait_for_children
 from websockets.sync.client import connect
 
 from hinged.service.edge.keys import create_key
@@ -20,7 +20,7 @@ LEARNED = [example([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
 
 def fresh(server, method, path, **request):
     """An answer over a connection of its own, which whoever is free takes."""
-    return httpx.request(method, server.url + path, timeout=PATIENCE_S, **request)
+    return httpx.request(method, server.url + path, timeout=PATIENCE_S, verify=PLAIN, **request)
 
 
 def predicted(server, query="", x=(0.3, 1.0), **more):
@@ -49,7 +49,7 @@ def until_read(server):
     newest = fresh(server, "GET", "/models/m").json()["position"]
 
     def read():
-        with Stopped(server), httpx.Client(timeout=1.0) as http:
+        with Stopped(server), httpx.Client(timeout=1.0, verify=PLAIN) as http:
             try:
                 answer = http.post(f"{server.url}/models/m/predict", json={"examples": [{"x": [0.3, 1.0]}]})
             except httpx.TimeoutException:

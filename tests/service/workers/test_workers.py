@@ -235,7 +235,7 @@ def test_stopped_in_order_it_ends_with_nothing_left_and_goes_on_with_all(tmp_pat
         workers = workers_of(server).values()
         assert server.terminate() == 0
         assert all(map(ended, workers))
-        server.start()
+        server.start(from_nothing=True)  # and its workers, as nowhere else in these tests
         with Asking(server.url) as ask:
             for name in (ONE[0], TWO[0]):
                 assert learned(ask, name, LEARNED[3])["duplicate"] is True

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forking
 import pytest
 
 ROOT = Path(__file__).parents[3]
@@ -68,9 +69,7 @@ def program(tmp_path_factory):
 def run(program, cache, *how, **environment):
     """What a process found in a cache, and what it said beside that."""
     env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)} | environment
-    done = subprocess.run(
-        [sys.executable, program, *how], env=env, capture_output=True, text=True, timeout=200, check=False
-    )
+    done = forking.run([program, *how], env, ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr.strip()
 

@@ -1,9 +1,9 @@
 """The two forms of a compiled function, in processes that share a cache."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+import forking
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -62,7 +62,9 @@ def said(folder, line):
         file.write_text(FUNCTIONS)
     program = f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom functions import *\n{line}"
     env = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True).stdout
+    done = forking.run(["-c", program], env, ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_each_form_is_compiled_for_who_needs_it_and_found_by_the_next_process(tmp_path):

@@ -4,11 +4,11 @@ import asyncio
 import functools
 import logging
 import os
-import subprocess
 import sys
 
+import forking
 import pytest
-from running import PATIENCE_S, ROOT
+from running import ROOT
 from terminal import Terminal
 
 from hinged.service.engine.kernels import load_kernels
@@ -34,15 +34,8 @@ def cold(tmp_path_factory):
 
 
 def run(program, environment):
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    done = forking.run(["-c", program], {**os.environ, "PYTHONPATH": str(ROOT), **environment}, ROOT)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr
 
 
