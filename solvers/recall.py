@@ -22,7 +22,6 @@ def recall() -> None:
 
 
 _get = BaseFunction.get_call_type
-_values = TargetConfig.values
 _known: dict[int, tuple[BaseFunction, dict[Any, Any]]] = {}
 """Signature and implementation, by the identity of a function's type, and by what it is called with. The types stay,
 and so do their identities."""
@@ -49,7 +48,7 @@ def _same(self: Any, other: Any) -> Any:
     own, others = self._values, other._values  # noqa: SLF001  those that were set
     if own.keys() == others.keys():
         return own == others
-    return _values(self) == _values(other)
+    return all(getattr(self, name) == getattr(other, name) for name in own.keys() | others.keys())
 
 
 def _hash(self: TargetConfig) -> int:

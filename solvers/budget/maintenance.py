@@ -36,6 +36,7 @@ from hinged.solvers.core.coefficients import (
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.elementary import exp, log
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import point_row
 from hinged.solvers.core.points import POOL_USED, USED, append_point
 
@@ -46,6 +47,7 @@ MERGE, PROJECT, REMOVE = range(3)
 VISITED, MAINTAINED = range(2)  # places in Upkeep.counts
 
 
+@handed
 class Upkeep(NamedTuple):
     """What budget maintenance keeps besides the points, and how it goes about it.
 

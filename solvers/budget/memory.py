@@ -23,6 +23,7 @@ import numpy as np
 from hinged.solvers.core import points as pts
 from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import (
     USED,
@@ -38,6 +39,7 @@ PLACES_MIN = 1024
 NO_COLUMNS = 2**31  # a dim for which a point store keeps no columns
 
 
+@handed
 class Memory(NamedTuple):
     """The arrays, as compiled code takes them; see the module's docstring."""
 

@@ -29,6 +29,7 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     BEGIN,
     kernel_row,
@@ -55,6 +56,7 @@ FACTOR_TOL = 1e-2  # of k(x, x): the ridge, and more than rounding
 RESETTLE_STEPS = 5  # of BSCA for each point dropped: more would fit points that are the hard examples
 
 
+@handed
 class Parameters(NamedTuple):
     """What compiled code takes of the constructors' parameters; 0 stands for none.
 

@@ -19,6 +19,7 @@ import numpy as np
 from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import LEARNED, LIVE, NONE, STEPS
 from hinged.solvers.core.expansion import Expansion
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.reports import Certificate, certificate_of
 from hinged.solvers.core.states import (
     COEFFICIENT_MAX,
@@ -36,6 +37,7 @@ VALUES = 3  # its place in counts, behind those that all solvers have
 EQUAL = 2e-9  # squares of coefficients that differ by less differ by rounding alone: coefficients within 1e-9
 
 
+@handed
 class Coefficients(NamedTuple):
     """The arrays, as compiled code takes them; see the module's docstring."""
 

@@ -23,11 +23,15 @@ from numba.core.typed_passes import NativeLowering
 from hinged.solvers.core.cache import Cache, Entries
 
 
-class Library(JITCodeLibrary):
-    """LLVM's form of a function and of all that it calls, to be linked into callers."""
+class AsItIs(JITCodeLibrary):
+    """What LLVM's passes over a whole module have nothing to do for."""
 
     def _optimize_final_module(self) -> None:
-        """The callers do."""
+        """Nothing."""
+
+
+class Library(AsItIs):
+    """LLVM's form of a function and of all that it calls, to be linked into callers, who optimise it."""
 
     def _finalize_final_module(self) -> None:
         """Nothing of it is executed."""
@@ -55,7 +59,7 @@ def place_environment(target: Any, fndesc: Any, env: Any) -> None:
     numba does so for what it emits. Of what only callers emit, the place is emitted by itself, and shared by them.
     """
     codegen = target.codegen()
-    library = codegen.create_library(f"objects of {fndesc.env_name}")
+    library = AsItIs(codegen, f"objects of {fndesc.env_name}")
     module = library.create_ir_module(library.name)
     target.declare_env_global(module, fndesc.env_name)
     library.add_ir_module(module)

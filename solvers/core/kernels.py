@@ -30,6 +30,7 @@ from numba.extending import overload
 
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.elementary import exp
+from hinged.solvers.core.handed import handed
 
 LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
 KERNELS = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "laplacian": LAPLACIAN}
@@ -47,6 +48,7 @@ ONES_BLOCK = 4096
 """Points that one pass takes where bytes count."""
 
 
+@handed
 class Kernel(NamedTuple):
     """A kernel as compiled code takes it: an integer code and its parameters."""
 

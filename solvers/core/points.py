@@ -23,6 +23,7 @@ import numpy as np
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import ONES_MAX, are_ones
 from hinged.solvers.core.rows import Rows
 
@@ -40,6 +41,7 @@ USED, POOL_USED = range(2)
 SLOTS_MIN = 256
 
 
+@handed
 class Points(NamedTuple):
     """Arrays of the store as compiled code takes them; `cap` slots of which used[USED] are taken.
 

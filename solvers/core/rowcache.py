@@ -18,6 +18,7 @@ import numpy as np
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import point_row
 from hinged.solvers.core.points import USED, Points
 
@@ -30,6 +31,7 @@ ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
 """NumPy asks for huge pages from the first on; lines that take less than the second get small ones."""
 
 
+@handed
 class RowCache(NamedTuple):
     """lines (L, cap); line_of (cap,) int64 or NONE; slot_of (L,) int64 or NONE; filled (L,) int64; recent (L,) uint8.
 

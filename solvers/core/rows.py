@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     NORM_MAX,
     Kernel,
@@ -27,6 +28,7 @@ class BadRow(ValueError):
         self.reason = reason
 
 
+@handed
 class Batch(NamedTuple):
     """Rows with what they are learned as, as compiled code takes them.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import LANES
 
 Array = np.ndarray[Any, Any]
@@ -20,6 +21,7 @@ FEW = 2  # of so many terms the sum is the same whatever lanes they are in
 TERM_WORK = 4  # of a term (turns.py), which no vector instruction adds
 
 
+@handed
 class Terms(NamedTuple):
     """Coefficients that are not 0, of K columns, those of each column together and in the order of their slots.
 

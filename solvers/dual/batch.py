@@ -12,6 +12,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import LEARNED
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import append_point, has_room
 from hinged.solvers.core.reports import Finish
@@ -22,6 +23,7 @@ from hinged.solvers.dual.machine import HINGE, enter
 Array = np.ndarray[Any, Any]
 
 
+@handed
 class Parameters(NamedTuple):
     """tol: the largest violation of a pair that stays."""
 

@@ -42,6 +42,7 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.points import (
     USED,
@@ -78,6 +79,7 @@ DELTA_MIN = 0.5  # what learning leaves to finishing in one of several columns; 
 REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at one example
 
 
+@handed
 class Parameters(NamedTuple):
     """tol; delta_max, infinite for a single REPROCESS an example; tau of the paper, tol but in a first epoch; seed_max.
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import LIVE, NONE
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import LANES
 from hinged.solvers.dual.direction import extremes
 from hinged.solvers.dual.listed import LISTED_PART, list_coefficient, list_coefficients_anew
@@ -46,6 +47,7 @@ HINGE, RAMP, ASIDE = range(3)
 beta = C: (-C, 0) for y = +1 and (0, C) for y = -1), or a box that holds just 0."""
 
 
+@handed
 class Machine(NamedTuple):
     """The arrays, as compiled code takes them; see the module's docstring."""
 

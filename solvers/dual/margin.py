@@ -13,6 +13,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.rowcache import VALUES, cached_row
 
@@ -30,6 +31,7 @@ M, EVENTS = range(2)  # places in Margin.counts
 REFINING, FOLLOWING, LEAVING, TIDY = range(4)  # stages of `tidy`
 
 
+@handed
 class Margin(NamedTuple):
     """members (cap,) int64 slots of the margin set in the order of R; R (cap + 1, cap + 1); side (n_slots,) int8.
 

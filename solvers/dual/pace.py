@@ -18,6 +18,7 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import lane_sums, nonzero
 from hinged.solvers.core.points import (
     USED,
@@ -54,6 +55,7 @@ LOSSES = {"hinge": NO_RAMP, "ramp": RAMP_LOSS, "filter": RAMP_FILTER}
 REPROCESS_MAX = 10_000  # steps at one example
 
 
+@handed
 class Parameters(NamedTuple):
     """tol of finishing; tau of the paper, tol but in a first epoch; loss code; s, the ramp's left end; support vectors
     of a class before the ramp counts; CLEAN's m, its period.
@@ -71,6 +73,7 @@ class Parameters(NamedTuple):
     full_at: int
 
 
+@handed
 class Pace(NamedTuple):
     """gap (K,), target (K,): duality gap and gap target of each column as of its last step.
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.rowcache import VALUES, cached_row
 from hinged.solvers.dual.margin import (
@@ -51,6 +52,7 @@ TAU, DEMAND, GONE, DB, SCALE, DQ_MOST, SELF_MOST, RADIUS_NOW = range(8)  # place
 L0, U0, LOWER, UPPER, DQ, RATES, DRIVE, DG, OWED = range(9)  # lines of Way.lines
 
 
+@handed
 class Way(NamedTuple):
     """A path that is under way.
 

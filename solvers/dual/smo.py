@@ -17,6 +17,7 @@ import numpy as np
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel, point_row
 from hinged.solvers.core.points import Points, subset
 from hinged.solvers.core.reports import Finish
@@ -38,6 +39,7 @@ STEPS_MAX, STEPS_PER_POINT_MAX = 10_000_000, 100  # the larger bounds a column, 
 STEP_WORK = 8  # work of a step for each point, beside kernel values
 
 
+@handed
 class Box(NamedTuple):
     """One column's problem over n points; arrays as in direction.py, all (n,)."""
 

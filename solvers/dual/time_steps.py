@@ -19,6 +19,7 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import dot
 from hinged.solvers.core.points import (
     USED,
@@ -44,6 +45,7 @@ DRAW_WORK = 4  # of drawing a point, beside what each column asks for
 BEFORE = 1_000  # updates, at most, before those that are averaged
 
 
+@handed
 class Parameters(NamedTuple):
     """updates: K, 0 in the batch counterpart; process: update the new example first; expansion_only: hold no others.
 

@@ -23,6 +23,7 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.coefficients import VALUES, enter, sign_of
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import DONE, LEARNED, NEEDS_REST, NEEDS_ROOM, NONE, STEPS
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     BEGIN,
     Kernel,
@@ -50,6 +51,7 @@ INVERSE_TOL = 1e-2  # more than rounding makes of it
 NOVELTY_MIN = 0.01  # below, float32 kernel values leave nothing certain of delta
 
 
+@handed
 class Projection(NamedTuple):
     """What makes one of these algorithms.
 

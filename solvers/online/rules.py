@@ -20,6 +20,7 @@ from hinged.solvers.core.counts import (
     NONE,
     STEPS,
 )
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
     BEGIN,
     kernel_row,
@@ -38,6 +39,7 @@ SWEPT = 3  # work of an example for each coefficient
 MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetron may spend on removals
 
 
+@handed
 class Rule(NamedTuple):
     """What makes one of these algorithms.
 

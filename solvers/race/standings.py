@@ -9,6 +9,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import exp
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.states import State, StateReader
 
 Array = np.ndarray[Any, Any]
@@ -23,6 +24,7 @@ BEHIND = 3.0  # right answers by which a newcomer begins behind the leader
 SURELY = 2.5  # such standard deviations by which an arm must be behind to leave
 
 
+@handed
 class Standings(NamedTuple):
     """correct (A,): right answers of each arm. ahead (A, A): those of one where the other was wrong. leader (1,)."""
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import exp, log, log1p
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +50,7 @@ RIDGE = 1e-12
 BY_COLUMN = ("fit", "scores", "since", "due")
 
 
+@handed
 class Sigmoids(NamedTuple):
     """The arrays, as compiled code takes them; see the module's docstring."""
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.elementary import log
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.solver import columns_of
 from hinged.solvers.core.states import COUNT_MAX, State, StateReader
 from hinged.solvers.scores.sigmoid import WINDOW
@@ -38,6 +39,7 @@ LOSS_MAX = 14.0  # the log loss of an example is 13.8 at most, and by rounding a
 LOG_LOSS, BRIER = range(2)
 
 
+@handed
 class Counts(NamedTuple):
     """The arrays, as compiled code takes them; see the module's docstring."""
 
