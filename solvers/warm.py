@@ -18,12 +18,14 @@ from numba.core import event
 
 from hinged.solvers.budget import merging
 from hinged.solvers.catalogue import SOLVERS
+from hinged.solvers.core.ahead import rows_together
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.points import compacted, points_from_rows
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.turns import Abandoned, resting
 from hinged.solvers.crew import PLAIN, compile_beside, serve, told_job
+from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.scores.sigmoid import Calibration, Sigmoid
 from hinged.solvers.scores.tally import Tally, losses_of
 
@@ -187,6 +189,8 @@ def exercise(name: str, dtype: type, parts: Sequence[str] = EVERYTHING) -> None:
     if FINISH in parts:
         solver.finish()
         warm_up_ones(solver.dtype)
+        if any(isinstance(one, LASVM) for one in getattr(solver, "machines", [solver])):
+            warm_up_together(solver.dtype)
     if FORGET in parts:
         full = _new_solver(name, dtype, len(X), **CLEANED.get(name, {}))
         _teach(full)
@@ -204,6 +208,15 @@ def warm_up_ones(dtype: type) -> None:
     """Run once what only points of ones need, when they are loaded and when they move."""
     points = points_from_rows(rows_from_dense(np.ones((1, 2)), KERNEL, 2, dtype), 2)
     compacted(points, np.arange(1), 2, 2, 2)
+
+
+def warm_up_together(dtype: type) -> None:
+    """Run once what only rows need that are computed together, which many points are worth."""
+    rows = rows_from_dense(X, KERNEL, 2, dtype)
+    points = points_from_rows(rows, 2)
+    rows_together(
+        KERNEL, points, rows.indptr, rows.indices, rows.values, rows.norms, 0, 0, 1, np.empty((1, 1), dtype)
+    )  # fmt: skip
 
 
 def warm_up_metrics() -> None:

@@ -14,8 +14,10 @@ from papers.problems import compile_all, finish, fitted, learn, problem
 from targets import Line, middle, span
 
 from hinged.solvers.budget.budget import BSCA
+from hinged.solvers.warm import warm_up_together
 
 BUDGET_TARGETS = {"adult": ("Adult", 8.0, 83.5), "ijcnn1": ("IJCNN", 3.0, 97.2)}  # us an example, accuracy
+PAPER_GAMMA = 4 * 0.005  # of the ten digits, whose pixels the paper has on x / 127.5, for pixels on x / 255
 
 
 class Trained(NamedTuple):
@@ -155,23 +157,29 @@ def ijcnn(options):
 
 
 def mnist(options):
-    whole = problem(options.data, "mnist", 0.005, 1000)
-    digits = ten_digits(whole, options.data)
+    forms = {"lasvm": {"cache_bytes": 2**29}}  # as much as SVC's
+    whole, scaled = (replace(problem(options.data, "mnist", g, 1000), forms=forms) for g in (0.005, PAPER_GAMMA))
+    digits = ten_digits(scaled, options.data)
     compile_all(whole, ("lasvm",))
-    quick = {"8": partial(taught, whole, "lasvm"), "ten": partial(taught, digits, "lasvm")}
+    warm_up_together(np.float32)
+    quick = {
+        "8": partial(taught, whole, "lasvm"),
+        "one": partial(taught, scaled, "lasvm"),
+        "ten": partial(taught, digits, "lasvm"),
+    }
     found = rounds(quick, {"SVC": partial(svc, whole)}, 1)
-    eight, ten, libsvm = found["8"], found["ten"], found["SVC"]
+    eight, one, ten, libsvm = found["8"], found["one"], found["ten"], found["SVC"]
     ratio = middle(libsvm, "seconds") / middle(eight, "seconds")
     yield Line(
         "2", "LASVM on MNIST, 8 against the rest, beside SVC", "20 times less CPU",
         f"{ratio:.1f} times ({middle(libsvm, 'seconds'):.1f} s, {middle(eight, 'seconds'):.2f} s), "
         f"accuracy {middle(eight, 'accuracy'):.2f} beside {middle(libsvm, 'accuracy'):.2f} %", ratio >= 20,
     )  # fmt: skip
-    ratio = middle(ten, "seconds") / middle(eight, "seconds")
+    ratio = middle(ten, "seconds") / middle(one, "seconds")
     yield Line(
         "2", "all ten digits in one machine, beside the one digit", "2.5 times its CPU",
         f"{ratio:.2f} times ({middle(ten, 'learning'):.1f} + {middle(ten, 'finishing'):.1f} s beside "
-        f"{middle(eight, 'learning'):.1f} + {middle(eight, 'finishing'):.1f} s)", ratio <= 2.5,
+        f"{middle(one, 'learning'):.1f} + {middle(one, 'finishing'):.1f} s)", ratio <= 2.5,
     )  # fmt: skip
     error = 100.0 - middle(ten, "accuracy")
     yield Line("2", "their error", "1.6 % (paper: 1.42)", f"{error:.2f} %", error <= 1.6)

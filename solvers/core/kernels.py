@@ -15,8 +15,9 @@ same sign; then |x - z|_1 = |x|_1 + |z|_1 - 2 o(x, z), which is to the 1-norm wh
 
 Rows are computed against feature-major points ("columns"): for each non-zero feature of the query one pass over
 contiguous memory, which the compiler turns into vector instructions. Where the columns would not fit in memory, the
-query is spread out over a dense vector and each sparse point gathers from it. Where query and points consist of ones,
-the inner sum, for every kernel, is the number of ones in common: bytes count it, to the same bits.
+query is spread out over a dense vector and each sparse point gathers from it. Several rows at once: ahead.py. Where
+query and points consist of ones, the inner sum, for every kernel, is the number of ones in common: bytes count it, to
+the same bits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A cache of kernel rows, k(x_slot, x_s) for s = 0..filled, over the points of one store.
 
 Points only ever get appended, so a line stays true for as far as it was filled, and is brought up to date by computing
-what has come since. Lines are evicted by the clock rule: a hand goes round and takes the first line that was not used
-since it last came by; no step scans all lines.
+what has come since. Where no line is free one is evicted by the clock rule: a hand goes round and takes the first line
+that was not asked for again since it was filled or the hand last came by; no step scans all lines.
 
 What the cache holds never shows in a result: a kernel value has the same bits however it is come by.
 """
@@ -24,8 +24,9 @@ from hinged.solvers.core.points import USED, Points
 
 Array = np.ndarray[Any, Any]
 
-HAND, HITS, MISSES, VALUES = range(4)
+HAND, HITS, MISSES, VALUES, FREE = range(5)
 LINES_MIN = 8
+NEARLY = 8  # all but one of so many parts of the memory that a cache may take are as good as all
 
 ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
 """NumPy asks for huge pages from the first on; lines that take less than the second get small ones."""
@@ -33,9 +34,11 @@ ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
 
 @handed
 class RowCache(NamedTuple):
-    """lines (L, cap); line_of (cap,) int64 or NONE; slot_of (L,) int64 or NONE; filled (L,) int64; recent (L,) uint8.
+    """lines (L, width), of which all slots in use take no more than width; line_of (cap,) int64 or NONE.
 
-    counters (4,) int64: the hand, rows found, rows computed anew, kernel values computed.
+    slot_of (L,) int64 or NONE; filled (L,) int64; recent (L,) uint8: whether it was asked for again lately.
+    free (L,) int64: the free lines, the next one last.
+    counters (5,) int64: the hand, rows found, rows computed anew, kernel values computed, free lines.
     spread (dim,): scratch of `kernel_row`.
     """
 
@@ -44,33 +47,57 @@ class RowCache(NamedTuple):
     slot_of: Array
     filled: Array
     recent: Array
+    free: Array
     counters: Array
     spread: Array
 
 
-def new_cache(points: Points, dim: int, bytes_max: int, former: RowCache | None = None) -> RowCache:
+def new_cache(
+    points: Points, dim: int, bytes_max: int, former: RowCache | None = None, width: int | None = None
+) -> RowCache:
     """A cache of at most bytes_max for these points' slots; it carries on the counts of a `former` one.
 
-    It takes over the former one's memory where that is enough: a fresh page costs as much as computing what goes there.
+    width: slots that a line reaches to; None for all. It takes over the former one's memory where that is enough, or
+    nearly all that may be: a fresh page costs as much as computing what goes there.
     """
     cap = points.start.shape[0]
+    width = width or cap
     dtype = points.values.dtype
-    lines = max(LINES_MIN, min(cap, bytes_max // (cap * dtype.itemsize)))
-    counts = np.zeros(4, np.int64) if former is None else former.counters
-    counts[HAND] = 0
-    if former is not None and former.lines.size >= lines * cap:
-        memory = former.lines.reshape(-1)[: lines * cap]
+    lines = max(LINES_MIN, min(cap, bytes_max // (width * dtype.itemsize)))
+    counts = np.zeros(5, np.int64) if former is None else former.counters
+    if former is not None and former.lines.size * NEARLY >= bytes_max // dtype.itemsize * (NEARLY - 1):
+        lines = max(LINES_MIN, min(lines, former.lines.size // width))
+    if former is not None and former.lines.size >= lines * width:
+        memory = former.lines.reshape(-1)[: lines * width]
     else:
-        memory = _memory(lines * cap, dtype)
-    return RowCache(
-        memory.reshape(lines, cap),
+        memory = _memory(lines * width, dtype)
+    return _cut(
+        memory.reshape(lines, width), cap, counts, np.zeros(dim if points.columns.shape[0] == 0 else 1, dtype)
+    )  # fmt: skip
+
+
+def _cut(lines: Array, cap: int, counts: Array, spread: Array) -> RowCache:
+    """A cache of these lines for so many slots, all of them free; it carries on the counts."""
+    count = lines.shape[0]
+    cache = RowCache(
+        lines,
         np.full(cap, NONE, np.int64),
-        np.full(lines, NONE, np.int64),
-        np.zeros(lines, np.int64),
-        np.zeros(lines, np.uint8),
+        np.full(count, NONE, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.int64),
         counts,
-        np.zeros(dim if points.columns.shape[0] == 0 else 1, dtype),
+        spread,
     )
+    _list_free(cache)
+    return cache
+
+
+def _list_free(cache: RowCache) -> None:
+    """Make the list of free lines anew: the first of them is the next one."""
+    free = np.flatnonzero(cache.slot_of == NONE)[::-1]
+    cache.free[: free.size] = free
+    cache.counters[HAND], cache.counters[FREE] = 0, free.size
 
 
 def _memory(count: int, dtype: np.dtype[Any]) -> Array:
@@ -109,9 +136,14 @@ def _carry_lines(source, target, filled, slots, begin, end):
         filled[i] = n
 
 
-def carried(cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Array) -> RowCache:
-    """The cache once the points of `slots`, ascending, have become all points: it keeps their rows."""
-    new = new_cache(points, dim, bytes_max, cache)
+def carried(
+    cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Array, width: int | None = None
+) -> RowCache:
+    """The cache once the points of `slots`, ascending, have become all points: it keeps their rows.
+
+    width: as in `new_cache`, and no less than it was.
+    """
+    new = new_cache(points, dim, bytes_max, cache, width)
     kept = min(cache.filled.size, new.filled.size)
     place = np.full(cache.line_of.size, NONE, np.int64)
     place[slots] = np.arange(slots.size)
@@ -125,7 +157,7 @@ def carried(cache: RowCache, points: Points, dim: int, bytes_max: int, slots: Ar
     new.line_of[owner[held]] = held
     new.slot_of[:kept], new.filled[:kept] = owner, filled
     new.recent[held] = cache.recent[held]
-    new.counters[HAND] = 0 if held.size == new.filled.size else np.flatnonzero(new.slot_of == NONE)[0]
+    _list_free(new)
     return new
 
 
@@ -133,16 +165,7 @@ def recut(cache: RowCache, points: Points) -> RowCache:
     """The same memory as lines for other points. Whoever uses the first again must `clear` it before."""
     cap = points.start.shape[0]
     lines = min(max(cap, LINES_MIN), cache.lines.size // cap)
-    cache.counters[HAND] = 0
-    return RowCache(
-        cache.lines.reshape(-1)[: lines * cap].reshape(lines, cap),
-        np.full(cap, NONE, np.int64),
-        np.full(lines, NONE, np.int64),
-        np.zeros(lines, np.int64),
-        np.zeros(lines, np.uint8),
-        cache.counters,
-        cache.spread,
-    )
+    return _cut(cache.lines.reshape(-1)[: lines * cap].reshape(lines, cap), cap, cache.counters, cache.spread)
 
 
 def clear(cache: RowCache) -> None:
@@ -151,19 +174,20 @@ def clear(cache: RowCache) -> None:
     cache.slot_of[:] = NONE
     cache.filled[:] = 0
     cache.recent[:] = 0
-    cache.counters[HAND] = 0
+    _list_free(cache)
 
 
 @in_place
 def _take_line(cache, keep):
-    """A line to overwrite, but not that of slot `keep`."""
+    """A free line, or one to overwrite, but not that of slot `keep`."""
+    if cache.counters[FREE] > 0:
+        cache.counters[FREE] -= 1
+        return cache.free[cache.counters[FREE]]
     hand = cache.counters[HAND]
     while True:
         line = hand
         hand = hand + 1 if hand + 1 < cache.slot_of.shape[0] else 0
         owner = cache.slot_of[line]
-        if owner == NONE:
-            break
         if cache.recent[line] == 0 and owner != keep:
             cache.line_of[owner] = NONE
             break
@@ -173,19 +197,37 @@ def _take_line(cache, keep):
 
 
 @in_place
+def _new_line(cache, slot, keep):
+    """A line for a slot that has none."""
+    line = _take_line(cache, keep)
+    cache.slot_of[line] = slot
+    cache.line_of[slot] = line
+    cache.filled[line] = 0
+    cache.recent[line] = 0
+    cache.counters[MISSES] += 1
+    return line
+
+
+@in_place
+def begin_line(cache, slot, row, n):
+    """Give a slot that has no line one that begins with n values of its row."""
+    line = _new_line(cache, slot, NONE)
+    target = cache.lines[line]
+    for s in range(n):
+        target[s] = row[s]
+    cache.filled[line] = n
+
+
+@in_place
 def cached_line(kernel, points, cache, slot, keep):
     """The line that holds the kernel row of `slot` with all n points. The row of slot `keep` stays valid beside it."""
     n = points.used[USED]
     line = cache.line_of[slot]
     if line == NONE:
-        line = _take_line(cache, keep)
-        cache.slot_of[line] = slot
-        cache.line_of[slot] = line
-        cache.filled[line] = 0
-        cache.counters[MISSES] += 1
+        line = _new_line(cache, slot, keep)
     else:
         cache.counters[HITS] += 1
-    cache.recent[line] = 1
+        cache.recent[line] = 1
     row = cache.lines[line]
     if cache.filled[line] < n:
         cache.counters[VALUES] += n - cache.filled[line]
@@ -207,15 +249,13 @@ def drop_row(cache, slot):
     if line != NONE:
         cache.line_of[slot] = NONE
         cache.slot_of[line] = NONE
-        cache.recent[line] = 0
+        cache.free[cache.counters[FREE]] = line
+        cache.counters[FREE] += 1
 
 
 @in_place
 def forget_slot(cache, slot):
     """Free the line of the newest slot and cut all others back before it: its point was taken back."""
-    line = cache.line_of[slot]
-    if line != NONE:
-        cache.counters[HAND] = line  # the next row goes where the memory is still warm
-    drop_row(cache, slot)
+    drop_row(cache, slot)  # the next row goes there, where the memory is still warm
     for line in range(cache.filled.shape[0]):
         cache.filled[line] = min(cache.filled[line], slot)

@@ -8,9 +8,10 @@ import numpy as np
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.counts import HOLES_PART, LEARNED, LIVE, NEEDS_REMOVAL, NONE, STEPS
-from hinged.solvers.core.expansion import Expansion
+from hinged.solvers.core.expansion import SLOTS_STEP, Expansion
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.lanes import dot
+from hinged.solvers.core.points import has_room
 from hinged.solvers.core.reports import Certificate, Finish, PointScores, certificate_of
 from hinged.solvers.core.rowcache import (
     HITS,
@@ -39,6 +40,7 @@ Array = np.ndarray[Any, Any]
 RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
 ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
+WIDER_PART = 8  # by which lines of the cache are longer than what is in use
 VIEWED_PART = 32  # of the slots: up to so many terms are added faster, in blocks of a prediction, than all of them
 ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
 
@@ -50,6 +52,7 @@ class DualExpansion(Expansion):
     cache: RowCache
     biased: ClassVar[bool] = True
     keeps_extremes: ClassVar[bool] = True  # from one example to the next
+    widens_lines: ClassVar[bool] = False  # of the cache, when they end before the points do
     measures_degradation: ClassVar[bool] = True  # of points that make way
     parameters: Any  # of the subclass, for compiled code; `tol` among them
 
@@ -74,10 +77,32 @@ class DualExpansion(Expansion):
 
     def _moved(self, slots: Array | None) -> None:
         # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
+        given, width = (self.points, self.dim, self.cache_bytes), self._line_width()
         if slots is None or self.points.only_ones[0]:
-            self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache)
+            self.cache = new_cache(*given, self.cache, width)
         else:
-            self.cache = carried(self.cache, self.points, self.dim, self.cache_bytes, slots)
+            self.cache = carried(self.cache, *given, slots, width)
+
+    def _line_width(self) -> int:
+        """Slots that a line of the cache reaches to: all where each then has a line, else some more than are in use.
+
+        Rows of ones, which are all lost when lines are cut anew, reach to all as well.
+        """
+        cap, n, former = self.points.start.size, self.slots, self.cache.lines.shape[1]
+        if (
+            not self.widens_lines
+            or self.points.only_ones[0]
+            or cap * cap * np.dtype(self.dtype).itemsize <= self.cache_bytes
+        ):
+            return cap
+        return former if n < former else min(cap, -(-(n + n // WIDER_PART) // SLOTS_STEP) * SLOTS_STEP)
+
+    def make_room(self, nnz: int) -> None:
+        """Lengthen the lines of the cache where they end before the points do; else as Expansion does."""
+        if has_room(self.points, nnz):
+            self._moved(np.arange(self.slots))
+        else:
+            super().make_room(nnz)
 
     def point_scores(self) -> PointScores | None:
         """Decision values at the points held, from their gradients: f = y - g + b."""

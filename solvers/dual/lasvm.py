@@ -28,6 +28,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
+from hinged.solvers.core.ahead import (
+    BEGIN,
+    END,
+    FILLED,
+    Ahead,
+    are_worth,
+    cut_back,
+    is_ahead,
+    look_ahead,
+    nothing_ahead,
+)
 from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import (
     DONE,
@@ -53,10 +64,11 @@ from hinged.solvers.core.random import random_below
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rowcache import (
     VALUES,
+    begin_line,
     cached_line,
     drop_row,
 )
-from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.rows import Batch, Rows
 from hinged.solvers.dual.direction import direction_search, second_order_partner
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.listed import expansion_sum, expansion_work
@@ -194,8 +206,8 @@ def keep_in_sample(points, machine, cache, seen, seed_max, random):
 
 @in_place
 def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, indices, values, norm, self_value,
-    own, key, again, f, stance, scores):  # fmt: skip
-    """Predict an example that is not held, and let it into S; false where only its class has been seen.
+    own, key, again, ahead, r, f, stance, scores):  # fmt: skip
+    """Predict example r of a batch, which is not held, and let it into S; false where only its class has been seen.
 
     Then it goes into the sample, and that is all.
     """
@@ -217,7 +229,11 @@ def begin_row(kernel, points, cache, machine, parameters, bounds, seen, random, 
             set_bias(machine, c)
         return False
     k = append_point(points, indices, values, norm, self_value)
-    row = cache.lines[cached_line(kernel, points, cache, k, NONE), :n]
+    if is_ahead(ahead, r):
+        begin_line(cache, k, ahead.rows[r - ahead.of[BEGIN]], ahead.of[FILLED])
+    line = cached_line(kernel, points, cache, k, NONE)
+    cache.recent[line] = 0  # as long as nobody asks for it again
+    row = cache.lines[line, :n]
     for c in range(columns):
         f[c] = expansion_sum(machine, c, row)
         scores[c] = f[c] + machine.b[c]
@@ -238,6 +254,7 @@ def learn_rows(
     batch,
     begin,
     at,
+    ahead,
     value_work,
     work_max,
     f,
@@ -249,7 +266,7 @@ def learn_rows(
     classes (m,) int64, keys (m,) int64; `again` says that rows may be in S already (a further epoch).
     bounds (classes,) is C w_class; seen (classes,) counts the examples of each class; scores (m, K) receives the
     decision values with the state right before each row is learned; f (K,) float64 is scratch, and stance (K,) int8 is
-    HINGE throughout. Stops before a row for which there is no room
+    HINGE throughout; ahead: rows that have been computed. Stops before a row for which there is no room
     (NEEDS_ROOM), behind a row where there are too many holes (NEEDS_COMPACTION), and where work_max is reached
     (NEEDS_REST): there also within a row, as `at` tells (pausing.py). value_work: work of a kernel value.
     """
@@ -263,7 +280,7 @@ def learn_rows(
         if at[COLUMN] == NONE:
             if swept + work_of(points, cache, machine, values_before, steps, value_work) > work_max:
                 return r, NEEDS_REST
-            if not has_room(points, last - first):
+            if n == cache.lines.shape[1] or not has_room(points, last - first):
                 return r, NEEDS_ROOM
             if machine.counts[LIVE] >= parameters.full_at:
                 return r, NEEDS_REMOVAL
@@ -275,7 +292,8 @@ def learn_rows(
                 at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, NONE
             elif begin_row(
                 kernel, points, cache, machine, parameters, bounds, seen, random, indices[first:last],
-                values[first:last], norms[r], selves[r], own, keys[r], again, f, stance, scores[r],
+                values[first:last], norms[r], selves[r], own, keys[r], again, ahead, r, f, stance,
+                scores[r],
             ):  # fmt: skip
                 at[COLUMN], at[REPEATED], at[SLOT] = 0, 0, points.used[USED] - 1
         held = at[COLUMN] != NONE and at[SLOT] == NONE
@@ -292,6 +310,7 @@ def learn_rows(
                 return r, NEEDS_REST
         if at[COLUMN] != NONE:
             remove_blatant(points, cache, machine, at[SLOT], parameters)
+            cut_back(ahead, points.used[USED])
             at[COLUMN] = NONE
         if held:
             continue
@@ -347,8 +366,10 @@ class LASVM(DualExpansion):
             self.full_at,
         )
         self.delta_min = None if delta_min is None else float(delta_min)
+        self.ahead, self.nothing_ahead = nothing_ahead(self.dtype), nothing_ahead(self.dtype)
 
     fades = True
+    widens_lines = True
 
     def _tau(self, *, again: bool) -> float:
         """Violations that are none while examples are learned; for the first time, or in a further epoch."""
@@ -370,14 +391,31 @@ class LASVM(DualExpansion):
         batch = rows.labelled(classes, keys, again=again)
         parameters = self.parameters._replace(tau=self._tau(again=again))
         f, stance = np.zeros(self.columns), np.full(self.columns, HINGE, np.int8)
+        looks = not again and (self.seen > 0).sum() > 1
+        ahead, part, reason = self.nothing_ahead, batch, DONE
         while done < len(rows):
+            if looks and reason != NEEDS_REST:  # slots are others, or as far as it was done is learned
+                ahead, part = self._look_ahead(batch, done)
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, parameters, bounds, self.seen, self.random,
-                batch, done, at, self.value_work, turns.WORK_MAX, f, stance, scores,
+                part, done, at, ahead, self.value_work, turns.WORK_MAX, f, stance, scores,
             )  # fmt: skip
             turns.rest()
             self._provide(reason, batch, done)
         return scores
+
+    def _look_ahead(self, batch: Batch, done: int) -> tuple[Ahead, Batch]:
+        """Rows of the batch that are computed together, if that is worth it, and the batch as far as they reach."""
+        if not are_worth(self.kernel, self.points, batch.norms.size - done):
+            return self.nothing_ahead, batch
+        self.ahead = look_ahead(self.ahead, self.kernel, self.points, batch, done, self.value_work)
+        end = self.ahead.of[END]
+        self.cache.counters[VALUES] += (end - done) * self.slots
+        return self.ahead, batch._replace(classes=batch.classes[:end])
+
+    def memory_bytes(self) -> int:
+        """Memory of points, coefficients, cached rows and rows computed ahead, bytes."""
+        return super().memory_bytes() + self.ahead.rows.nbytes
 
     def finish(self) -> Finish:
         """The finishing step: optimise every column over the points held until delta <= tol."""

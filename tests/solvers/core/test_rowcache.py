@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hinged.solvers.core import points as pts
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
-from hinged.solvers.core.rowcache import cached_row, carried, new_cache
+from hinged.solvers.core.rowcache import MISSES, begin_line, cached_row, carried, drop_row, forget_slot, new_cache
 from hinged.solvers.core.rows import rows_from_dense
 
 KERNEL = make_kernel("rbf", 1.0)
@@ -38,14 +38,68 @@ def test_rows_that_are_carried_along_are_those_that_would_be_computed(data):
     for slot in asked:
         cached_row(KERNEL, points, cache, slot, NONE)
     slots = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)) if cap == longer else np.ones(n))
+    width = data.draw(st.integers(cap, longer))
     moved = pts.compacted(points, slots, DIM, longer, n * DIM)
-    kept = carried(cache, moved, DIM, 4 * cap * lines, slots)
+    kept = carried(cache, moved, DIM, 4 * cap * lines, slots, width)
     held = np.flatnonzero(kept.line_of != NONE)
     assert set(slots[held]) == set(slots[cache.line_of[slots] != NONE][: held.size]) or kept.lines.shape[0] < lines
     for slot in held:
         row, anew = kept.lines[kept.line_of[slot]], new_cache(moved, DIM, 2**20)
         filled = kept.filled[kept.line_of[slot]]
         np.testing.assert_array_equal(row[:filled], cached_row(KERNEL, moved, anew, slot, NONE)[:filled])
+
+
+def test_no_row_is_lost_while_a_line_is_free():
+    """Also where rows that went left their lines to others in between."""
+    points = points_of(40, 40)
+    cache = new_cache(points, DIM, 40 * 40 * 4)
+    for slot in range(40):
+        cached_row(KERNEL, points, cache, slot, NONE)
+    random, asked = np.random.default_rng(0), set(range(40))
+    for _ in range(300):
+        slot = int(random.integers(40))
+        if slot in asked and random.random() < 0.5:
+            drop_row(cache, slot)
+            asked.discard(slot)
+        else:
+            cached_row(KERNEL, points, cache, slot, NONE)
+            asked.add(slot)
+        assert set(np.flatnonzero(cache.line_of != NONE)) == asked
+
+
+def test_a_row_that_nobody_asked_for_again_goes_first():
+    points = points_of(30, 30)
+    cache = new_cache(points, DIM, 10 * 30 * 4)
+    assert cache.lines.shape[0] == 10
+    for slot in range(10):
+        cached_row(KERNEL, points, cache, slot, NONE)
+    for slot in range(0, 10, 2):
+        cached_row(KERNEL, points, cache, slot, NONE)
+    for slot in range(10, 15):
+        cached_row(KERNEL, points, cache, slot, NONE)
+    assert set(np.flatnonzero(cache.line_of != NONE)) == {0, 2, 4, 6, 8, 10, 11, 12, 13, 14}
+
+
+def test_a_line_that_begins_with_what_is_known_is_brought_up_to_date():
+    points = points_of(20, 20)
+    cache, other = (new_cache(points, DIM, 2**20) for _ in range(2))
+    row = cached_row(KERNEL, points, other, 7, NONE)
+    begin_line(cache, 7, row, 12)
+    assert cache.filled[cache.line_of[7]] == 12
+    assert cache.counters[MISSES] == 1
+    np.testing.assert_array_equal(cached_row(KERNEL, points, cache, 7, NONE), row)
+
+
+def test_the_line_of_a_point_that_was_taken_back_is_the_next_to_be_used():
+    points = points_of(20, 20)
+    cache = new_cache(points, DIM, 2**20)
+    for slot in range(20):
+        cached_row(KERNEL, points, cache, slot, NONE)
+    line = cache.line_of[19]
+    drop_row(cache, 3)
+    forget_slot(cache, 19)
+    cached_row(KERNEL, points, cache, 19, NONE)
+    assert cache.line_of[19] == line
 
 
 def touched_kib(array):
