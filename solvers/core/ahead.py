@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.dense import TILE_BYTES
+from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.rows import Batch
@@ -41,6 +42,7 @@ COLUMNS_BYTES_LEAST = 2**21
 BEGIN, END, FILLED = range(3)
 
 
+@handed
 class Ahead(NamedTuple):
     """rows (ROWS, width), or (0, 0); of (3,) int64: rows BEGIN..END of a batch with the first FILLED points."""
 
