@@ -3,7 +3,7 @@
 import os
 import signal
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from asking import Asking, example
@@ -54,7 +54,8 @@ def standing_still(*pids):
         yield
     finally:
         for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # who was killed meanwhile
+                os.kill(pid, signal.SIGCONT)
 
 
 def without(server, number):

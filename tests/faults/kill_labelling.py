@@ -34,7 +34,7 @@ from pathlib import Path
 
 import httpx
 from plain_pool import POOL_MAX, PlainPool, most_at_once
-from running import PLAIN, RunningServer
+from running import PLAIN, RunningServer, eventually
 from states import digest_of, load_model
 
 from hinged.service.data.configuration import new_configuration
@@ -58,6 +58,7 @@ CONFIGURATIONS = {
     },
 }
 SIZES = {"cache_bytes": 2**24, "answers_kept": 100_000}
+ANSWERS = 6  # of each model, that a server takes at least before it is killed, however slow the machine
 
 
 @dataclass
@@ -312,6 +313,11 @@ def check_model(store, name, told):
 FAULTS = ("lost answers", "learned twice", "collisions", "lost candidates", "lost leases", "lost predictions")
 
 
+def has_taken(traffic, before):
+    """Whether each model has taken enough answers since it had so many."""
+    return all(len(told.answers) >= n + ANSWERS for told, n in zip(traffic.told.values(), before, strict=True))
+
+
 def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
     """Kill the server `kills` times; the figures by model, and the traffic."""
     rng = random.Random(seed)
@@ -334,7 +340,9 @@ def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
         thread.start()
     try:
         for _ in range(kills):
+            taken = [len(told.answers) for told in traffic.told.values()]
             time.sleep(rng.uniform(*load_s))
+            eventually(lambda taken=taken: errors or has_taken(traffic, taken))
             server.kill()
             server.start()
         time.sleep(0.3)
