@@ -1,6 +1,6 @@
 """How long one client's predictions take while the same model finishes, is taught anew, forgets or keeps a snapshot.
 
-    PYTHONPATH=.:benchmarks python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
+    PYTHONPATH=.:benchmarks:tests python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
 
 One client sends one prediction after the other to a model of LASVM that has learned 10,000 examples of 20 numbers, idle
 and for as long as each piece of work takes: the finishing step of a copy that has not had it; a change of gamma, for
