@@ -55,11 +55,29 @@ class DualExpansion(Expansion):
     widens_lines: ClassVar[bool] = False  # of the cache, when they end before the points do
     measures_degradation: ClassVar[bool] = True  # of points that make way
     parameters: Any  # of the subclass, for compiled code; `tol` among them
+    delta_min: float | None = None  # of those that leave small violations
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
         self.cache = new_cache(self.points, dim, self.cache_bytes)
         self.degradation = 0.0  # sum of |dw|^2 over all that made way, in all columns
+
+    def _leave(self, delta_min: float | None) -> None:
+        """Violations up to delta_min are left to further epochs and to finishing; None: what is usual."""
+        if delta_min is not None and not 0 <= delta_min < 1e3:
+            raise ValueError(f"delta_min must be >= 0 and < 1000, got {delta_min}")
+        self.delta_min = None if delta_min is None else float(delta_min)
+
+    def _tau(self, usual: float, most: float = np.inf, *, again: bool) -> float:
+        """Violations that are none while examples are learned: delta_min, but no more than `most`.
+
+        usual: delta_min of several columns where nothing was said. A further epoch is to come to the optimum of all
+        examples, where what was left out has its place: it goes on to tol.
+        """
+        left = self.delta_min
+        if left is None:
+            left = usual if self.columns > 1 else 0.0
+        return float(max(0.0 if again else min(left, most), self.parameters.tol))
 
     def _empty(self, columns: int, cap: int) -> Machine:
         return m.empty_machine(columns, cap)

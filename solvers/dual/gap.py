@@ -95,8 +95,7 @@ class GapSVM(DualExpansion):
         super().__init__(kernel, dim, **shared)
         if not 0 < tol < 1e3:
             raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
-        if delta_min is not None and not 0 <= delta_min < 1e3:
-            raise ValueError(f"delta_min must be >= 0 and < 1000, got {delta_min}")
+        self._leave(delta_min)
         if loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
         if not -1e6 < ramp_s < 1:
@@ -117,7 +116,6 @@ class GapSVM(DualExpansion):
             int(clean_every),
             self.full_at,
         )
-        self.delta_min = None if delta_min is None else float(delta_min)
         self.pace = Pace(np.zeros(0), np.zeros(0), np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64))
 
     def add_class(self, weight: float = 1.0) -> None:
@@ -146,13 +144,6 @@ class GapSVM(DualExpansion):
         """(classes, 2) examples that fell left and right of the ramp, by class; None without a ramp."""
         return None if self.parameters.loss == NO_RAMP else self.pace.discarded.copy()
 
-    def _tau(self, *, again: bool) -> float:
-        """Violations that are none while examples are learned; for the first time, or in a further epoch."""
-        left = self.delta_min
-        if left is None:
-            left = DELTA_MIN if self.columns > 1 else 0.0
-        return float(max(0.0 if again else left, self.parameters.tol))
-
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Online iterations over a batch (Solver.learn); with `again`, points that are held are processed again."""
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
@@ -162,7 +153,7 @@ class GapSVM(DualExpansion):
         f, stance = np.zeros(self.columns), np.zeros(self.columns, np.int8)
         at, done = not_begun(), 0
         batch = rows.labelled(classes, keys, again=again)
-        parameters = self.parameters._replace(tau=self._tau(again=again))
+        parameters = self.parameters._replace(tau=self._tau(DELTA_MIN, again=again))
         while done < len(rows):
             done, reason = learn_rows(
                 self.kernel, self.points, self.cache, self.machine, self.pace, parameters, bounds, self.seen,

@@ -349,8 +349,7 @@ class LASVM(DualExpansion):
             raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
         if delta_max is not None and not delta_max > tol:
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
-        if delta_min is not None and not 0 <= delta_min < 1e3:
-            raise ValueError(f"delta_min must be >= 0 and < 1000, got {delta_min}")
+        self._leave(delta_min)
         if not seed_max > 0:
             raise ValueError(f"seed_max must be > 0, got {seed_max}")
         if not idle_max >= 0:
@@ -365,20 +364,10 @@ class LASVM(DualExpansion):
             int(self.points_max),
             self.full_at,
         )
-        self.delta_min = None if delta_min is None else float(delta_min)
         self.ahead, self.nothing_ahead = nothing_ahead(self.dtype), nothing_ahead(self.dtype)
 
     fades = True
     widens_lines = True
-
-    def _tau(self, *, again: bool) -> float:
-        """Violations that are none while examples are learned; for the first time, or in a further epoch."""
-        parameters, left = self.parameters, self.delta_min
-        if left is None:
-            left = DELTA_MIN if self.columns > 1 else 0.0
-        # A further epoch is to come to the optimum of all examples: what was left out has its place then.
-        left = 0.0 if again else min(left, parameters.delta_max)
-        return float(max(left, parameters.tol))
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Online iterations over a batch (Solver.learn); with `again`, points that are held are reprocessed, to tol."""
@@ -389,7 +378,7 @@ class LASVM(DualExpansion):
         at = not_begun()
         done = 0
         batch = rows.labelled(classes, keys, again=again)
-        parameters = self.parameters._replace(tau=self._tau(again=again))
+        parameters = self.parameters._replace(tau=self._tau(DELTA_MIN, self.parameters.delta_max, again=again))
         f, stance = np.zeros(self.columns), np.full(self.columns, HINGE, np.int8)
         looks = not again and (self.seen > 0).sum() > 1
         ahead, part, reason = self.nothing_ahead, batch, DONE
