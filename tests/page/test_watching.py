@@ -97,6 +97,7 @@ def test_behind_each_chart_stands_the_same_as_a_table(client, server, tab):
     chart.get_by_text("The same as a table").click()
     curve = client.history("table")["curve"]
     rows = chart.locator("tbody tr")
+    rows.first.wait_for()  # the table is drawn once it is unfolded
     assert rows.count() == len(curve["examples"])
     newest = rows.first.inner_text().split("\t")
     assert newest[0] == "61"
