@@ -109,6 +109,16 @@ class Tab:
         self.until("before => document.querySelector('.question p bdi.code')?.innerText !== before", before)
         return before
 
+    def hold(self, pattern):
+        """Hold the requests to addresses of a pattern; the list of them, as they come."""
+        held = []
+
+        def hold(route):
+            held.append(route)
+
+        self.page.route(pattern, hold)
+        return held
+
     def close(self):
         if self.alone:
             self.context.close()

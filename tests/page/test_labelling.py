@@ -233,12 +233,7 @@ def test_an_answer_that_is_fetched_to_be_changed_takes_the_place_of_none_that_wa
     page = one.label(model, "ann")
     first, second = one.answer("1"), one.answer("1")
     sent(one)
-    held = []
-
-    def hold(route):
-        held.append(route)
-
-    page.route(f"**/examples/{first}", hold)
+    held = one.hold(f"**/examples/{first}")
     page.get_by_role("button", name=f"ham {first}").click()
     eventually(lambda: page.wait_for_timeout(20) or held)
     page.get_by_role("button", name=f"ham {second}").click()
@@ -292,13 +287,8 @@ def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learne
 
 def test_a_question_is_there_with_its_answers_and_not_before_them(client, server, tab):
     model = pool(client)
-    held = []
-
-    def hold(route):
-        held.append(route)
-
     one = tab(server.url)
-    one.page.route(f"**/models/{model}", hold)  # the figures, which name the classes
+    held = one.hold(f"**/models/{model}")  # the figures, which name the classes
     one.page.goto(f"{server.url}/ui#/models/{model}/label")
     one.page.fill("form.sign-in input", "ann")
     with one.page.expect_response("**/queries"):
