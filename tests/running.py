@@ -8,6 +8,8 @@ import ssl
 import subprocess
 import sys
 import time
+from collections import deque
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -16,6 +18,9 @@ ROOT = Path(__file__).parent.parent
 PATIENCE_S = 300
 """How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
 PORTS = random.SystemRandom()  # not of a seed, which Hypothesis makes the same in all processes
+RESERVED = 100
+"""How many of the ports that were given last no other process is given."""
+_reserved = deque()
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For httpx, where all is plain HTTP: by itself each of its clients reads the machine's certificates, for 20 ms."""
 forked = None
@@ -33,17 +38,33 @@ def missing(what):
 
 def free_port(*above):
     """A port on which nothing listens, nor on those so far above it. It stays free until it is used: it is below those
-    that the system gives to whoever names none, above all to the connections of the tests beside this one.
+    that the system gives to whoever names none, above all to the connections of the tests beside this one; and who asks
+    here in another process is not given it either, though it may be a second until it is listened on.
     """
     while True:
         port = PORTS.randrange(10_000, 22_000)
-        try:
-            for far in (0, *above):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port + far))
-        except OSError:
-            continue
-        return port
+        with ExitStack() as taken:
+            try:
+                for far in (0, *above):
+                    taken.enter_context(_bound(socket.SOCK_STREAM, port + far)).close()
+                    taken.enter_context(_bound(socket.SOCK_DGRAM, port + far))
+            except OSError:
+                continue
+            _reserved.append(taken.pop_all())
+            while len(_reserved) > RESERVED:
+                _reserved.popleft().close()
+            return port
+
+
+def _bound(kind, port):
+    """A socket that has this port of the loopback address. Those of datagrams are in nobody's way."""
+    bound = socket.socket(type=kind)
+    try:
+        bound.bind(("127.0.0.1", port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def ended(pid):
