@@ -57,20 +57,57 @@ def server(tmp_path_factory):
         yield server, key
 
 
-def test_it_learns_predicts_streams_and_tells_refusals_in_a_browser(server):
-    running, key = server
+@pytest.fixture
+def page(server):
+    """A tab of a browser, of the server's origin, without a policy of its own."""
+    running, _ = server
     path = executable()
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
-    source = base64.b64encode(CLIENT.read_bytes()).decode()
-    load = f'const {{ Hinged, HingedError }} = await import("data:text/javascript;base64,{source}");'
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         page = browser.new_page()
-        page.goto(f"{running.url}/healthz")  # a page of this origin without a policy of its own
-        found = page.evaluate(f"async ([url, key]) => {{ {load} {DRIVE} return found; }}", [running.url, key])
+        page.goto(f"{running.url}/healthz")
+        yield page
         browser.close()
-    assert found == FOUND
+
+
+def driven(page, server, program):
+    """What a program finds in the browser."""
+    source = base64.b64encode(CLIENT.read_bytes()).decode()
+    load = f'const {{ Hinged, HingedError }} = await import("data:text/javascript;base64,{source}");'
+    return page.evaluate(f"async ([url, key]) => {{ {load} {program} return found; }}", [server[0].url, server[1]])
+
+
+def test_it_learns_predicts_streams_and_tells_refusals_in_a_browser(page, server):
+    assert driven(page, server, DRIVE) == FOUND
+
+
+def test_it_waits_for_a_model_that_compiles_however_often_it_has_to_ask(page, server):
+    asked = []
+
+    def compiling(route):
+        asked.append(route.request.url)
+        if len(asked) > 8:  # more than its tries
+            route.continue_()
+            return
+        route.fulfill(
+            status=503,
+            headers={"retry-after": "0.01"},
+            json={"error": {"code": "unavailable", "message": "soon", "details": {"state": "compiling"}}},
+        )
+
+    page.route("**/models/coming", compiling)
+    program = """
+        const client = new Hinged(url, { key });
+        const body = { kernel: { type: "rbf", gamma: 1 }, features: { type: "dense", dim: 2 } };
+        const found = (await client.create("coming", body)).model;
+    """
+    assert driven(page, server, program) == "coming"
+    assert len(asked) == 9
+    once = 'const found = await new Hinged(url, { key, tries: 1 }).model("coming").catch((error) => error.status);'
+    del asked[:]
+    assert driven(page, server, once) == 503
 
 
 @pytest.fixture

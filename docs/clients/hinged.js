@@ -5,6 +5,8 @@
 //   const { results } = await client.predict("weather", [{ x: [0.3, 0.6] }]);
 
 const AGAIN = [429, 502, 503, 504];
+const COMING = ["compiling", "loading"]; // states of a model that will serve without anything being done
+const COMING_MS = 300_000; // how long a call waits for such a model, whose answers are no failed tries
 
 export class HingedError extends Error {
   constructor(status, { code, message, details } = {}) {
@@ -21,14 +23,17 @@ export class Hinged {
   // One request; repeated, after a while, where the server was away or had too much to do.
   async call(method, path, body) {
     const headers = { "content-type": "application/json", ...(this.key && { authorization: `Bearer ${this.key}` }) };
-    for (let tried = 1; ; tried++) {
+    const patience = Date.now() + (this.tries > 1 ? COMING_MS : 0);
+    for (let tried = 1; ; ) {
       const answer = await fetch(this.url + path, { method, headers, body: body && JSON.stringify(body) }).catch((error) => {
         if (tried >= this.tries) throw error;
       });
       if (answer?.ok) return answer.status === 204 ? null : answer.json();
-      if (answer && (tried >= this.tries || !AGAIN.includes(answer.status)))
-        throw new HingedError(answer.status, (await answer.json().catch(() => ({}))).error);
+      const { error } = (await answer?.json().catch(() => {})) ?? {};
+      const coming = COMING.includes(error?.details?.state) && Date.now() < patience;
+      if (answer && !coming && (tried >= this.tries || !AGAIN.includes(answer.status))) throw new HingedError(answer.status, error);
       const seconds = Number(answer?.headers.get("retry-after")) || 0.1 * 2 ** tried;
+      if (!coming) tried++;
       await new Promise((wake) => setTimeout(wake, 1000 * seconds));
     }
   }
