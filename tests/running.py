@@ -1,5 +1,6 @@
 """A real server in a process of its own, to be asked, stopped and killed."""
 
+import atexit
 import os
 import random
 import signal
@@ -51,9 +52,15 @@ def free_port(*above):
             except OSError:
                 continue
             _reserved.append(taken.pop_all())
-            while len(_reserved) > RESERVED:
-                _reserved.popleft().close()
+            _let_go(RESERVED)
             return port
+
+
+@atexit.register
+def _let_go(but=0):
+    """Any process may be given again what was reserved here, but for the newest."""
+    while len(_reserved) > but:
+        _reserved.popleft().close()
 
 
 def _bound(kind, port):
