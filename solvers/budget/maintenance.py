@@ -169,7 +169,7 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
 
     Returns the weight degradation.
     """
-    near, alone = np.empty(NEAREST + 1, np.int64), np.empty(0, np.int64)
+    near, alone, passed = np.empty(NEAREST + 1, np.int64), np.empty(n, np.int64), 0
     while i != NONE:
         if i != known:
             point_row(kernel, points, i, points, 0, n, spread, row)
@@ -184,8 +184,9 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
             degradation = absorb(machine, i, j, float(row[j]))
             go(kernel, points, machine, i, near[:m], row, spread)
             return degradation
-        alone = np.append(alone, i)
-        i = smallest(points, machine, n, alone)[0]
+        alone[passed] = i
+        passed += 1
+        i = smallest(points, machine, n, alone[:passed])[0]
     degradation = products(machine.alpha, alone[0], alone[0])[0]
     leave(machine, alone[0])
     return degradation

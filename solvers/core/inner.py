@@ -19,6 +19,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder, compile_result
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
+from numba.core.types import unliteral
 
 from hinged.solvers.core.cache import Cache, Entries
 
@@ -150,8 +151,9 @@ class Step(CPUDispatcher):
         self.inner = Inner(function, options)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """For the type inference of a caller."""
-        return self.inner.get_call_template(args, kws)
+        """For the type inference of a caller. A constant is a number as any other: it makes no variant of its own."""
+        plain = {name: unliteral(each) for name, each in kws.items()}
+        return self.inner.get_call_template([unliteral(each) for each in args], plain)
 
     def get_overload(self, sig: Any) -> Any:
         """For the lowering of a caller."""

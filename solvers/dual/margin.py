@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import dot
-from hinged.solvers.core.rowcache import VALUES, cached_row
+from hinged.solvers.core.rowcache import VALUES, cached_line, cached_row
 
 Array = np.ndarray[Any, Any]
 
@@ -51,14 +51,14 @@ def empty_margin(slots: int, cap: int = MARGIN_MIN) -> Margin:
     )
 
 
-@compiled
+@in_place
 def add(target, factor, row):
     """target (n,) += factor row (n,): a function of its own, so that it becomes vector instructions everywhere."""
     for s in range(target.shape[0]):
         target[s] += factor * row[s]
 
 
-@compiled
+@in_place
 def subtract_lines(rows, lines, factors, target):
     """target (n,) -= sum over p of factors_p times rows[lines_p, :n], added in this order.
 
@@ -85,9 +85,13 @@ def subtract_lines(rows, lines, factors, target):
 def lines_of(kernel, points, cache, slots):
     """The cache's lines that hold the kernel rows of slots (m,); none of them where it is too small for them all."""
     for s in slots:
-        cached_row(kernel, points, cache, s, NONE)
-    lines = cache.line_of[slots]
-    return lines[:0] if (lines == NONE).any() else lines
+        cached_line(kernel, points, cache, s, NONE)
+    lines = np.empty(slots.shape[0], np.int64)
+    for p in range(slots.shape[0]):
+        lines[p] = cache.line_of[slots[p]]
+        if lines[p] == NONE:
+            return lines[:0]
+    return lines
 
 
 @compiled
@@ -153,7 +157,7 @@ def part(margin, p, side):
     margin.counts[M] = m - 1
 
 
-@compiled
+@in_place
 def place_of(margin, i):
     """Which member slot i is, or NONE."""
     for p in range(margin.counts[M]):
@@ -162,7 +166,7 @@ def place_of(margin, i):
     return NONE
 
 
-@compiled
+@in_place
 def leave_margin(margin, i):
     """Take slot i, whose box is a point, out of the margin set."""
     part(margin, place_of(margin, i), LOW)
@@ -236,7 +240,7 @@ def refine(margin, alpha, g, b, lower, upper, changes):
     return np.isfinite(moves + move)
 
 
-@compiled
+@in_place
 def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
     """Members that are on a bound, or off it by rounding, leave the margin set; returns how many."""
     total, length, longest = 0.0, 0.0, 0.0
@@ -255,7 +259,7 @@ def leave_bounds(kernel, points, cache, margin, alpha, g, lower, upper):
         side = LOW if alpha[s] - lower[s] <= upper[s] - alpha[s] else HIGH
         before, alpha[s] = alpha[s], lower[s] if side == LOW else upper[s]
         if alpha[s] != before:
-            add(g, before - alpha[s], cached_row(kernel, points, cache, s, NONE))
+            add(g, before - alpha[s], cache.lines[cached_line(kernel, points, cache, s, NONE)])
         part(margin, p, side)  # the last member takes its place
         gone += 1
     return gone
@@ -286,7 +290,7 @@ def tidy(kernel, points, cache, margin, alpha, g, b, lower, upper, changes, at, 
             done += gone * m * m + g.shape[0]
 
 
-@compiled
+@in_place
 def is_loose(side, alpha, lower, upper):
     """Whether a coefficient that the margin set does not hold is off the bound of its side: no path begins there."""
     for s in range(alpha.shape[0]):
@@ -295,7 +299,7 @@ def is_loose(side, alpha, lower, upper):
     return False
 
 
-@compiled
+@in_place
 def mark(class_of, alpha, lower, upper, up, down):
     """Masks of the coefficients that may rise and fall."""
     for s in range(alpha.shape[0]):

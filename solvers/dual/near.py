@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.rowcache import cached_row
+from hinged.solvers.core.rowcache import cached_line
 from hinged.solvers.dual.margin import (
     FREE,
     TOGETHER,
@@ -70,40 +70,66 @@ def find_near(margin, g, b, live, radius):
         if live[s] != 0 and (margin.side[s] == FREE or abs(g[s] - b[0]) <= radius):
             slots[k] = s
             k += 1
-    if m * n < COPIED_LEAST or 2 * k > n or m * k > COPIED_MOST:
-        return Near(np.inf, np.flatnonzero(live), np.empty((0, 0)), np.empty(0, np.int64))
     cap = margin.members.shape[0]
-    return Near(radius, slots[:k].copy(), np.empty((cap, k)), np.full(cap, NONE, np.int64))
+    if m * n < COPIED_LEAST or 2 * k > n or m * k > COPIED_MOST:
+        radius, k, cap = np.inf, 0, 0
+        for s in range(n):
+            if live[s] != 0:
+                slots[k] = s
+                k += 1
+    row_of = np.empty(cap, np.int64)
+    for p in range(cap):
+        row_of[p] = NONE
+    return Near(radius, slots[:k].copy(), np.empty((cap, k if cap > 0 else 0)), row_of)
 
 
 @compiled
 def fetch_near(kernel, points, cache, margin, near, begin, end):
     """Copy the entries of the members begin..end that are not held yet."""
-    new = begin + np.flatnonzero(near.row_of[begin:end] != margin.members[begin:end])
-    slots, k = margin.members[new], near.slots.shape[0]
-    near.row_of[new] = slots
-    rows, lines = cache.lines, lines_of(kernel, points, cache, slots)
-    p = 0
+    new, slots, one, m = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64), np.empty(1, np.int64), 0
+    for p in range(begin, end):
+        s = margin.members[p]
+        if near.row_of[p] != s:
+            near.row_of[p], new[m], slots[m] = s, p, s
+            m += 1
+    slots = slots[:m]
+    lines = lines_of(kernel, points, cache, slots)
+    _copy(cache.lines, lines, near, new)
+    for p in range(lines.shape[0], m):
+        one[0] = cached_line(kernel, points, cache, slots[p], NONE)
+        _copy(cache.lines, one, near, new[p:])
+
+
+@in_place
+def _copy(rows, lines, near, members):
+    """Copy the entries of these lines of the cache to the rows of members, one for each line and perhaps more."""
+    p, k = 0, near.slots.shape[0]
     while p + 4 <= lines.shape[0]:  # four at a time: their misses of the processor's cache are waited for together
         r0, r1, r2, r3 = rows[lines[p]], rows[lines[p + 1]], rows[lines[p + 2]], rows[lines[p + 3]]
-        t0, t1, t2, t3 = near.rows[new[p]], near.rows[new[p + 1]], near.rows[new[p + 2]], near.rows[new[p + 3]]
+        t0, t1 = near.rows[members[p]], near.rows[members[p + 1]]
+        t2, t3 = near.rows[members[p + 2]], near.rows[members[p + 3]]
         for a in range(k):
             s = near.slots[a]
-            t0[a], t1[a], t2[a], t3[a] = r0[s], r1[s], r2[s], r3[s]
+            t0[a] = r0[s]
+            t1[a] = r1[s]
+            t2[a] = r2[s]
+            t3[a] = r3[s]
         p += 4
-    while p < slots.shape[0]:
-        row, t0 = cached_row(kernel, points, cache, slots[p], NONE), near.rows[new[p]]
+    while p < lines.shape[0]:
+        row, target = rows[lines[p]], near.rows[members[p]]
         for a in range(k):
-            t0[a] = row[near.slots[a]]
+            target[a] = row[near.slots[a]]
         p += 1
 
 
 @compiled
 def subtract_near(near, dalpha, dg):
     """dg (n,) -= K dalpha at the near points, whose entries of all members are held."""
-    k = near.slots.shape[0]
-    change = np.zeros(k)
-    subtract_lines(near.rows, np.arange(dalpha.shape[0]), dalpha, change)
+    k, m = near.slots.shape[0], dalpha.shape[0]
+    change, lines = np.zeros(k), np.empty(m, np.int64)
+    for p in range(m):
+        lines[p] = p
+    subtract_lines(near.rows, lines, dalpha, change)
     for a in range(k):
         dg[near.slots[a]] += change[a]
 
@@ -111,8 +137,23 @@ def subtract_near(near, dalpha, dg):
 @compiled
 def catch_up(kernel, points, cache, near, owed, g):
     """g of the points that are not near follows TOGETHER of the coefficients that have changed by `owed` (n,)."""
-    slots = np.flatnonzero(owed)[:TOGETHER]
-    known = g[near.slots]
-    subtract_rows(kernel, points, cache, slots, owed[slots], g)
-    g[near.slots] = known
-    owed[slots] = 0.0
+    slots, changes, m, k = np.empty(TOGETHER, np.int64), np.empty(TOGETHER), 0, near.slots.shape[0]
+    for s in range(owed.shape[0]):
+        if owed[s] != 0.0 and m < TOGETHER:
+            slots[m], changes[m], owed[s] = s, owed[s], 0.0
+            m += 1
+    known = np.empty(k)
+    for a in range(k):
+        known[a] = g[near.slots[a]]
+    subtract_rows(kernel, points, cache, slots[:m], changes[:m], g)
+    for a in range(k):
+        g[near.slots[a]] = known[a]
+
+
+@in_place
+def are_owed(owed):
+    """Whether the g of points that are not near has anything to catch up with."""
+    for s in range(owed.shape[0]):
+        if owed[s] != 0.0:
+            return True
+    return False

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import dot
-from hinged.solvers.core.rowcache import VALUES, cached_row
+from hinged.solvers.core.rowcache import VALUES, cached_line
 from hinged.solvers.dual.margin import (
     EVENTS,
     FREE,
@@ -38,7 +38,7 @@ from hinged.solvers.dual.margin import (
     place_of,
     subtract_rows,
 )
-from hinged.solvers.dual.near import catch_up, fetch_near, find_near, subtract_near
+from hinged.solvers.dual.near import are_owed, catch_up, fetch_near, find_near, subtract_near
 
 Array = np.ndarray[Any, Any]
 
@@ -83,10 +83,9 @@ def new_way(lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | 
     return Way(lines, np.zeros(cap), live, np.zeros(6, np.int64), size)
 
 
-@compiled
+@in_place
 def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
     """Which points move with their bounds, from slot at[NEXT] on; false where work_max is reached before the end."""
-    dl, du = way.lines[LOWER] - way.lines[L0], way.lines[UPPER] - way.lines[U0]
     at, size = way.at, way.size
     begun, done = cache.counters[VALUES], 0
     for s in range(at[NEXT], g.shape[0]):
@@ -97,13 +96,14 @@ def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
             continue
         size[DQ_MOST] = max(size[DQ_MOST], abs(way.lines[DQ, s]))
         size[SELF_MOST] = max(size[SELF_MOST], points.selves[s])
+        dl, du = way.lines[LOWER, s] - way.lines[L0, s], way.lines[UPPER, s] - way.lines[U0, s]
         if margin.side[s] == FREE:
-            if dl[s] != 0.0 or du[s] != 0.0:
+            if dl != 0.0 or du != 0.0:
                 at[CODE] = UNDER_WAY
             continue
         if way.lines[L0, s] == way.lines[U0, s]:  # a box that is a point: which bound it stands on is r's choice
             margin.side[s] = HIGH if g[s] - b[0] > 0.0 else LOW
-        rate = dl[s] if margin.side[s] == LOW else du[s]
+        rate = dl if margin.side[s] == LOW else du
         if rate != 0.0:
             at[CODE] = UNDER_WAY
             size[DEMAND] -= _drive(kernel, points, cache, s, rate, way.lines[RATES], way.lines[DRIVE])
@@ -111,7 +111,7 @@ def _set_out(kernel, points, cache, margin, way, g, b, width, work_max):
     return True
 
 
-@compiled
+@in_place
 def _first_to_move(margin, way, g, b, lower, upper, demand):
     """The point that is the first to be free when b moves, as nobody can take up what the bounds demand, or NONE."""
     first, least = NONE, np.inf
@@ -146,7 +146,7 @@ def _aim(points, margin, way):
     size[DB], size[SCALE] = db, scale
 
 
-@compiled
+@in_place
 def _next_event(margin, near, way, alpha, g, b, lower, upper):
     """(step, slot, side): how far it is to the next event, whose it is (NONE at the end of the way), where it goes."""
     m, dalpha, dg, db = margin.counts[M], way.dalpha, way.lines[DG], way.size[DB]
@@ -177,7 +177,7 @@ def _next_event(margin, near, way, alpha, g, b, lower, upper):
     return step, event, to_side
 
 
-@compiled
+@in_place
 def _reach(margin, way, step):
     """The most by which the r of any point changes in this step.
 
@@ -196,7 +196,7 @@ def _reach(margin, way, step):
     return step * (np.sqrt(square * way.size[SELF_MOST]) + abs(way.size[DB]) + way.size[DQ_MOST])
 
 
-@compiled
+@in_place
 def _advance(margin, way, alpha, g, b, lower, upper, step, done):
     """Go so far along the present rates, or with `done` to the end of the way."""
     way.size[TAU] += step
@@ -216,20 +216,20 @@ def _advance(margin, way, alpha, g, b, lower, upper, step, done):
                 alpha[s] = lower[s] if margin.side[s] == LOW else upper[s]
 
 
-@compiled
+@in_place
 def _drive(kernel, points, cache, s, rate, rates, drive):
     """Point s moves at `rate` with its bound from here on. Returns by how much faster that is than before."""
     change = rate - rates[s]
     rates[s] = rate
-    add(drive, change, cached_row(kernel, points, cache, s, NONE))
+    add(drive, change, cache.lines[cached_line(kernel, points, cache, s, NONE)])
     return change
 
 
-@compiled
+@in_place
 def _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed):
     """With an empty margin set b moves until a first point is free, which then takes up what the bounds demand."""
     at, size = way.at, way.size
-    if owed.any():
+    if are_owed(owed):
         at[STAGE], at[THEN] = CATCHING_UP, AIMING
         return 0
     first = _first_to_move(margin, way, g, b, lower, upper, size[DEMAND])
@@ -240,13 +240,13 @@ def _free_one(kernel, points, cache, margin, way, g, b, lower, upper, owed):
     at[WENT] += 1
     b[0] = g[first]
     size[DEMAND] -= _drive(kernel, points, cache, first, 0.0, way.lines[RATES], way.lines[DRIVE])
-    join(margin, cached_row(kernel, points, cache, first, NONE), first)
+    join(margin, cache.lines[cached_line(kernel, points, cache, first, NONE)], first)
     size[RADIUS_NOW] = RADIUS
     at[STAGE] = LOOKING
     return 3 * g.shape[0]
 
 
-@compiled
+@in_place
 def _pull(kernel, points, cache, margin, near, way, dg):
     """Some more members' part in the rates of g; at the last one comes the step. Returns the work that it took."""
     at, m = way.at, margin.counts[M]
@@ -263,7 +263,7 @@ def _pull(kernel, points, cache, margin, near, way, dg):
     return (e - p) * dg.shape[0]
 
 
-@compiled
+@in_place
 def _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, owed):
     """Go to the next event, and do what a point that meets its bound asks for. Returns the work beside the search."""
     m, at, size = margin.counts[M], way.at, way.size
@@ -297,7 +297,7 @@ def _step(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, o
     return m * m
 
 
-@compiled
+@in_place
 def _drive_near(kernel, points, cache, margin, near, way):
     """Points move with the bounds on which they stand now; members may have gone to theirs, too. Returns how many."""
     moved = 0
@@ -365,6 +365,6 @@ def follow(kernel, points, cache, margin, near, way, alpha, g, b, lower, upper, 
         else:  # CATCHING_UP
             done += TOGETHER * n
             catch_up(kernel, points, cache, near, owed, g)
-            if not owed.any():
+            if not are_owed(owed):
                 at[STAGE] = at[THEN]
     return at[CODE], near
