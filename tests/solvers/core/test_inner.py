@@ -37,6 +37,17 @@ def checked(x):
 def checked_twice(x):
     return checked(x) + checked(2.0 * x)
 
+@in_place
+def power(x, times):
+    result = 1.0
+    for _ in range(times):
+        result *= x
+    return result
+
+@compiled
+def powers(x, times):
+    return power(x, 0) + power(x, 1) + power(x, times=2) + power(x, times)
+
 def refusal(function, x):
     try:
         function(x)
@@ -52,6 +63,7 @@ THE_FIRST = "print(doubled(np.arange(3.0)).tolist(), forms(double), forms(double
 ANOTHER_CALLER = "print(total(np.arange(3.0)), forms(double), forms(doubled), forms(total))"
 FROM_PYTHON = "print(double(3.0), double(3), forms(double))"
 LOADED = "print(total(np.arange(3.0)), forms(double), forms(doubled), sum(total.stats.cache_misses.values()))"
+WITH_CONSTANTS = "print(powers(2.0, 3), forms(power))"
 WITH_OBJECTS = "print(checked_twice(1.0), refusal(checked_twice, -1.0), forms(checked)[0])"
 
 
@@ -65,6 +77,10 @@ def said(folder, line):
     done = forking.run(["-c", program], env, ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_constant_makes_no_variant_of_what_is_called_with_it(tmp_path):
+    assert said(tmp_path, WITH_CONSTANTS) == "15.0 [0, 1, 0]\n"
 
 
 def test_each_form_is_compiled_for_who_needs_it_and_found_by_the_next_process(tmp_path):
