@@ -7,7 +7,7 @@ in ascending order, never fused. numba keeps no array in registers, so this one 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from llvmlite import ir
@@ -15,11 +15,16 @@ from numba import config, types
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
+from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.kernels import inner_to_kernel
+from hinged.solvers.core.handed import handed
+from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
 from hinged.solvers.core.lanes import LANES, dot
+from hinged.solvers.core.points import Points
+from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.terms import end_of_block, sum_of_terms
+from hinged.solvers.core.turns import VALUE_WORK
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +36,12 @@ TILE_ROWS, TILE_BYTES = (16, 64) if "+avx512f" in _FEATURES else (8, 32)
 
 ROWS, FEATURES, POINTS = 512, 128, 256
 """Of a block: its tiles and sums stay in the second-level cache."""
+
+ROWS_FEWEST, ROWS_LEAST = 4, 16
+"""Rows that are worth tiles, and of which many are taken together however long that is."""
+
+QUICKER = 16
+"""So many times as fast as turns.py has it are a multiplication and an addition of a tile."""
 
 
 def _tile_instructions(_: Any, rows: Any, columns: Any, features: Any, out: Any, r: Any, s: Any) -> Any:
@@ -100,19 +111,16 @@ def _tile_plainly(rows: Array, columns: Array, features: int, out: Array, r: int
 _tile: Any = _tile_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_tile_instructions)
 
 
-@compiled
-def _rows_in_tiles(indptr, indices, values, dim):
-    """tiles (blocks of features, groups of rows, FEATURES, TILE_ROWS): the rows of a CSR batch with their zeros."""
-    m = indptr.shape[0] - 1
-    tiles = np.zeros((-(-dim // FEATURES), -(-m // TILE_ROWS), FEATURES, TILE_ROWS), values.dtype)
-    for r in range(m):
+@in_place
+def _fill_tiles(indptr, indices, values, tiles):
+    """tiles (blocks of features, groups of rows, FEATURES, TILE_ROWS) of zeros: the rows of a CSR batch."""
+    for r in range(indptr.shape[0] - 1):
         for p in range(indptr[r], indptr[r + 1]):
             f = indices[p]
             tiles[f // FEATURES, r // TILE_ROWS, f % FEATURES, r % TILE_ROWS] = values[p]
-    return tiles
 
 
-@compiled
+@in_place
 def _columns_in_tiles(columns, begin, width, b, e, tiles):
     """tiles (POINTS / lanes, FEATURES, lanes): features begin..begin + width of points b..e, zeros behind these."""
     lanes = tiles.shape[2]
@@ -186,18 +194,53 @@ def add_terms(terms, listed, here, begins, ends, first, row, lanes, scores):
         scores[listed[d]] += sum_of_terms(terms.slots, terms.values, begins[p], ends[d], first, row, lanes)
 
 
-@compiled
-def dense_scores(kernel, points, n, alpha, terms, b, indptr, indices, values, norms, scores):
-    """scores (m, K) of m <= ROWS rows that are mostly full, in the bits of `kernel_row` and `decision_value`.
+@handed
+class DenseRows(NamedTuple):
+    """A batch of rows as `dense_scores` goes over the points with them, a part at a time.
 
-    The points keep columns, the kernel is not the Laplacian. alpha: of the columns whose terms are not listed.
+    tiles: the rows, as `_fill_tiles` leaves them. places (5, K): which columns are whole, which are listed, which of
+    these have terms in a block, and where those begin and end.
+    """
+
+    tiles: Array
+    places: Array
+
+
+def dense_rows(m: int, dim: int, columns: int, dtype: np.dtype[Any]) -> DenseRows:
+    """For m <= ROWS rows; `dense_scores` fills it."""
+    tiles = np.zeros((-(-dim // FEATURES), -(-m // TILE_ROWS), FEATURES, TILE_ROWS), dtype)
+    return DenseRows(tiles, np.empty((5, columns), np.int64))
+
+
+def are_dense(kernel: Kernel, points: Points, rows: Rows) -> bool:
+    """Whether `dense_scores` takes these rows: several, mostly full, of points that keep columns."""
+    m, dim = len(rows), points.columns.shape[0]
+    return m >= ROWS_FEWEST and dim > 0 and 2 * int(rows.indptr[-1]) >= m * dim and kernel.code != LAPLACIAN
+
+
+def dense_parts(m: int, n: int, features: int, each: int) -> tuple[int, int]:
+    """Rows and points that one call takes of m rows and n points.
+
+    features: of a row; each: work of a row and all points beside the kernel values.
+    """
+    value = (VALUE_WORK + features) / QUICKER
+    rows = max(ROWS_LEAST, min(turns.portion(POINTS * value), ROWS, m))
+    blocks = turns.portion(min(rows, m) * POINTS * (value + each / max(n, 1)))
+    return rows, POINTS * blocks
+
+
+@compiled
+def dense_scores(kernel, points, first, end, n, alpha, terms, b, dense, indptr, indices, values, norms, scores):
+    """Add to scores (m, K) what points first..end, of n, do to them; in the bits of `kernel_row`, `decision_value`.
+
+    first, and end but for the last points, are multiples of POINTS; calls go from 0 to n. alpha: of the columns whose
+    terms are not listed.
     """
     m, dim, vector = norms.shape[0], points.columns.shape[0], TILE_BYTES // values.itemsize
-    rows = _rows_in_tiles(indptr, indices, values, dim)
+    rows, places = dense.tiles, dense.places
     columns = np.empty((POINTS // vector, FEATURES, vector), values.dtype)
     block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)
     zero, lanes = values.dtype.type(0.0), np.empty(LANES)
-    places = np.empty((5, b.shape[0]), np.int64)
     whole, listed, here, begins, ends = places[0], places[1], places[2], places[3], places[4]
     full, some = 0, 0
     for c in range(b.shape[0]):
@@ -205,31 +248,36 @@ def dense_scores(kernel, points, n, alpha, terms, b, indptr, indices, values, no
             whole[full] = c
             full += 1
         elif terms.length[c] > 0:
-            listed[some], ends[some] = c, terms.begin[c]
+            listed[some] = c
+            if first == 0:
+                ends[some] = terms.begin[c]
             some += 1
     listed = listed[:some]
-    for r in range(m):
-        for c in range(b.shape[0]):
-            scores[r, c] = 0.0
-    for first in range(0, n, POINTS):
-        last = min(first + POINTS, n)
-        size, tiles = last - first, -(-(last - first) // vector)
+    if first == 0:
+        _fill_tiles(indptr, indices, values, rows)
+        for r in range(m):
+            for c in range(b.shape[0]):
+                scores[r, c] = 0.0
+    for start in range(first, end, POINTS):
+        last = min(start + POINTS, end)
+        size, tiles = last - start, -(-(last - start) // vector)
         for r in range(block.shape[0]):
             sums = block[r]
             for s in range(POINTS):
                 sums[s] = zero
         for k in range(rows.shape[0]):
             width = min(FEATURES, dim - k * FEATURES)
-            _columns_in_tiles(points.columns, k * FEATURES, width, first, last, columns)
+            _columns_in_tiles(points.columns, k * FEATURES, width, start, last, columns)
             for t in range(tiles):
                 for g in range(rows.shape[1]):
                     _tile(rows[k, g], columns[t], width, block, g * TILE_ROWS, t * vector)
         some = find_terms(terms, listed, last, ends, here, begins)
         for r in range(m):
-            inner_to_kernel(kernel, norms[r], points.norm[first:last], block[r, :size])
+            inner_to_kernel(kernel, norms[r], points.norm[start:last], block[r, :size])
             for d in range(full):
-                scores[r, whole[d]] += dot(alpha[d, first:last], block[r, :size])
-            add_terms(terms, listed, here[:some], begins, ends, first, block[r, :size], lanes, scores[r])
-    for r in range(m):
-        for c in range(b.shape[0]):
-            scores[r, c] += b[c]
+                scores[r, whole[d]] += dot(alpha[d, start:last], block[r, :size])
+            add_terms(terms, listed, here[:some], begins, ends, start, block[r, :size], lanes, scores[r])
+    if end == n:
+        for r in range(m):
+            for c in range(b.shape[0]):
+                scores[r, c] += b[c]

@@ -13,10 +13,9 @@ from hinged.solvers.core import points as pts
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import HOLES_MIN, HOLES_PART, LIVE, NEEDS_COMPACTION, NEEDS_ROOM, NONE
-from hinged.solvers.core.dense import ROWS, decision_values, dense_scores
+from hinged.solvers.core.dense import are_dense, decision_values, dense_parts, dense_rows, dense_scores
 from hinged.solvers.core.kernels import (
     BEGIN,
-    LAPLACIAN,
     Kernel,
     kernel_row,
 )
@@ -32,7 +31,6 @@ from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
 Array = np.ndarray[Any, Any]
 
 SLOTS_STEP = 16  # by which the largest arrays are rounded up
-ROWS_LEAST = 16  # dense rows that are worth to be decided together
 
 
 class Arrays(Protocol):
@@ -65,16 +63,8 @@ def decide(kernel, points, n, alpha, terms, b, spread, indptr, indices, values, 
 
     alpha: of the columns whose terms are not listed, in order.
     """
-    m, dim = norms.shape[0], points.columns.shape[0]
-    if dim > 0 and m >= 4 and 2 * (indptr[m] - indptr[0]) >= m * dim and kernel.code != LAPLACIAN:
-        for r in range(0, m, ROWS):
-            e = min(r + ROWS, m)
-            dense_scores(
-                kernel, points, n, alpha, terms, b, indptr[r : e + 1], indices, values, norms[r:e], scores[r:e]
-            )  # fmt: skip
-        return
     row, lanes = np.empty(n, values.dtype), np.empty(LANES)
-    for r in range(m):
+    for r in range(norms.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
         decision_values(alpha, terms, row, b, lanes, scores[r])
@@ -86,10 +76,7 @@ def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
     each: work that a row takes beside them.
     """
     m = len(rows)
-    features = int(rows.indptr[-1]) // max(m, 1)
-    at_once = turns.portion(n * (VALUE_WORK + features) + each)
-    if at_once < ROWS_LEAST and m >= ROWS_LEAST and 2 * features >= rows.dim:  # dense rows share what points cost
-        at_once = ROWS_LEAST
+    at_once = turns.portion(n * (VALUE_WORK + int(rows.indptr[-1]) // max(m, 1)) + each)
     return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
 
 
@@ -129,8 +116,11 @@ class ExpansionView:
     def decision(self, rows: Rows) -> Array:
         """Decision values (m, K) of a batch."""
         scores, terms = np.empty((len(rows), self.b.size)), self.terms or none_listed(self.b.size)
-        spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, rows.values.dtype)
         each = self.alpha.size + TERM_WORK * terms.slots.size
+        if are_dense(self.kernel, self.points, rows):
+            self._decide_dense(rows, terms, each, scores)
+            return scores
+        spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, rows.values.dtype)
         for begin, end in parts_of(rows, self.n, each):
             decide(
                 self.kernel, self.points, self.n, self.alpha, terms, self.b, spread,
@@ -138,6 +128,21 @@ class ExpansionView:
             )  # fmt: skip
             turns.rest()
         return scores
+
+    def _decide_dense(self, rows: Rows, terms: Terms, each: int, scores: Array) -> None:
+        """The same of rows that are mostly full: some of them go over the points together, a part at a time."""
+        m = len(rows)
+        rows_at_once, points_at_once = dense_parts(m, self.n, int(rows.indptr[-1]) // m, each)
+        for begin in range(0, m, rows_at_once):
+            end = min(begin + rows_at_once, m)
+            dense = dense_rows(end - begin, self.dim, self.b.size, rows.values.dtype)
+            for first in range(0, max(self.n, 1), points_at_once):
+                dense_scores(
+                    self.kernel, self.points, first, min(first + points_at_once, self.n), self.n, self.alpha, terms,
+                    self.b, dense, rows.indptr[begin : end + 1], rows.indices, rows.values, rows.norms[begin:end],
+                    scores[begin:end],
+                )  # fmt: skip
+                turns.rest()
 
 
 class Expansion(Solver):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.expansion import ExpansionView
 from hinged.solvers.core.kernels import (
@@ -146,9 +147,11 @@ def test_long_rows_have_the_same_bits_as_short_ones():
     assert np.array_equal(whole, np.concatenate(pieces))
 
 
+@pytest.mark.parametrize(("m", "work"), [(530, turns.WORK_MAX), (90, 1)])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", KERNELS)
-def test_dense_rows_in_a_batch_are_predicted_with_the_same_bits_as_one_by_one(name, dtype):
+def test_dense_rows_in_a_batch_are_predicted_with_the_same_bits_as_one_by_one(name, dtype, m, work, monkeypatch):
+    monkeypatch.setattr(turns, "WORK_MAX", work)
     # More than a block of rows, of features and of points, none of them whole; a tenth of the features is zero.
     random = np.random.default_rng(0)
     X = random.standard_normal((700, 301)) * (random.random((700, 301)) < 0.9)
@@ -157,8 +160,8 @@ def test_dense_rows_in_a_batch_are_predicted_with_the_same_bits_as_one_by_one(na
     view = ExpansionView(
         kernel, points_from_rows(rows, 301), 700, random.standard_normal((2, 700)), np.ones(2), np.zeros(2), 301
     )
-    together = view.decision(rows.part(0, 90))
-    one_by_one = np.concatenate([view.decision(rows.part(r, r + 1)) for r in range(90)])
+    together = view.decision(rows.part(0, m))
+    one_by_one = np.concatenate([view.decision(rows.part(r, r + 1)) for r in range(m)])
     np.testing.assert_array_equal(together, one_by_one)
 
 

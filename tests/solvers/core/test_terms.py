@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hinged.solvers.core import turns
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.expansion import ExpansionView
 from hinged.solvers.core.kernels import make_kernel
@@ -34,10 +35,11 @@ def test_a_sum_over_terms_has_the_bits_of_the_sum_over_all(n, part, seed, first)
     assert np.copysign(1.0, found) == np.copysign(1.0, dot(alpha, row))
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 90])
+@pytest.mark.parametrize(("rows_at_once", "work"), [(1, turns.WORK_MAX), (90, turns.WORK_MAX), (90, 1)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("listed", ["all", "some"])
-def test_a_view_of_terms_decides_as_one_of_all_coefficients(listed, dtype, rows_at_once):
+def test_a_view_of_terms_decides_as_one_of_all_coefficients(listed, dtype, rows_at_once, work, monkeypatch):
+    monkeypatch.setattr(turns, "WORK_MAX", work)
     # More than two blocks of points, the last one not whole; columns with many, few and no points in a block.
     random = np.random.default_rng(0)
     kernel, X = make_kernel("rbf", 0.1), random.standard_normal((700, 4))
