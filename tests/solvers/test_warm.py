@@ -115,6 +115,16 @@ def test_what_the_cache_lacks_is_compiled_by_other_processes(lacking):
     assert warmed_up(lacking, MISSING).compiled == []
 
 
+def test_a_new_model_waits_for_nobody_where_what_is_lacking_is_needed_later(first, tmp_path):
+    cache = tmp_path / "cache"
+    shutil.copytree(first.cache, cache)
+    for file in cache.rglob("points._fill_slots-*"):
+        file.unlink()
+    silent = script(tmp_path / "others", "exec cat > /dev/null")  # who is asked to compile never does
+    found = warmed_up(cache, silent, do=f"warm_up_first('{SOLVER}'); assert load('{SOLVER}')")
+    assert (found.compiled, found.logged) == ([], "")
+
+
 def test_where_nothing_is_lacking_no_process_is_started(first):
     again = warmed_up(first.cache, MISSING)
     assert (again.compiled, again.logged) == ([], "")
