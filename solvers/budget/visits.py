@@ -31,7 +31,6 @@ from hinged.solvers.core.counts import (
 )
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
-    BEGIN,
     kernel_row,
     point_row,
 )
@@ -243,7 +242,7 @@ def learn_rows(kernel, points, machine, memory, upkeep, parameters, bounds, plac
                 )
                 a, b = stored.start[s], stored.start[s] + stored.length[s]
                 features, entries = stored.indices[a:b], stored.values[a:b]
-            kernel_row(kernel, features, entries, norm, points, BEGIN, n, spread, row)
+            kernel_row(kernel, features, entries, norm, points, 0, n, spread, row)
             machine.counts[VALUES] += n
             work += VISIT_WORK * columns * n + (n * n if upkeep.maintenance == PROJECT else 0)
             for c in range(columns):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-NONE: int = np.int64(-1)  # type: ignore[assignment]  # no literal, for which numba compiles once more
+NONE = -1
 """No slot, no class, no key."""
 
 LIVE, STEPS, LEARNED = range(3)

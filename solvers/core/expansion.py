@@ -15,7 +15,6 @@ from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import HOLES_MIN, HOLES_PART, LIVE, NEEDS_COMPACTION, NEEDS_ROOM, NONE
 from hinged.solvers.core.dense import are_dense, decision_values, dense_parts, dense_rows, dense_scores
 from hinged.solvers.core.kernels import (
-    BEGIN,
     Kernel,
     kernel_row,
 )
@@ -66,7 +65,7 @@ def decide(kernel, points, n, alpha, terms, b, spread, indptr, indices, values, 
     row, lanes = np.empty(n, values.dtype), np.empty(LANES)
     for r in range(norms.shape[0]):
         first, last = indptr[r], indptr[r + 1]
-        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
         decision_values(alpha, terms, row, b, lanes, scores[r])
 
 

@@ -205,7 +205,6 @@ ROUNDER = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds a float32 to an
 EXPONENT = np.int32(23)  # where a float32 keeps its exponent; the shift takes away the rounder's own high bits
 EXP_LEAST = np.float32(-87.0)  # below this, exp leaves float32's normal range
 ONE = np.float32(1.0)
-BEGIN: int = np.int64(0)  # type: ignore[assignment]  # of a row; no literal, for which numba compiles once more
 P0, P1, P2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
 P3, P4, P5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
 

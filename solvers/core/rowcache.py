@@ -21,6 +21,7 @@ from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import point_row
 from hinged.solvers.core.points import USED, Points
+from hinged.solvers.core.terms import count_below
 
 Array = np.ndarray[Any, Any]
 
@@ -116,19 +117,6 @@ def _memory(count: int, dtype: np.dtype[Any]) -> Array:
 
 
 @in_place
-def _count_below(slots, bound):
-    """How many of these slots, ascending, are below a bound."""
-    first, end = 0, slots.shape[0]
-    while first < end:
-        middle = (first + end) // 2
-        if slots[middle] < bound:
-            first = middle + 1
-        else:
-            end = middle
-    return first
-
-
-@in_place
 def _carry_lines(source, target, filled, slots, begin, end):
     """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; `filled` follows.
 
@@ -138,7 +126,7 @@ def _carry_lines(source, target, filled, slots, begin, end):
     """
     for i in range(end - 1, begin - 1, -1):
         old, new = source[i], target[i]
-        n = _count_below(slots, filled[i])
+        n = count_below(slots, slots.shape[0], filled[i])
         back, first = i * (target.shape[1] - source.shape[1]), 0
         while first < n and slots[first] - first < back:
             first += 1

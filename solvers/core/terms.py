@@ -97,6 +97,19 @@ def _sum_in_lanes(slots, values, begin, end, first, row, lanes):
 
 
 @in_place
+def count_below(slots, end, bound):
+    """How many of the first `end` slots, which ascend, are below a bound."""
+    begin = 0
+    while begin < end:
+        middle = (begin + end) // 2
+        if slots[middle] < bound:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@in_place
 def end_of_block(terms, p, end, last):
     """The first of the terms p..end that stands at slot `last` or behind it; `end` where there is none."""
     while p < end and terms.slots[p] < last:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hinged.solvers.core.compiled import in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.lanes import dot
-from hinged.solvers.core.terms import TERM_WORK, sum_of_terms
+from hinged.solvers.core.terms import TERM_WORK, count_below, sum_of_terms
 
 LISTED_PART = 8  # of the slots: a sum over all of them takes as long as one over so many listed terms
 
@@ -14,13 +14,7 @@ LISTED_PART = 8  # of the slots: a sum over all of them takes as long as one ove
 def list_coefficient(machine, c, s, now):
     """Bring the list of column c, which is no longer one where it has no room, level with alpha of slot s."""
     slots, values, m = machine.listed_slots[c], machine.listed_values[c], machine.listed[c]
-    p, end = 0, m
-    while p < end:
-        middle = (p + end) // 2
-        if slots[middle] < s:
-            p = middle + 1
-        else:
-            end = middle
+    p = count_below(slots, m, s)
     there = p < m and slots[p] == s
     if now == 0.0:
         if there:

@@ -25,7 +25,6 @@ from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import DONE, LEARNED, NEEDS_REST, NEEDS_ROOM, NONE, STEPS
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
-    BEGIN,
     Kernel,
     inner_columns,
     kernel_row,
@@ -143,7 +142,7 @@ def learn_in_span(
         if not again:
             seen[own] += 1
             machine.counts[LEARNED] += 1
-        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
         machine.counts[VALUES] += n
         k = row[:n]
         mistakes, small_margins = 0, 0

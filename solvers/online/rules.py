@@ -22,7 +22,6 @@ from hinged.solvers.core.counts import (
 )
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import (
-    BEGIN,
     kernel_row,
     point_row,
 )
@@ -259,7 +258,7 @@ def learn_rows(
         else:
             seen[own] += 1
             machine.counts[LEARNED] += 1
-        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, BEGIN, n, spread, row)
+        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
         machine.counts[VALUES] += n
         swept += SWEPT * columns * n
         taken = 0
