@@ -19,11 +19,11 @@ from numba.extending import intrinsic
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
-from hinged.solvers.core.dense import TILE_BYTES
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.rows import Batch
+from hinged.solvers.core.vectors import VECTOR_BYTES, data_of, filled, loop, place_of, spread
 
 Array = np.ndarray[Any, Any]
 
@@ -58,50 +58,33 @@ def nothing_ahead(dtype: type) -> Ahead:
 def _sums_instructions(_: Any, columns: Any, indices: Any, values: Any, s: Any, out: Any) -> Any:
     """`_sums`: out[s + j] = sum_p values[p] columns[indices[p], s + j], j in VECTORS vectors; all are contiguous."""
     item_bytes = columns.dtype.bitwidth // 8
-    lanes = TILE_BYTES // item_bytes
+    lanes = VECTOR_BYTES // item_bytes
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        columns_at, indices_at, values_at, target = (
-            context.make_array(signature.args[p])(context, builder, arguments[p]) for p in (0, 1, 2, 4)
-        )
+        columns_at, indices_at, values_at, s, target = data_of(context, builder, signature.args, arguments)
+        columns_array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        indices_array = context.make_array(signature.args[1])(context, builder, arguments[1])
         size = context.get_value_type(types.intp)
         vector = ir.VectorType(context.get_data_type(columns.dtype), lanes)
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        zeros = ir.Constant(vector, [0.0] * lanes)
 
         def vectors_at(base: Any) -> list[Any]:
-            places = (builder.gep(base, [size(i * lanes)]) for i in range(VECTORS))
-            return [builder.bitcast(place, vector.as_pointer()) for place in places]
+            return [place_of(builder, base, size(i * lanes), lanes) for i in range(VECTORS)]
 
-        stride = builder.sdiv(builder.extract_value(columns_at.strides, 0), size(item_bytes))
-        count = builder.extract_value(indices_at.shape, 0)
-        first = builder.gep(columns_at.data, [arguments[3]])
-        entry, loop, done = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
-        builder.cbranch(builder.icmp_signed("<", size(0), count), loop, done)
-        builder.position_at_end(loop)
-        p = builder.phi(size)
-        sums = [builder.phi(vector) for _ in range(VECTORS)]
-        feature = builder.sext(builder.load(builder.gep(indices_at.data, [p])), size)
-        value = builder.load(builder.gep(values_at.data, [p]))
-        alone = builder.insert_element(vector(ir.Undefined), value, ir.IntType(32)(0))
-        spread = builder.shuffle_vector(alone, vector(ir.Undefined), everywhere)
-        column = vectors_at(builder.gep(first, [builder.mul(feature, stride)]))
-        after = [
-            builder.fadd(total, builder.fmul(spread, builder.load(place, align=item_bytes)))
-            for total, place in zip(sums, column, strict=True)
-        ]
-        following = builder.add(p, size(1))
-        p.add_incoming(size(0), entry)
-        p.add_incoming(following, loop)
-        for total, end in zip(sums, after, strict=True):
-            total.add_incoming(zeros, entry)
-            total.add_incoming(end, loop)
-        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-        builder.position_at_end(done)
-        totals = [builder.phi(vector) for _ in range(VECTORS)]
-        for total, end, place in zip(totals, after, vectors_at(builder.gep(target.data, [arguments[3]])), strict=True):
-            total.add_incoming(zeros, entry)
-            total.add_incoming(end, loop)
+        stride = builder.sdiv(builder.extract_value(columns_array.strides, 0), size(item_bytes))
+        count = builder.extract_value(indices_array.shape, 0)
+        first = builder.gep(columns_at, [s])
+
+        def body(p: Any, sums: list[Any]) -> list[Any]:
+            feature = builder.sext(builder.load(builder.gep(indices_at, [p])), size)
+            value = spread(builder, builder.load(builder.gep(values_at, [p])), lanes)
+            column = vectors_at(builder.gep(first, [builder.mul(feature, stride)]))
+            return [
+                builder.fadd(total, builder.fmul(value, builder.load(place, align=item_bytes)))
+                for total, place in zip(sums, column, strict=True)
+            ]
+
+        totals = loop(builder, size(0), count, 1, [filled(vector, 0.0)] * VECTORS, body)
+        for total, place in zip(totals, vectors_at(builder.gep(target, [s])), strict=True):
             builder.store(total, place, align=item_bytes)
         return context.get_dummy_value()
 
@@ -121,7 +104,7 @@ _sums: Any = _sums_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_su
 
 def block_of(columns: Array) -> int:
     """Points that are taken at once."""
-    return int(VECTORS * TILE_BYTES // columns.itemsize)
+    return int(VECTORS * VECTOR_BYTES // columns.itemsize)
 
 
 @compiled

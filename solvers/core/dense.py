@@ -1,7 +1,7 @@
 """Kernel values of many dense rows at once: a matrix product whose sums have the bits of kernels.py.
 
 Blocks of the rows and of the points' columns are copied together into tiles. `_tile` adds the products of a block to
-TILE_ROWS x TILE_BYTES of sums, which stay in registers meanwhile: a multiplication and an addition for each feature,
+TILE_ROWS vectors of sums, which stay in registers meanwhile: a multiplication and an addition for each feature,
 in ascending order, never fused. numba keeps no array in registers, so this one loop is written in LLVM's instructions.
 """
 
@@ -10,9 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from llvmlite import ir
 from numba import config, types
-from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from hinged.solvers.core import turns
@@ -25,14 +23,12 @@ from hinged.solvers.core.points import Points
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.terms import end_of_block, sum_of_terms
 from hinged.solvers.core.turns import VALUE_WORK
+from hinged.solvers.core.vectors import VECTOR_BYTES, WIDE, loop, place_of, spread
 
 Array = np.ndarray[Any, Any]
 
-_CHOSEN = cast("Any", config).CPU_FEATURES
-_FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
-
-TILE_ROWS, TILE_BYTES = (16, 64) if "+avx512f" in _FEATURES else (8, 32)
-"""Rows of a tile, and bytes of a sum vector: sixteen registers of 512 bits, or eight of 256 (pairs of 128)."""
+TILE_ROWS = 16 if WIDE else 8
+"""Rows of a tile, each with a vector of sums: half of the registers."""
 
 ROWS, FEATURES, POINTS = 512, 128, 256
 """Of a block: its tiles and sums stay in the second-level cache."""
@@ -50,7 +46,7 @@ def _tile_instructions(_: Any, rows: Any, columns: Any, features: Any, out: Any,
     rows (FEATURES, TILE_ROWS) and columns (FEATURES, lanes) are contiguous, features >= 1, out's last axis too.
     """
     item_bytes = columns.dtype.bitwidth // 8
-    lanes = TILE_BYTES // item_bytes
+    lanes = VECTOR_BYTES // item_bytes
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         rows_at, columns_at, target = (
@@ -62,38 +58,21 @@ def _tile_instructions(_: Any, rows: Any, columns: Any, features: Any, out: Any,
             )
         )
         size = context.get_value_type(types.intp)
-        vector = ir.VectorType(context.get_data_type(columns.dtype), lanes)
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-
-        def vector_at(base: Any, index: Any) -> Any:
-            return builder.bitcast(builder.gep(base, [index]), vector.as_pointer())
-
         stride = builder.sdiv(builder.extract_value(target.strides, 0), size(item_bytes))
-        places = [
-            vector_at(target.data, builder.add(builder.mul(builder.add(arguments[4], size(i)), stride), arguments[5]))
-            for i in range(TILE_ROWS)
-        ]
+        corners = [builder.mul(builder.add(arguments[4], size(i)), stride) for i in range(TILE_ROWS)]
+        places = [place_of(builder, target.data, builder.add(corner, arguments[5]), lanes) for corner in corners]
+
+        def body(f: Any, sums: list[Any]) -> list[Any]:
+            place = place_of(builder, columns_at.data, builder.mul(f, size(lanes)), lanes)
+            column, first = builder.load(place, align=item_bytes), builder.mul(f, size(TILE_ROWS))
+            values = (builder.load(builder.gep(rows_at.data, [builder.add(first, size(i))])) for i in range(TILE_ROWS))
+            return [
+                builder.fadd(total, builder.fmul(spread(builder, value, lanes), column))
+                for total, value in zip(sums, values, strict=True)
+            ]
+
         before = [builder.load(place, align=item_bytes) for place in places]
-        entry, loop, done = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        f = builder.phi(size)
-        sums = [builder.phi(vector) for _ in range(TILE_ROWS)]
-        column = builder.load(vector_at(columns_at.data, builder.mul(f, size(lanes))), align=item_bytes)
-        after = []
-        for i in range(TILE_ROWS):
-            value = builder.load(builder.gep(rows_at.data, [builder.add(builder.mul(f, size(TILE_ROWS)), size(i))]))
-            first = builder.insert_element(vector(ir.Undefined), value, ir.IntType(32)(0))
-            spread = builder.shuffle_vector(first, vector(ir.Undefined), everywhere)
-            after.append(builder.fadd(sums[i], builder.fmul(spread, column)))
-        following = builder.add(f, size(1))
-        f.add_incoming(size(0), entry)
-        f.add_incoming(following, loop)
-        for total, start, end in zip(sums, before, after, strict=True):
-            total.add_incoming(start, entry)
-            total.add_incoming(end, loop)
-        builder.cbranch(builder.icmp_signed("<", following, arguments[2]), loop, done)
-        builder.position_at_end(done)
+        after = loop(builder, size(0), arguments[2], 1, before, body)
         for place, total in zip(places, after, strict=True):
             builder.store(total, place, align=item_bytes)
         return context.get_dummy_value()
@@ -236,7 +215,7 @@ def dense_scores(kernel, points, first, end, n, alpha, terms, b, dense, indptr, 
     first, and end but for the last points, are multiples of POINTS; calls go from 0 to n. alpha: of the columns whose
     terms are not listed.
     """
-    m, dim, vector = norms.shape[0], points.columns.shape[0], TILE_BYTES // values.itemsize
+    m, dim, vector = norms.shape[0], points.columns.shape[0], VECTOR_BYTES // values.itemsize
     rows, places = dense.tiles, dense.places
     columns = np.empty((POINTS // vector, FEATURES, vector), values.dtype)
     block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)

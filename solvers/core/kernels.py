@@ -32,6 +32,7 @@ from numba.extending import overload
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.handed import handed
+from hinged.solvers.core.vectors import Value, elementwise
 
 LINEAR, POLYNOMIAL, RBF, LAPLACIAN = range(4)
 KERNELS = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rbf": RBF, "laplacian": LAPLACIAN}
@@ -198,44 +199,68 @@ def inner_gather(laplacian, indices, values, points, begin, end, spread, out):
         spread[indices[p]] = zero
 
 
-LOG2_E = np.float32(1.4426950408889634)
-LN2_HIGH = np.float32(0.693359375)
-LN2_LOW = np.float32(-2.12194440e-4)
-ROUNDER = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds a float32 to an integer
-EXPONENT = np.int32(23)  # where a float32 keeps its exponent; the shift takes away the rounder's own high bits
-EXP_LEAST = np.float32(-87.0)  # below this, exp leaves float32's normal range
-ONE = np.float32(1.0)
-P0, P1, P2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
-P3, P4, P5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+LOG2_E = float(np.float32(1.4426950408889634))
+LN2_HIGH, LN2_LOW = 0.693359375, float(np.float32(-2.12194440e-4))
+ROUNDER = 12582912.0  # 1.5 * 2^23: adding it rounds a float32 to an integer
+EXPONENT = 23  # where a float32 keeps its exponent; the shift takes away the rounder's own high bits
+EXP_LEAST = -87.0  # below this, exp leaves float32's normal range
+POLYNOMIAL_OF_EXP = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
 
 
-def exp_in_place(x: np.ndarray[Any, Any]) -> None:
-    """x = exp(x) for x <= 0: float32 by a polynomial (relative error below 1.2e-7), float64 by `elementary.exp`."""
-    x[:] = np.exp(x)
+def _exp(x: Value) -> Value:
+    """exp(x), float32, for x <= 0: relative error below 1.2e-7, five times faster than a C library's.
+
+    exp(v) = 2^k exp(r): the polynomial gives exp(r), and k, which the rounder leaves in the low bits of `shifted`, goes
+    into the exponent.
+    """
+    v = x.larger(EXP_LEAST)
+    shifted = v * LOG2_E + ROUNDER
+    k = shifted - ROUNDER
+    r = (v - k * LN2_HIGH) - k * LN2_LOW
+    first, *others = (float(np.float32(number)) for number in POLYNOMIAL_OF_EXP)
+    q = r * first
+    for number in others[:-1]:
+        q = (q + number) * r
+    q = q + others[-1]
+    return ((q * (r * r) + r) + 1.0).times_power(shifted, EXPONENT)
 
 
-@overload(exp_in_place)
-def _exp_in_place(x):
-    if x.dtype == types.float32:
-        # exp(v) = 2^k exp(r): the polynomial gives exp(r), and k, which the rounder leaves in the low bits of shifted,
-        # goes into the exponent bits. Five times faster than calling exp.
-        def by_polynomial(x):
-            for s in range(x.shape[0]):
-                v = x[s] if x[s] > EXP_LEAST else EXP_LEAST
-                shifted = np.float32(v * LOG2_E + ROUNDER)
-                k = shifted - ROUNDER
-                r = (v - k * LN2_HIGH) - k * LN2_LOW
-                q = ((((P0 * r + P1) * r + P2) * r + P3) * r + P4) * r + P5
-                power = np.float32((q * (r * r) + r) + ONE)
-                x[s] = np.int32(power.view(np.int32) + (shifted.view(np.int32) << EXPONENT)).view(np.float32)
+def _radial(inner: Value, norms: Value, norm: Value, minus_gamma: Value) -> Value:
+    # Rounding can make the distance of near twins slightly negative.
+    return _exp(minus_gamma * ((norm + norms) - inner * 2.0).larger(0.0))
 
-        return by_polynomial
 
-    def elementwise(x):
-        for s in range(x.shape[0]):
-            x[s] = exp(x[s])
+_radial_by_polynomial = elementwise(_radial)
 
-    return elementwise
+
+def inner_to_radial(
+    inner: np.ndarray[Any, Any], norms: np.ndarray[Any, Any], norm: float, minus_gamma: float, n: int
+) -> None:
+    """inner (n,) = exp(-gamma max(0, norm + norms - 2 inner)); float64 by `elementary.exp`."""
+    two = norms.dtype.type(2.0)
+    inner[:n] = np.exp(minus_gamma * np.maximum((norm + norms[:n]) - two * inner[:n], 0))
+
+
+def _by_polynomial(inner, norms, norm, minus_gamma, n):
+    _radial_by_polynomial((inner, norms), (norm, minus_gamma), n)
+
+
+def _one_by_one(inner, norms, norm, minus_gamma, n):
+    for s in range(n):
+        distance = (norm + norms[s]) - 2.0 * inner[s]
+        inner[s] = exp(minus_gamma * (distance if distance > 0.0 else 0.0))
+
+
+@overload(inner_to_radial)
+def _inner_to_radial(inner, norms, norm, minus_gamma, n):  # noqa: ARG001
+    return _by_polynomial if inner.dtype == types.float32 else _one_by_one
 
 
 @in_place
@@ -254,13 +279,7 @@ def inner_to_kernel(kernel, norm, norms, inner):
                 power *= base
             inner[s] = power
         return
-    two = kind(2.0)
-    zero = kind(0.0)
-    for s in range(inner.shape[0]):
-        distance = (norm + norms[s]) - two * inner[s]
-        # Rounding can make the distance of near twins slightly negative.
-        inner[s] = -gamma * (distance if distance > zero else zero)
-    exp_in_place(inner)
+    inner_to_radial(inner, norms, kind(norm), -gamma, inner.shape[0])
 
 
 @in_place

@@ -22,10 +22,12 @@ from typing import Any, cast
 import numpy as np
 from llvmlite import ir
 from numba import config, types
+from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from hinged.solvers.core.compiled import in_place
+from hinged.solvers.core.vectors import Value, data_of, filled, halves, loop, place_of
 
 LANES = 16
 VECTOR = 4  # of them in a vector: 256 bits, for at 512 some processors lower their clock
@@ -35,45 +37,14 @@ TYPES = (types.float64, types.float32, types.int8)
 """Of numbers that compiled code makes float64 of."""
 
 
-class _Value:
-    """A float64, or LANES of them, in compiled code: the arithmetic of a term."""
-
-    def __init__(self, builder: Any, value: Any) -> None:
-        self.builder, self.value = builder, value
-
-    def __add__(self, other: _Value) -> _Value:
-        return _Value(self.builder, self.builder.fadd(self.value, other.value))
-
-    def __sub__(self, other: _Value) -> _Value:
-        return _Value(self.builder, self.builder.fsub(self.value, other.value))
-
-    def __mul__(self, other: _Value) -> _Value:
-        return _Value(self.builder, self.builder.fmul(self.value, other.value))
-
-    def larger(self, other: _Value) -> _Value:
-        """The larger one of both."""
-        is_larger = self.builder.fcmp_ordered(">", self.value, other.value)
-        return _Value(self.builder, self.builder.select(is_larger, self.value, other.value))
-
-    def nonzero(self) -> _Value:
-        """1 where it is not 0, else 0."""
-        zero, one = (ir.Constant(self.value.type, _filled(self.value.type, number)) for number in (0.0, 1.0))
-        is_nonzero = self.builder.fcmp_unordered("!=", self.value, zero)
-        return _Value(self.builder, self.builder.select(is_nonzero, one, zero))
-
-
 def larger(a: Any, b: Any) -> Any:
     """The larger one of two numbers of a term."""
-    return a.larger(b) if isinstance(a, _Value) else np.where(a > b, a, b)
+    return a.larger(b) if isinstance(a, Value) else np.where(a > b, a, b)
 
 
 def nonzero(a: Any) -> Any:
     """1 for a number of a term that is not 0, else 0."""
-    return a.nonzero() if isinstance(a, _Value) else np.where(a != 0.0, 1.0, 0.0)
-
-
-def _filled(kind: Any, number: float) -> Any:
-    return [number] * kind.count if isinstance(kind, ir.VectorType) else number
+    return a.nonzero() if isinstance(a, Value) else np.where(a != 0.0, 1.0, 0.0)
 
 
 def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
@@ -85,13 +56,10 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
         return partial(plain_sums, terms)
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        types_of = list(signature.args[0])
-        arrays = [
-            context.make_array(t)(context, builder, builder.extract_value(arguments[0], p))
-            for p, t in enumerate(types_of)
-        ]
-        kinds = [t.dtype for t in types_of]
-        n = builder.extract_value(arrays[0].shape, 0)
+        kinds = list(signature.args[0])
+        places = cgutils.unpack_tuple(builder, arguments[0])
+        n = builder.extract_value(context.make_array(kinds[0])(context, builder, places[0]).shape, 0)
+        arrays = data_of(context, builder, kinds, places)
         size = n.type
 
         def terms_at(s: Any, lanes: int) -> list[list[Any]]:
@@ -103,69 +71,35 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
         def vector_at(s: Any, lanes: int) -> list[Any]:
             taken = []
             for array, kind in zip(arrays, kinds, strict=True):
-                place, stored, width = builder.gep(array.data, [s]), context.get_data_type(kind), DOUBLE
-                if lanes > 1:
-                    stored, width = ir.VectorType(stored, lanes), ir.VectorType(DOUBLE, lanes)
-                    place = builder.bitcast(place, stored.as_pointer())
-                number = builder.load(place, align=kind.bitwidth // 8)
-                if kind == types.int8:
+                width = ir.VectorType(DOUBLE, lanes) if lanes > 1 else DOUBLE
+                number = builder.load(place_of(builder, array, s, lanes), align=kind.dtype.bitwidth // 8)
+                if kind.dtype == types.int8:
                     number = builder.sitofp(number, width)
-                elif kind == types.float32:
+                elif kind.dtype == types.float32:
                     number = builder.fpext(number, width)
-                taken.append(_Value(builder, number))
+                taken.append(Value(builder, number))
             return [term.value for term in terms(*taken)]
 
-        def looped(end: Any, sums: list[list[Any]]) -> list[list[Any]]:
-            """`sums` plus the terms below end, LANES at a time."""
-            entry, loop, done = builder.block, *(builder.append_basic_block(name) for name in ("lanes", "summed"))
-            builder.cbranch(builder.icmp_signed("<", size(0), end), loop, done)
-            builder.position_at_end(loop)
-            s, before = builder.phi(size), [[builder.phi(part.type) for part in total] for total in sums]
-            after = added(before, terms_at(s, LANES))
-            following = builder.add(s, size(LANES))
-            s.add_incoming(size(0), entry)
-            s.add_incoming(following, loop)
-            for phis, firsts, laters in zip(before, sums, after, strict=True):
-                for phi, first, later in zip(phis, firsts, laters, strict=True):
-                    phi.add_incoming(first, entry)
-                    phi.add_incoming(later, loop)
-            builder.cbranch(builder.icmp_signed("<", following, end), loop, done)
-            builder.position_at_end(done)
-            return joined(sums, entry, after, loop)
+        def added(begin: Any, end: Any, lanes: int, sums: list[list[Any]]) -> list[list[Any]]:
+            """`sums` plus the terms begin..end, so many at a time."""
 
-        def once(wanted: Any, s: Any, lanes: int, sums: list[list[Any]]) -> list[list[Any]]:
-            """`sums` plus so many terms from s on, where they are wanted."""
-            entry, more, done = builder.block, *(builder.append_basic_block(name) for name in ("more", "summed"))
-            builder.cbranch(wanted, more, done)
-            builder.position_at_end(more)
-            after = added(sums, terms_at(s, lanes))
-            builder.branch(done)
-            builder.position_at_end(done)
-            return joined(sums, entry, after, more)
+            def body(s: Any, before: list[Any]) -> list[Any]:
+                more = [part for term in terms_at(s, lanes) for part in term]
+                return [builder.fadd(part, term) for part, term in zip(before, more, strict=True)]
 
-        def added(sums: list[list[Any]], more: list[list[Any]]) -> list[list[Any]]:
-            return [
-                [builder.fadd(part, term) for part, term in zip(*pair, strict=True)]
-                for pair in zip(sums, more, strict=True)
-            ]
+            found, each = (
+                loop(builder, begin, end, lanes, [part for total in sums for part in total], body),
+                len(sums[0]),
+            )
+            return [found[p : p + each] for p in range(0, len(found), each)]
 
-        def joined(before: list[list[Any]], entry: Any, after: list[list[Any]], there: Any) -> list[list[Any]]:
-            joint = []
-            for firsts, laters in zip(before, after, strict=True):
-                joint.append([builder.phi(first.type) for first in firsts])
-                for phi, first, later in zip(joint[-1], firsts, laters, strict=True):
-                    phi.add_incoming(first, entry)
-                    phi.add_incoming(later, there)
-            return joint
-
-        width, zeros = LANES, ir.Constant(ir.VectorType(DOUBLE, VECTOR), [0.0] * VECTOR)
+        width, zeros = LANES, filled(ir.VectorType(DOUBLE, VECTOR), 0.0)
         sums = [[zeros] * (LANES // VECTOR) for _ in signature.return_type]
-        sums = looped(builder.and_(n, size(-width)), sums)
+        sums = added(size(0), builder.and_(n, size(-width)), width, sums)
         while width > 1:
             width //= 2
             sums = [_halves_added(builder, total) for total in sums]
-            left = builder.icmp_signed("!=", builder.and_(n, size(width)), size(0))
-            sums = once(left, builder.and_(n, size(-2 * width)), width, sums)
+            sums = added(builder.and_(n, size(-2 * width)), builder.and_(n, size(-width)), width, sums)
         return context.make_tuple(builder, signature.return_type, [total for (total,) in sums])
 
     def lane_sum(_: Any, arrays: Any) -> Any:
@@ -183,19 +117,7 @@ def _halves_added(builder: Any, parts: list[Any]) -> list[Any]:
     if len(parts) > 1:
         half = len(parts) // 2
         return [builder.fadd(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
-    (lanes,) = parts
-    width = lanes.type.count // 2
-    if width == 1:
-        return [builder.fadd(*(builder.extract_element(lanes, ir.IntType(32)(lane)) for lane in range(2)))]
-    low, high = (
-        builder.shuffle_vector(
-            lanes,
-            ir.Constant(lanes.type, ir.Undefined),
-            ir.Constant(ir.VectorType(ir.IntType(32), width), list(range(first, first + width))),
-        )
-        for first in (0, width)
-    )
-    return [builder.fadd(low, high)]
+    return [builder.fadd(*halves(builder, parts[0]))]
 
 
 def plain_sums(terms: Callable[..., tuple[Any, ...]], arrays: Iterable[Any]) -> tuple[float, ...]:

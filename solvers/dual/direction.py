@@ -10,8 +10,7 @@ up, down     (n,) uint8    1 where alpha may rise (alpha < upper), where it may 
 
 The pair with the largest violation is i = argmax g over up, j = argmin g over down; ties go to the lowest slot.
 
-Maxima are taken over integers: the bits of a float64, with the lower 63 flipped where negative, order like the float
-itself, and unlike float maxima, integer maxima become vector instructions. g never holds NaN or a negative zero.
+g never holds NaN or a negative zero.
 """
 
 from __future__ import annotations
@@ -20,80 +19,58 @@ import numpy as np
 
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.dual.sweep import moved_extremes, part_extremes
 
 BLOCK = 512
-KEY_LEAST = np.int64(-0x7FFFFFFFFFFFFFFF)
-KEY_MOST = np.int64(0x7FFFFFFFFFFFFFFF)
-MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
-SIGN_SHIFT = np.int64(63)
 CURVATURE_LEAST = np.float32(1e-12)
 NO_GAIN = np.float32(0.0)
 
 
 @in_place
-def _block_extremes(bits, up, down):
-    """Largest key over up and smallest over down in one block."""
-    largest, smallest = KEY_LEAST, KEY_MOST
-    for s in range(bits.shape[0]):
-        key = bits[s] ^ ((bits[s] >> SIGN_SHIFT) & MAGNITUDE)
-        largest = max(largest, key if up[s] != 0 else KEY_LEAST)
-        smallest = min(smallest, key if down[s] != 0 else KEY_MOST)
-    return largest, smallest
-
-
-@in_place
-def _first_with_key(bits, mask, begin, wanted):
-    """The first slot of the block from `begin` on that has the wanted key; there must be one."""
-    end = min(begin + BLOCK, bits.shape[0])
-    part, some = bits[begin:end], mask[begin:end]
-    first, other = end - begin, wanted ^ 1
+def _first_with(g, mask, begin, wanted):
+    """The first slot of the block from `begin` on that has the wanted gradient; there must be one."""
+    end = min(begin + BLOCK, g.shape[0])
+    part, some = g[begin:end], mask[begin:end]
+    first = end - begin
     for s in range(end - begin):  # to the end: without a way out it becomes vector instructions
-        key = part[s] ^ ((part[s] >> SIGN_SHIFT) & MAGNITUDE)
-        first = min(first, s if (key if some[s] != 0 else other) == wanted else BLOCK)
+        first = min(first, s if (part[s] == wanted) & (some[s] != 0) else BLOCK)
     return begin + first
 
 
 @in_place
-def _slots(bits, up, down, largest, block_i, smallest, block_j):
-    """(i, j): where the extreme keys stand, given the block of each; NONE where a side is empty."""
-    i = NONE if largest == KEY_LEAST else _first_with_key(bits, up, block_i, largest)
-    j = NONE if smallest == KEY_MOST else _first_with_key(bits, down, block_j, smallest)
+def _slots(g, up, down, largest, block_i, smallest, block_j):
+    """(i, j): where the extreme gradients stand, given the block of each; NONE where a side is empty."""
+    i = NONE if largest == -np.inf else _first_with(g, up, block_i, largest)
+    j = NONE if smallest == np.inf else _first_with(g, down, block_j, smallest)
     return i, j
 
 
 @in_place
 def extremes(g, up, down):
     """(i, j): the slots of the largest g over up and of the smallest over down, NONE where a side is empty."""
-    bits = g.view(np.int64)
-    largest, smallest = KEY_LEAST, KEY_MOST
+    largest, smallest = -np.inf, np.inf
     block_i, block_j = 0, 0
     for b in range(0, g.shape[0], BLOCK):
-        e = min(b + BLOCK, g.shape[0])
-        hi, lo = _block_extremes(bits[b:e], up[b:e], down[b:e])
+        hi, lo = part_extremes(g, up, down, b, min(b + BLOCK, g.shape[0]))
         if hi > largest:
             largest, block_i = hi, b
         if lo < smallest:
             smallest, block_j = lo, b
-    return _slots(bits, up, down, largest, block_i, smallest, block_j)
+    return _slots(g, up, down, largest, block_i, smallest, block_j)
 
 
 @in_place
 def move_gradient(g, move_i, move_j, row_i, row_j, up, down):
-    """g -= move_i K_i + move_j K_j; return `extremes` of the new g, found while its blocks are in the cache."""
-    bits = g.view(np.int64)
-    largest, smallest = KEY_LEAST, KEY_MOST
+    """g -= move_i K_i + move_j K_j; return `extremes` of the new g."""
+    largest, smallest = -np.inf, np.inf
     block_i, block_j = 0, 0
     for b in range(0, g.shape[0], BLOCK):
-        e = min(b + BLOCK, g.shape[0])
-        part, k_i, k_j = g[b:e], row_i[b:e], row_j[b:e]
-        for s in range(e - b):
-            part[s] -= move_i * np.float64(k_i[s]) + move_j * np.float64(k_j[s])
-        hi, lo = _block_extremes(bits[b:e], up[b:e], down[b:e])
+        hi, lo = moved_extremes(g, up, down, b, min(b + BLOCK, g.shape[0]), row_i, row_j, move_i, move_j)
         if hi > largest:
             largest, block_i = hi, b
         if lo < smallest:
             smallest, block_j = lo, b
-    return _slots(bits, up, down, largest, block_i, smallest, block_j)
+    return _slots(g, up, down, largest, block_i, smallest, block_j)
 
 
 @in_place

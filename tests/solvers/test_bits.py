@@ -86,7 +86,7 @@ DIFFERING = """
 """Of math and numpy: what a library computes, adds up or sorts otherwise on another processor."""
 
 MAY = {
-    ("kernels.py", "exp"),  # of exp_in_place, where nothing is compiled
+    ("kernels.py", "exp"),  # of inner_to_radial, where nothing is compiled
     ("turns.py", "exp"), ("turns.py", "log"), ("figures.py", "exp"),  # of processors alone, and in no state
     ("attributes.py", "@"),  # weights that are shown of a fitted estimator, and nothing is computed with
 }  # fmt: skip
