@@ -41,6 +41,7 @@ RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
 ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
 WIDER_PART = 8  # by which lines of the cache are longer than what is in use
+ONES_BYTES = 128 * 2**20  # of cached rows of ones in one column: a fresh page costs what computing such a row again does
 VIEWED_PART = 32  # of the slots: up to so many terms are added faster, in blocks of a prediction, than all of them
 ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
 
@@ -95,7 +96,10 @@ class DualExpansion(Expansion):
 
     def _moved(self, slots: Array | None) -> None:
         # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
-        given, width = (self.points, self.dim, self.cache_bytes), self._line_width()
+        bytes_max = self.cache_bytes
+        if self.points.only_ones[0] and self.columns == 1:
+            bytes_max = min(bytes_max, ONES_BYTES)
+        given, width = (self.points, self.dim, bytes_max), self._line_width()
         if slots is None or self.points.only_ones[0]:
             self.cache = new_cache(*given, self.cache, width)
         else:
