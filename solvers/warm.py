@@ -18,8 +18,9 @@ from numba.core import event
 
 from hinged.solvers.budget import merging
 from hinged.solvers.catalogue import SOLVERS
-from hinged.solvers.core.ahead import rows_together
+from hinged.solvers.core.ahead import features_of, rows_together
 from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import compacted, points_from_rows
 from hinged.solvers.core.rows import Rows, rows_from_csr, rows_from_dense
 from hinged.solvers.core.solver import Solver
@@ -225,9 +226,9 @@ def warm_up_together(dtype: type) -> None:
     """Run once what only rows need that are computed together, which many points are worth."""
     rows = rows_from_dense(X, KERNEL, 2, dtype)
     points = points_from_rows(rows, 2)
-    rows_together(
-        KERNEL, points, rows.indptr, rows.indices, rows.values, rows.norms, 0, 0, 1, np.empty((1, 1), dtype)
-    )  # fmt: skip
+    features = features_of(rows.indptr, rows.indices, rows.values, 2)
+    row = aligned_empty((1, 1), dtype)
+    rows_together(KERNEL, points, features, rows.norms, 0, 0, 1, row, row)
 
 
 def warm_up_metrics() -> None:

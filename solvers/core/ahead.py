@@ -1,11 +1,12 @@
 """Kernel rows of the next examples of a batch, computed together before they are learned.
 
 A row reads a number of each point for each of its features, which of many points no cache near the processor holds: it
-takes as long as memory does. Rows that go over the points together, block by block, find what the one before them read
-in the second-level cache. What has come since they were computed a row still lacks when its turn comes; that is brought
-up to date as in any line of the row cache. The sums of a block stay in registers: `_sums` is written in LLVM's
-instructions, as numba keeps no array there, with a multiplication and an addition for each feature, in ascending order,
-never fused: the bits of kernels.py.
+takes as long as memory does. Rows that go over the points together, block by block, read each feature of a block once:
+it stays in registers while the products are added to the sums of all rows that have the feature, which the first-level
+cache holds (`_add_feature`, in LLVM's instructions, as numba keeps no array in registers). Each sum gets a
+multiplication and an addition for each feature, in ascending order, never fused: the bits of kernels.py. What has come
+since they were computed a row still lacks when its turn comes; that is brought up to date as in any line of the row
+cache.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
@@ -21,14 +21,15 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
+from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.rows import Batch
-from hinged.solvers.core.vectors import VECTOR_BYTES, data_of, filled, loop, place_of, spread
+from hinged.solvers.core.vectors import VECTOR_BYTES, data_of, loop, place_of, prefetch, spread
 
 Array = np.ndarray[Any, Any]
 
 VECTORS = 8
-"""Of sums that stay in registers."""
+"""Of points that a block has: their numbers stay in registers."""
 
 ROWS = 32
 """That are computed together: what came since the first of them is little beside thousands of points."""
@@ -55,51 +56,99 @@ def nothing_ahead(dtype: type) -> Ahead:
     return Ahead(np.empty((0, 0), dtype), np.zeros(3, np.int64))
 
 
-def _sums_instructions(_: Any, columns: Any, indices: Any, values: Any, s: Any, out: Any) -> Any:
-    """`_sums`: out[s + j] = sum_p values[p] columns[indices[p], s + j], j in VECTORS vectors; all are contiguous."""
+@handed
+class Features(NamedTuple):
+    """Rows of a batch by feature: feature (F,) int32, ascending, has entries begin[f]..begin[f + 1], (F + 1,) int64.
+
+    An entry is a row (nnz,) int64, ascending, and its value (nnz,).
+    """
+
+    feature: Array
+    begin: Array
+    row: Array
+    value: Array
+
+
+@compiled
+def _by_feature(indptr, indices, values, dim):
+    """The arrays of `features_of`, as a tuple."""
+    begin_of, shift = np.zeros(dim + 1, np.int64), indptr[0]
+    nnz = indptr[-1] - shift
+    for p in range(nnz):
+        begin_of[indices[shift + p] + 1] += 1
+    present = 0
+    for f in range(dim):
+        present += begin_of[f + 1] > 0
+        begin_of[f + 1] += begin_of[f]
+    feature_of, begin, f = np.empty(present, np.int32), np.empty(present + 1, np.int64), 0
+    for feature in range(dim):
+        if begin_of[feature + 1] > begin_of[feature]:
+            feature_of[f], begin[f] = feature, begin_of[feature]
+            f += 1
+    begin[present] = nnz
+    row, value = np.empty(nnz, np.int64), np.empty(nnz, values.dtype)
+    for r in range(indptr.shape[0] - 1):
+        for p in range(indptr[r], indptr[r + 1]):
+            place = begin_of[indices[p]]
+            row[place], value[place] = r, values[p]
+            begin_of[indices[p]] = place + 1
+    return feature_of, begin, row, value
+
+
+def features_of(indptr: Array, indices: Array, values: Array, dim: int) -> Features:
+    """A CSR batch by feature."""
+    return Features(*_by_feature(indptr, indices, values, dim))
+
+
+def _add_feature_instructions(
+    _: Any, columns: Any, feature: Any, later: Any, s: Any, row: Any, value: Any, first: Any, last: Any, sums: Any
+) -> Any:
+    """`_add_feature`: sums[row[p]] += value[p] columns[feature, s : s + block] for p = first, ... < last.
+
+    Its numbers of the feature `later` are asked for meanwhile. All arrays are contiguous; sums (rows, block).
+    """
     item_bytes = columns.dtype.bitwidth // 8
     lanes = VECTOR_BYTES // item_bytes
 
     def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        columns_at, indices_at, values_at, s, target = data_of(context, builder, signature.args, arguments)
-        columns_array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        indices_array = context.make_array(signature.args[1])(context, builder, arguments[1])
-        size = context.get_value_type(types.intp)
-        vector = ir.VectorType(context.get_data_type(columns.dtype), lanes)
+        _, feature, later, s, rows, values, first, last, sums = data_of(context, builder, signature.args, arguments)
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = builder.sdiv(builder.extract_value(array.strides, 0), s.type(item_bytes))
 
-        def vectors_at(base: Any) -> list[Any]:
-            return [place_of(builder, base, size(i * lanes), lanes) for i in range(VECTORS)]
+        def vectors_at(base: Any, index: Any) -> list[Any]:
+            return [place_of(builder, base, builder.add(index, s.type(i * lanes)), lanes) for i in range(VECTORS)]
 
-        stride = builder.sdiv(builder.extract_value(columns_array.strides, 0), size(item_bytes))
-        count = builder.extract_value(indices_array.shape, 0)
-        first = builder.gep(columns_at, [s])
+        for place in vectors_at(array.data, builder.add(builder.mul(later, stride), s)):
+            prefetch(builder, place)
+        column = [
+            builder.load(place, align=item_bytes)
+            for place in vectors_at(array.data, builder.add(builder.mul(feature, stride), s))
+        ]
 
-        def body(p: Any, sums: list[Any]) -> list[Any]:
-            feature = builder.sext(builder.load(builder.gep(indices_at, [p])), size)
-            value = spread(builder, builder.load(builder.gep(values_at, [p])), lanes)
-            column = vectors_at(builder.gep(first, [builder.mul(feature, stride)]))
-            return [
-                builder.fadd(total, builder.fmul(value, builder.load(place, align=item_bytes)))
-                for total, place in zip(sums, column, strict=True)
-            ]
+        def body(p: Any, _: list[Any]) -> list[Any]:
+            value = spread(builder, builder.load(builder.gep(values, [p])), lanes)
+            row = builder.load(builder.gep(rows, [p]))
+            places = vectors_at(sums, builder.mul(row, s.type(VECTORS * lanes)))
+            for number, place in zip(column, places, strict=True):
+                total = builder.fadd(builder.load(place, align=item_bytes), builder.fmul(value, number))
+                builder.store(total, place, align=item_bytes)
+            return []
 
-        totals = loop(builder, size(0), count, 1, [filled(vector, 0.0)] * VECTORS, body)
-        for total, place in zip(totals, vectors_at(builder.gep(target, [s])), strict=True):
-            builder.store(total, place, align=item_bytes)
+        loop(builder, first, last, 1, [], body)
         return context.get_dummy_value()
 
-    return types.void(columns, indices, values, s, out), instructions
+    return types.void(columns, feature, later, s, row, value, first, last, sums), instructions
 
 
-def _sums_plainly(columns: Array, indices: Array, values: Array, s: int, out: Array) -> None:
-    """`_sums` where nothing is compiled (NUMBA_DISABLE_JIT)."""
-    part = slice(s, s + block_of(columns))
-    out[part] = 0
-    for index, value in zip(indices, values, strict=True):
-        out[part] += value * columns[index, part]
+def _add_feature_plainly(
+    columns: Array, feature: int, _: int, s: int, row: Array, value: Array, first: int, last: int, sums: Array
+) -> None:
+    """`_add_feature` where nothing is compiled (NUMBA_DISABLE_JIT)."""
+    for p in range(first, last):
+        sums[row[p]] += value[p] * columns[feature, s : s + sums.shape[1]]
 
 
-_sums: Any = _sums_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_sums_instructions)
+_add_feature: Any = _add_feature_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_add_feature_instructions)
 
 
 def block_of(columns: Array) -> int:
@@ -108,18 +157,37 @@ def block_of(columns: Array) -> int:
 
 
 @compiled
-def rows_together(kernel, points, indptr, indices, values, norms, begin, end, block, out):
-    """out[r, begin:end] = k(row r, points begin..end) of a CSR batch, the last blocks of points perhaps once more.
+def rows_together(kernel, points, features, norms, begin, end, block, sums, out):
+    """out[r, begin:end] = k(row r, points begin..end), the last blocks of points perhaps once more.
 
-    The points keep columns, the kernel is not the Laplacian, end >= block.
+    The points keep columns, the kernel is not the Laplacian, end >= block. norms (m,): of the rows; sums (m, block) is
+    scratch.
     """
+    m, count = norms.shape[0], features.feature.shape[0]
+    zero = out.dtype.type(0.0)
     for b in range(begin, end, block):
         s = min(b, end - block)
-        for r in range(norms.shape[0]):
-            first, last = indptr[r], indptr[r + 1]
-            row = out[r]
-            _sums(points.columns, indices[first:last], values[first:last], s, row)
-            inner_to_kernel(kernel, norms[r], points.norm[s : s + block], row[s : s + block])
+        for r in range(m):
+            part = sums[r]
+            for t in range(block):
+                part[t] = zero
+        for f in range(count):
+            _add_feature(
+                points.columns,
+                np.int64(features.feature[f]),
+                np.int64(features.feature[min(f + 2, count - 1)]),
+                s,
+                features.row,
+                features.value,
+                features.begin[f],
+                features.begin[f + 1],
+                sums,
+            )
+        for r in range(m):
+            part, target = sums[r], out[r, s : s + block]
+            inner_to_kernel(kernel, norms[r], points.norm[s : s + block], part)
+            for t in range(block):
+                target[t] = part[t]
 
 
 def are_worth(kernel: Kernel, points: Points, count: int) -> bool:
@@ -137,13 +205,14 @@ def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: Batch, begin
     """Compute the next rows of a batch, from `begin` on, with all points, in turns."""
     n, end = int(points.used[USED]), min(begin + ROWS, batch.norms.size)
     if ahead.rows.shape[1] < n:
-        ahead = ahead._replace(rows=np.empty((ROWS, points.start.size), points.values.dtype))
+        ahead = ahead._replace(rows=aligned_empty((ROWS, points.start.size), points.values.dtype))
     block = block_of(points.columns)
+    features = features_of(batch.indptr[begin : end + 1], batch.indices, batch.values, points.columns.shape[0])
+    sums = aligned_empty((end - begin, block), points.values.dtype)
     at_once = max(1, turns.portion((end - begin) * value_work) // block) * block
     for first in range(0, n, at_once):
         rows_together(
-            kernel, points, batch.indptr[begin : end + 1], batch.indices, batch.values, batch.norms[begin:end],
-            first, min(first + at_once, n), block, ahead.rows,
+            kernel, points, features, batch.norms[begin:end], first, min(first + at_once, n), block, sums, ahead.rows,
         )  # fmt: skip
         turns.rest()
     ahead.of[:] = begin, end, n

@@ -25,6 +25,7 @@ from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import ONES_MAX, are_ones
+from hinged.solvers.core.memory import aligned_zeros
 from hinged.solvers.core.rows import Rows
 
 Array = np.ndarray[Any, Any]
@@ -148,14 +149,6 @@ def _gather(source: Array, slots: Array, target: Array) -> None:
         turns.rest()
 
 
-def _aligned_zeros(rows: int, width: int, dtype: type) -> Array:
-    """Zeros (rows, width) that begin with a line of the caches, and so do all rows where the width is of whole ones."""
-    each = PAD // np.dtype(dtype).itemsize
-    zeros: Array = np.zeros(rows * width + each, dtype)
-    first = -zeros.ctypes.data % PAD // zeros.itemsize
-    return zeros[first : first + rows * width].reshape(rows, width)
-
-
 def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096, *, only_ones: bool = True) -> Points:
     """Room for `slots` points and `pool` non-zeros; with `only_ones` also as bytes, for as long as that is true."""
     width = slots + PAD // np.dtype(dtype).itemsize
@@ -167,10 +160,10 @@ def empty_points(dim: int, dtype: type, slots: int = SLOTS_MIN, pool: int = 4096
         np.zeros(slots, np.int64),
         np.zeros(pool, np.int32),
         np.zeros(pool, dtype),
-        _aligned_zeros(dim, width, dtype) if wide else np.zeros((0, 0), dtype),
-        np.zeros((dim, slots + PAD) if only_ones else (0, 0), np.uint8),
+        aligned_zeros((dim, width), dtype) if wide else np.zeros((0, 0), dtype),
+        aligned_zeros((dim, slots + PAD) if only_ones else (0, 0), np.uint8),
         np.array([only_ones]),
-        np.zeros(slots, dtype),
+        aligned_zeros((slots,), dtype),
         np.zeros(slots, dtype),
     )
 

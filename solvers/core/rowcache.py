@@ -20,6 +20,7 @@ from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import point_row
+from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.terms import count_below
 
@@ -27,6 +28,7 @@ Array = np.ndarray[Any, Any]
 
 HAND, HITS, MISSES, VALUES, FREE = range(5)
 LINES_MIN = 8
+MOVED = 1024  # numbers of a line that are moved at once
 NEARLY = 8  # all but one of so many parts of the memory that a cache may take are as good as all
 
 ADVISED_BYTES, HUGE_BYTES = 2**22, 2**26
@@ -109,7 +111,7 @@ def _memory(count: int, dtype: np.dtype[Any]) -> Array:
     """
     size = count * dtype.itemsize
     if not ADVISED_BYTES <= size < HUGE_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
-        return np.empty(count, dtype)
+        return aligned_empty((count,), dtype)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a system without huge pages
         memory.madvise(mmap.MADV_NOHUGEPAGE)
@@ -117,23 +119,56 @@ def _memory(count: int, dtype: np.dtype[Any]) -> Array:
 
 
 @in_place
+def _carry_line(old, new, slots, n, back):
+    """new[k] = old[slots[k]] for k < n; the two may overlap, new beginning `back` numbers behind old, or before it."""
+    first = 0
+    while first < n and slots[first] - first < back:
+        first += 1
+    for k in range(first, n):
+        new[k] = old[slots[k]]
+    for k in range(first - 1, -1, -1):
+        new[k] = old[slots[k]]
+
+
+@in_place
+def _move_line(old, new, n, back):
+    """new[k] = old[k] for k < n, with the same overlap; `_carry_line` where all slots stay."""
+    if back > 0:
+        for end in range(n, 0, -MOVED):
+            begin = max(end - MOVED, 0)
+            _move_part(old[begin:end], new[begin:end])
+    else:
+        for begin in range(0, n, MOVED):
+            end = min(begin + MOVED, n)
+            _move_part(old[begin:end], new[begin:end])
+
+
+@compiled
+def _move_part(old, new):
+    held = np.empty(MOVED, old.dtype)
+    for k in range(old.shape[0]):
+        held[k] = old[k]
+    for k in range(old.shape[0]):
+        new[k] = held[k]
+
+
+@in_place
 def _carry_lines(source, target, filled, slots, begin, end):
     """target[i] = the values of source[i] at `slots`, ascending, as far as they are filled; `filled` follows.
 
-    The two may be the same memory, in longer lines: the last line goes first, and in it those values that move to the
-    front, from the first on, then those that move back, from the last. Lines begin..end; all behind them have been
-    moved.
+    The two may be the same memory, in longer or shorter lines. Of longer ones the last line goes first, and in it those
+    values that move to the front, from the first on, then those that move back, from the last. Lines begin..end; all
+    behind them have been moved, or all before them of shorter ones.
     """
-    for i in range(end - 1, begin - 1, -1):
-        old, new = source[i], target[i]
+    longer = target.shape[1] - source.shape[1]
+    stay = slots.shape[0] > 0 and slots[slots.shape[0] - 1] == slots.shape[0] - 1
+    for p in range(end - begin):
+        i = end - 1 - p if longer >= 0 else begin + p
         n = count_below(slots, slots.shape[0], filled[i])
-        back, first = i * (target.shape[1] - source.shape[1]), 0
-        while first < n and slots[first] - first < back:
-            first += 1
-        for k in range(first, n):
-            new[k] = old[slots[k]]
-        for k in range(first - 1, -1, -1):
-            new[k] = old[slots[k]]
+        if stay:
+            _move_line(source[i], target[i], n, i * longer)
+        else:
+            _carry_line(source[i], target[i], slots, n, i * longer)
         filled[i] = n
 
 
@@ -142,7 +177,7 @@ def carried(
 ) -> RowCache:
     """The cache once the points of `slots`, ascending, have become all points: it keeps their rows.
 
-    width: as in `new_cache`, and no less than it was.
+    width: as in `new_cache`.
     """
     new = new_cache(points, dim, bytes_max, cache, width)
     kept = min(cache.filled.size, new.filled.size)
@@ -151,8 +186,9 @@ def carried(
     owner = np.where(cache.slot_of[:kept] == NONE, NONE, place[cache.slot_of[:kept]])
     filled = np.where(owner == NONE, 0, cache.filled[:kept])
     at_once = turns.portion(2 * slots.size)
-    for end in range(kept, 0, -at_once):
-        _carry_lines(cache.lines, new.lines, filled, slots, max(end - at_once, 0), end)
+    parts = [(first, min(first + at_once, kept)) for first in range(0, kept, at_once)]
+    for first, end in parts if new.lines.shape[1] < cache.lines.shape[1] else reversed(parts):
+        _carry_lines(cache.lines, new.lines, filled, slots, first, end)
         turns.rest()
     held = np.flatnonzero(owner != NONE)
     new.line_of[owner[held]] = held

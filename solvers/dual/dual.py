@@ -41,7 +41,8 @@ RESETTLE_STEPS = 20  # steps that make good for a point that had to leave
 EACH_STEPS = 5  # of many that leave at once
 ROWS_SHARED_MAX = 16384  # points up to which columns are finished with the same rows; more are shrunk, each for itself
 WIDER_PART = 8  # by which lines of the cache are longer than what is in use
-ONES_BYTES = 128 * 2**20  # of cached rows of ones in one column: a fresh page costs what computing such a row again does
+ONES_BYTES = 2**27  # of cached rows of ones in one column: computing such a row again costs what fresh memory does
+BESIDE_PART = 6  # of a line that lies beside the points, above which finishing has shorter lines, and more of them
 VIEWED_PART = 32  # of the slots: up to so many terms are added faster, in blocks of a prediction, than all of them
 ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a sum
 
@@ -95,11 +96,15 @@ class DualExpansion(Expansion):
         return machine
 
     def _moved(self, slots: Array | None) -> None:
+        self._recache(slots, self._line_width())
+
+    def _recache(self, slots: Array | None, width: int) -> None:
+        """The cache once the points of `slots` have become all points, with lines of this width."""
         # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
         bytes_max = self.cache_bytes
         if self.points.only_ones[0] and self.columns == 1:
             bytes_max = min(bytes_max, ONES_BYTES)
-        given, width = (self.points, self.dim, bytes_max), self._line_width()
+        given = (self.points, self.dim, bytes_max)
         if slots is None or self.points.only_ones[0]:
             self.cache = new_cache(*given, self.cache, width)
         else:
@@ -118,6 +123,12 @@ class DualExpansion(Expansion):
         ):
             return cap
         return former if n < former else min(cap, -(-(n + n // WIDER_PART) // SLOTS_STEP) * SLOTS_STEP)
+
+    def _cut_lines(self) -> None:
+        """Shorten the lines of the cache to the points in use, if not all have one and much of each is beside them."""
+        n, width = -(-self.slots // SLOTS_STEP) * SLOTS_STEP, self.cache.lines.shape[1]
+        if self.cache.lines.shape[0] < self.slots and (width - n) * BESIDE_PART > width:
+            self._recache(np.arange(self.slots), n)
 
     def make_room(self, nnz: int) -> None:
         """Lengthen the lines of the cache where they end before the points do; else as Expansion does."""
@@ -145,6 +156,8 @@ class DualExpansion(Expansion):
             self.compact()
         steps, converged = 0, True
         shared = self.columns > 1 and self.live <= ROWS_SHARED_MAX
+        if shared and self.widens_lines:
+            self._cut_lines()
         for box in self._boxes():
             done = smo.solve(
                 self.kernel, self.points, self.cache, box, self.dim, tol, biased=self.biased, shrink=not shared,

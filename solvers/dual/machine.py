@@ -33,6 +33,7 @@ from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import LIVE, NONE
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.lanes import LANES
+from hinged.solvers.core.memory import aligned_empty, aligned_zeros, whole
 from hinged.solvers.dual.direction import extremes
 from hinged.solvers.dual.listed import LISTED_PART, list_coefficient, list_coefficients_anew
 
@@ -85,13 +86,13 @@ def empty_machine(columns: int, cap: int, rows: int = 0) -> Machine:
     """A machine without points, with room for so many columns, if these are more."""
     f, room = (max(rows, columns), cap), cap // LISTED_PART if columns > 1 else 0
     return Machine(
-        alpha=np.zeros(f)[:columns],
-        g=np.zeros(f)[:columns],
-        lower=np.zeros(f)[:columns],
-        upper=np.zeros(f)[:columns],
-        up=np.zeros(f, np.uint8)[:columns],
-        down=np.zeros(f, np.uint8)[:columns],
-        sign=np.zeros(f, np.int8)[:columns],
+        alpha=aligned_zeros(f)[:columns],
+        g=aligned_zeros(f)[:columns],
+        lower=aligned_zeros(f)[:columns],
+        upper=aligned_zeros(f)[:columns],
+        up=aligned_zeros(f, np.uint8)[:columns],
+        down=aligned_zeros(f, np.uint8)[:columns],
+        sign=aligned_zeros(f, np.int8)[:columns],
         class_of=np.full(cap, NONE, np.int32),
         key=np.full(cap, NONE, np.int64),
         held=np.zeros(cap, np.int32),
@@ -99,8 +100,8 @@ def empty_machine(columns: int, cap: int, rows: int = 0) -> Machine:
         idle_at=np.full(cap, NONE, np.int64),
         nearest=np.zeros(cap, np.int64),
         listed=np.zeros(columns, np.int64),
-        listed_slots=np.empty((f[0], room), np.int32)[:columns],
-        listed_values=np.empty((f[0], room))[:columns],
+        listed_slots=aligned_empty((f[0], room), np.int32)[:columns],
+        listed_values=aligned_empty((f[0], room))[:columns],
         lanes=np.zeros(LANES),
         best_i=np.full(columns, NONE, np.int64),
         best_j=np.full(columns, NONE, np.int64),
@@ -309,7 +310,7 @@ def resized(machine: Machine, slots: Array, cap: int) -> Machine:
     columns, n, former = machine.alpha.shape[0], slots.size, machine.class_of.size
     place = np.full(former, NONE, np.int64)
     place[slots] = np.arange(n)
-    new = machine if cap == former else empty_machine(columns, cap, _whole(machine.alpha).shape[0])
+    new = machine if cap == former else empty_machine(columns, cap, whole(machine.alpha).shape[0])
     for name in BY_COLUMN:
         _move_slots(getattr(machine, name), slots, getattr(new, name))
     for name in ("class_of", "key", "held", "nearest"):
@@ -376,24 +377,16 @@ def shrink(machine, n, factor):
     set_masks(machine, n)
 
 
-def _whole(array: Array) -> Array:
-    """The array of which `empty_machine` took the first rows; itself where it has been copied since."""
-    base = array.base
-    if isinstance(base, np.ndarray) and base.dtype == array.dtype and base.shape[1:] == array.shape[1:]:
-        return base
-    return array
-
-
 def _with_rows(array: Array, rows: int) -> Array:
     """An array (K, width) with so many rows, new ones of zeros: the first rows of one that has room for more of them.
 
     Rows that are not used yet take no memory. Where there is room, the rows that are there stay where they are.
     """
-    whole = _whole(array)
-    if whole.shape[0] < rows:
-        whole = np.zeros((2 * rows, array.shape[1]), array.dtype)
-        whole[: array.shape[0]] = array
-    return whole[:rows]
+    room = whole(array)
+    if room.shape[0] < rows:
+        room = aligned_zeros((2 * rows, array.shape[1]), array.dtype)
+        room[: array.shape[0]] = array
+    return room[:rows]
 
 
 def _box_widths(machine: Machine, n: int, bounds: Array) -> Array:

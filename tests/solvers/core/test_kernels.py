@@ -174,6 +174,15 @@ def test_the_float32_exponential_is_within_two_units_in_the_last_place():
     assert run_exp(np.array([-1e30, -200.0], np.float32)).max() < 1e-37
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_kernel_value_is_the_same_wherever_it_stands_in_a_row(dtype):
+    """In a whole vector of the processor, in a part of one, or alone."""
+    x = -np.linspace(0.0, 90.0, 150).astype(dtype)
+    alone = np.concatenate([run_exp(x[s : s + 1].copy()) for s in range(x.size)])
+    for n in range(x.size + 1):
+        assert np.array_equal(run_exp(x[:n].copy()), alone[:n])
+
+
 @compiled
 def run_exp(x):
     zeros = np.zeros_like(x)

@@ -28,7 +28,7 @@ def points_of(n, cap):
 @settings(deadline=None)
 @given(st.data())
 def test_rows_that_are_carried_along_are_those_that_would_be_computed(data):
-    """Also where longer lines go into the memory of the former ones, whatever the two lengths are."""
+    """Also where longer or shorter lines go into the memory of the former ones, whatever the two lengths are."""
     n = data.draw(st.integers(2, 40))
     cap = data.draw(st.integers(n, 60))
     longer = data.draw(st.integers(cap, 130))
@@ -38,7 +38,7 @@ def test_rows_that_are_carried_along_are_those_that_would_be_computed(data):
     for slot in asked:
         cached_row(KERNEL, points, cache, slot, NONE)
     slots = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)) if cap == longer else np.ones(n))
-    width = data.draw(st.integers(cap, longer))
+    width = data.draw(st.integers(max(slots.size, 1), longer))
     moved = pts.compacted(points, slots, DIM, longer, n * DIM)
     kept = carried(cache, moved, DIM, 4 * cap * lines, slots, width)
     held = np.flatnonzero(kept.line_of != NONE)

@@ -113,3 +113,21 @@ def test_lines_of_a_cache_that_cannot_hold_all_rows_are_as_long_as_needed(cache_
             assert lines.shape[0] * lines.shape[1] * 4 >= 0.7 * cache_bytes
         assert lines.nbytes <= cache_bytes
     assert narrow > 3
+
+
+def test_lines_are_as_short_as_the_points_while_columns_are_finished():
+    """More rows fit then; what comes of it has the bits of a cache that holds all, and learning goes on as before."""
+    X, y = clouds(3, 3000, 5)
+    narrow, roomy = (Watched(X, y, batch=256, C=100.0, idle_max=0, cache_bytes=size) for size in (2**20, 2**28))
+    for stream in (narrow, roomy):
+        stream.learn(0, 2500)
+    before = narrow.solver.cache.lines.shape
+    for stream in (narrow, roomy):
+        stream.solver.finish()
+    after = narrow.solver.cache.lines.shape
+    assert after[0] > before[0]
+    assert narrow.solver.slots <= after[1] < before[1]
+    for stream in (narrow, roomy):
+        stream.learn(2500, 3000)
+    assert narrow.solver.cache.lines.shape[1] >= narrow.solver.slots
+    same(narrow.solver.state(), roomy.solver.state())
