@@ -8,6 +8,7 @@ precision. So the same point spelled in two ways is the same content.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from itertools import chain
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired
@@ -318,7 +319,7 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
     dim = configuration.features.dim
     try:
         if all(isinstance(x, list) and len(x) == dim for x in xs):
-            return dense_rows(np.array(xs, np.float64), configuration)
+            return dense_rows(_matrix(xs, dim), configuration)
         indices: list[Sequence[int]] = []
         values: list[list[float]] = []
         ends = [0]
@@ -342,6 +343,13 @@ def to_rows(xs: Sequence[Any], configuration: Configuration, places: Sequence[in
     except BadRow as error:
         index = places[error.row] if places else error.row
         raise Invalid(f"examples[{index}].x: {error.reason}", index=index) from None
+
+
+def _matrix(xs: Sequence[Sequence[float]], dim: int) -> np.ndarray[Any, Any]:
+    """A batch of lists of dim floats; NumPy takes nearly twice as long for lists."""
+    matrix: np.ndarray[Any, Any] = np.empty((len(xs), dim))
+    struct.pack_into(f"{matrix.size}d", matrix.data, 0, *chain.from_iterable(xs))
+    return matrix
 
 
 def rows_of(X: np.ndarray[Any, Any], configuration: Configuration) -> Rows:

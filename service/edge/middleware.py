@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -196,6 +197,7 @@ class Edge:
             return False
 
 
+@lru_cache(maxsize=256)
 def _name_of(host: str) -> str:
     """The name in a Host header, without its port. BadRequest for what is no name."""
     found = HOST.fullmatch(host.strip(" \t").lower())

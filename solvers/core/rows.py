@@ -150,17 +150,6 @@ def _count_nonzero(X, indptr):
     return finite
 
 
-@compiled
-def _take_nonzero(X, indices, values):
-    p = 0
-    for r in range(X.shape[0]):
-        for f in range(X.shape[1]):
-            if X[r, f] != 0:
-                indices[p] = f
-                values[p] = X[r, f]
-                p += 1
-
-
 def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32) -> Rows:
     """Check a dense batch (m, dim). BadRow for a wrong width, NaN, infinity, or a number that dtype cannot hold."""
     X = np.asarray(X)
@@ -174,10 +163,10 @@ def rows_from_dense(X: Array, kernel: Kernel, dim: int, dtype: type = np.float32
     if not _count_nonzero(narrow, indptr):
         row, feature = (int(v) for v in np.argwhere(~np.isfinite(narrow))[0])
         raise BadRow(row, _not_finite(X[row, feature], feature, dtype))
-    indices = np.empty(indptr[-1], np.int32)
-    values = np.empty(indptr[-1], dtype)
-    _take_nonzero(narrow, indices, values)
-    return _with_norms(indptr, indices, values, kernel, dim)
+    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], dtype)
+    sizes: Array = np.empty((2, X.shape[0]), dtype)
+    _refuse_too_large(_take_nonzero(kernel, narrow, indptr, indices, values, sizes[0], sizes[1]))
+    return Rows(indptr, indices, values, sizes[0], sizes[1], dim, measure_of(kernel))
 
 
 @compiled
@@ -187,6 +176,20 @@ def _too_large(norms, selves):
         if not (norms[r] <= NORM_MAX and selves[r] <= NORM_MAX):
             return r
     return -1
+
+
+@compiled
+def _take_nonzero(kernel, X, indptr, indices, values, norms, selves):
+    """Copy the non-zeros of a matrix, with their norms (`row_norms`); the first row that is too large, or -1."""
+    p = 0
+    for r in range(X.shape[0]):
+        for f in range(X.shape[1]):
+            if X[r, f] != 0:
+                indices[p] = f
+                values[p] = X[r, f]
+                p += 1
+    row_norms(kernel, indptr, values, norms, selves)
+    return _too_large(norms, selves)
 
 
 @compiled
@@ -278,12 +281,15 @@ def _not_finite(given: Any, feature: Any, dtype: type) -> str:
     return f"feature {feature} is {given}; numbers must be finite"
 
 
+def _refuse_too_large(bad: int) -> None:
+    # By Cauchy-Schwarz no kernel value of two other rows is larger: all that follows stays finite.
+    if bad >= 0:
+        raise BadRow(bad, f"its norm or its kernel value with itself is larger than {NORM_MAX:g}")
+
+
 def _with_norms(indptr: Array, indices: Array, values: Array, kernel: Kernel, dim: int) -> Rows:
     norms = np.empty(indptr.size - 1, values.dtype)
     selves = np.empty_like(norms)
     row_norms(kernel, indptr, values, norms, selves)
-    # By Cauchy-Schwarz no kernel value of two such rows is larger: all that follows stays finite.
-    bad = _too_large(norms, selves)
-    if bad >= 0:
-        raise BadRow(bad, f"its norm or its kernel value with itself is larger than {NORM_MAX:g}")
+    _refuse_too_large(_too_large(norms, selves))
     return Rows(indptr, indices, values, norms, selves, dim, measure_of(kernel))

@@ -6,6 +6,7 @@ to but never to -0; so it may be left out, as long as the others are added to th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +36,9 @@ class Terms(NamedTuple):
     values: Array
 
 
+@lru_cache(maxsize=16)
 def none_listed(columns: int) -> Terms:
-    """Of so many columns none is listed."""
+    """Of so many columns none is listed. Not to be changed: everybody gets the same."""
     return Terms(
         np.full(columns, NONE, np.int64), np.zeros(columns, np.int64), np.zeros(0, np.int32), np.zeros(0)
     )  # fmt: skip
