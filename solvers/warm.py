@@ -18,7 +18,7 @@ from numba.core import event
 
 from hinged.solvers.budget import merging
 from hinged.solvers.catalogue import SOLVERS
-from hinged.solvers.core.ahead import features_of, rows_together
+from hinged.solvers.core.ahead import block_of, features_of, rows_together
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import compacted, points_from_rows
@@ -227,8 +227,8 @@ def warm_up_together(dtype: type) -> None:
     rows = rows_from_dense(X, KERNEL, 2, dtype)
     points = points_from_rows(rows, 2)
     features = features_of(rows.indptr, rows.indices, rows.values, 2)
-    row = aligned_empty((1, 1), dtype)
-    rows_together(KERNEL, points, features, rows.norms, 0, 0, 1, row, row)
+    scratch = aligned_empty((rows.norms.size * block_of(points.columns),), dtype)
+    rows_together(KERNEL, points, features, rows.norms, 0, 0, scratch, np.empty((1, 1), dtype))
 
 
 def warm_up_metrics() -> None:

@@ -69,6 +69,28 @@ def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
     assert "hinged/py.typed" in names
 
 
+MANY_ROWS = """
+import numpy as np
+from hinged.solvers.core.ahead import look_ahead, nothing_ahead
+from hinged.solvers.core.expansion import ExpansionView
+from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.points import points_from_rows
+from hinged.solvers.core.rows import rows_from_dense
+
+random, kernel, dim, n, m = np.random.default_rng(0), make_kernel("rbf", 0.05), 50, 300, 24
+points = points_from_rows(rows_from_dense(random.standard_normal((n, dim)), kernel, dim), dim)
+rows = rows_from_dense(random.standard_normal((m, dim)), kernel, dim)
+view = ExpansionView(kernel, points, n, random.standard_normal((2, n)), np.ones(2), np.zeros(2), dim)
+alone = np.concatenate([view.decision(rows.part(r, r + 1)) for r in range(m)])
+assert np.array_equal(view.decision(rows), alone)
+batch = rows.labelled(np.zeros(m, np.int64), np.arange(m))
+found = look_ahead(nothing_ahead(np.float32), kernel, points, batch, 0, 20).rows[:m, :n].astype(np.float64)
+assert np.allclose(found @ view.alpha.T + view.b, alone, atol=1e-5)
+print("equal")
+"""
+"""Of code that goes over many rows at once, in vectors as wide as the processor's that it was compiled for."""
+
+
 @pytest.fixture(scope="module")
 def with_kernels(tmp_path_factory):
     """What lies in an environment that has a wheel with the kernels of the solver that is compiled soonest."""
@@ -78,6 +100,8 @@ def with_kernels(tmp_path_factory):
     processor = {"NUMBA_CPU_NAME": KIND, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(folder / "cache")}
     done = run("from hinged.solvers.warm import warm_up; warm_up('fogd')", ROOT, os.environ | processor)
     assert done.returncode == 0, done.stderr
+    done = run(MANY_ROWS, ROOT, os.environ | processor)
+    assert done.stdout == "equal\n", done.stderr
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
     subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"HINGED_COMPILED": folder / "cache"}
@@ -108,6 +132,14 @@ def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a
     with (tmp_path / "site" / "hinged" / "solvers" / "core" / "lanes.py").open("a") as source:
         source.write("# edited\n")
     assert not loaded(tmp_path / "site", tmp_path / "cache")
+
+
+@pytest.mark.compiles
+def test_kernels_of_a_wheel_go_over_many_rows_on_a_processor_with_wider_vectors(with_kernels, tmp_path):
+    env = os.environ | {"PYTHONPATH": str(with_kernels), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = run(MANY_ROWS, tmp_path, env)
+    assert done.stdout == "equal\n", done.stderr
+    assert not list((tmp_path / "cache").rglob("*.nbc"))  # it was the wheel's that ran
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
 from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.rows import Batch
-from hinged.solvers.core.vectors import VECTOR_BYTES, data_of, loop, place_of, prefetch, spread
+from hinged.solvers.core.vectors import VECTOR_BYTES, VECTOR_BYTES_MOST, data_of, loop, place_of, prefetch, spread
 
 Array = np.ndarray[Any, Any]
 
@@ -152,19 +152,20 @@ _add_feature: Any = _add_feature_plainly if cast("Any", config).DISABLE_JIT else
 
 
 def block_of(columns: Array) -> int:
-    """Points that are taken at once."""
-    return int(VECTORS * VECTOR_BYTES // columns.itemsize)
+    """Points that are taken at once, or a multiple of these: as code has it for the widest vectors."""
+    return int(VECTORS * VECTOR_BYTES_MOST // columns.itemsize)
 
 
 @compiled
-def rows_together(kernel, points, features, norms, begin, end, block, sums, out):
+def rows_together(kernel, points, features, norms, begin, end, scratch, out):
     """out[r, begin:end] = k(row r, points begin..end), the last blocks of points perhaps once more.
 
-    The points keep columns, the kernel is not the Laplacian, end >= block. norms (m,): of the rows; sums (m, block) is
-    scratch.
+    The points keep columns, the kernel is not the Laplacian, end is at least a block (`block_of`). norms (m,): of the
+    rows; scratch: numbers of m blocks.
     """
     m, count = norms.shape[0], features.feature.shape[0]
-    zero = out.dtype.type(0.0)
+    block, zero = VECTORS * VECTOR_BYTES // out.itemsize, out.dtype.type(0.0)
+    sums = scratch[: m * block].reshape((m, block))
     for b in range(begin, end, block):
         s = min(b, end - block)
         for r in range(m):
@@ -208,11 +209,11 @@ def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: Batch, begin
         ahead = ahead._replace(rows=aligned_empty((ROWS, points.start.size), points.values.dtype))
     block = block_of(points.columns)
     features = features_of(batch.indptr[begin : end + 1], batch.indices, batch.values, points.columns.shape[0])
-    sums = aligned_empty((end - begin, block), points.values.dtype)
+    scratch = aligned_empty(((end - begin) * block,), points.values.dtype)
     at_once = max(1, turns.portion((end - begin) * value_work) // block) * block
     for first in range(0, n, at_once):
         rows_together(
-            kernel, points, features, batch.norms[begin:end], first, min(first + at_once, n), block, sums, ahead.rows,
+            kernel, points, features, batch.norms[begin:end], first, min(first + at_once, n), scratch, ahead.rows,
         )  # fmt: skip
         turns.rest()
     ahead.of[:] = begin, end, n

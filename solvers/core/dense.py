@@ -27,7 +27,8 @@ from hinged.solvers.core.vectors import VECTOR_BYTES, WIDE, loop, place_of, spre
 
 Array = np.ndarray[Any, Any]
 
-TILE_ROWS = 16 if WIDE else 8
+TILE_ROWS_MOST = 16
+TILE_ROWS = TILE_ROWS_MOST if WIDE else 8
 """Rows of a tile, each with a vector of sums: half of the registers."""
 
 ROWS, FEATURES, POINTS = 512, 128, 256
@@ -93,10 +94,11 @@ _tile: Any = _tile_plainly if cast("Any", config).DISABLE_JIT else intrinsic(_ti
 @in_place
 def _fill_tiles(indptr, indices, values, tiles):
     """tiles (blocks of features, groups of rows, FEATURES, TILE_ROWS) of zeros: the rows of a CSR batch."""
+    each = tiles.shape[3]
     for r in range(indptr.shape[0] - 1):
         for p in range(indptr[r], indptr[r + 1]):
             f = indices[p]
-            tiles[f // FEATURES, r // TILE_ROWS, f % FEATURES, r % TILE_ROWS] = values[p]
+            tiles[f // FEATURES, r // each, f % FEATURES, r % each] = values[p]
 
 
 @in_place
@@ -177,7 +179,8 @@ def add_terms(terms, listed, here, begins, ends, first, row, lanes, scores):
 class DenseRows(NamedTuple):
     """A batch of rows as `dense_scores` goes over the points with them, a part at a time.
 
-    tiles: the rows, as `_fill_tiles` leaves them. places (5, K): which columns are whole, which are listed, which of
+    tiles: room for the rows, as `_fill_tiles` leaves them, in tiles of the processor that the code was compiled for: a
+    wheel's code has others than this one's. places (5, K): which columns are whole, which are listed, which of
     these have terms in a block, and where those begin and end.
     """
 
@@ -187,7 +190,7 @@ class DenseRows(NamedTuple):
 
 def dense_rows(m: int, dim: int, columns: int, dtype: np.dtype[Any]) -> DenseRows:
     """For m <= ROWS rows; `dense_scores` fills it."""
-    tiles = np.zeros((-(-dim // FEATURES), -(-m // TILE_ROWS), FEATURES, TILE_ROWS), dtype)
+    tiles = np.zeros(-(-dim // FEATURES) * -(-m // TILE_ROWS_MOST) * FEATURES * TILE_ROWS_MOST, dtype)
     return DenseRows(tiles, np.empty((5, columns), np.int64))
 
 
@@ -216,7 +219,8 @@ def dense_scores(kernel, points, first, end, n, alpha, terms, b, dense, indptr, 
     terms are not listed.
     """
     m, dim, vector = norms.shape[0], points.columns.shape[0], VECTOR_BYTES // values.itemsize
-    rows, places = dense.tiles, dense.places
+    kinds, groups, places = -(-dim // FEATURES), -(-m // TILE_ROWS), dense.places
+    rows = dense.tiles[: kinds * groups * FEATURES * TILE_ROWS].reshape((kinds, groups, FEATURES, TILE_ROWS))
     columns = np.empty((POINTS // vector, FEATURES, vector), values.dtype)
     block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)
     zero, lanes = values.dtype.type(0.0), np.empty(LANES)

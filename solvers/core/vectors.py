@@ -22,7 +22,11 @@ _FEATURES = get_host_cpu_features() if _CHOSEN is None else _CHOSEN
 WIDE = "+avx512f" in _FEATURES
 """Whether there are 32 registers of 512 bits; else there are sixteen of 256, or pairs of 128."""
 
-VECTOR_BYTES = 64 if WIDE else 32
+VECTOR_BYTES_MOST = 64
+VECTOR_BYTES = VECTOR_BYTES_MOST if WIDE else 32
+"""For compiled code alone: a wheel's may be for narrower vectors than the processor has, so nothing that Python makes
+for it may hang on this.
+"""
 
 INT = ir.IntType(32)
 

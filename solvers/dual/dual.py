@@ -100,11 +100,11 @@ class DualExpansion(Expansion):
 
     def _recache(self, slots: Array | None, width: int) -> None:
         """The cache once the points of `slots` have become all points, with lines of this width."""
-        # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
         bytes_max = self.cache_bytes
         if self.points.only_ones[0] and self.columns == 1:
             bytes_max = min(bytes_max, ONES_BYTES)
         given = (self.points, self.dim, bytes_max)
+        # Rows of ones are computed anew in the time that moving takes, and only those that are asked for.
         if slots is None or self.points.only_ones[0]:
             self.cache = new_cache(*given, self.cache, width)
         else:
@@ -156,7 +156,7 @@ class DualExpansion(Expansion):
             self.compact()
         steps, converged = 0, True
         shared = self.columns > 1 and self.live <= ROWS_SHARED_MAX
-        if shared and self.widens_lines:
+        if shared and self.widens_lines and not self.points.only_ones[0]:
             self._cut_lines()
         for box in self._boxes():
             done = smo.solve(

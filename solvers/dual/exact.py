@@ -29,7 +29,6 @@ from hinged.solvers.core.rowcache import (
     cached_row,
     clear,
     drop_row,
-    new_cache,
 )
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import columns_of
@@ -233,7 +232,7 @@ class ExactSVM(OptimalExpansion):
         if not (selves[:n] <= NORM_MAX).all():
             raise ValueError(f"the kernel must give each example held at most {NORM_MAX:g} with itself")
         self.kernel, self.points = kernel, points._replace(norm=norm, selves=selves)
-        self.cache = new_cache(self.points, self.dim, self.cache_bytes, self.cache)
+        self._recache(None, self.points.start.size)
 
     # -- what would have been -------------------------------------------------------------------------------------
 
