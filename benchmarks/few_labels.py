@@ -33,7 +33,9 @@ from hinged.service.commands import ask
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events import ClassAdded, Created, Learned, Offered
+from hinged.service.model.events.labelling import Offered
+from hinged.service.model.events.learning import ClassAdded, Learned
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.pool import RANDOM
 from hinged.service.settings import Settings

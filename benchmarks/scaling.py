@@ -29,7 +29,8 @@ from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.data.rows import dense_rows, sparse_rows
-from hinged.service.model.events import Created, Learned
+from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.states import Created
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings

@@ -14,7 +14,7 @@ from hinged.service.commands.change import (
 )
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events import Learned
+from hinged.service.model.events.learning import Learned
 from hinged.service.model.learner import Learner
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings

@@ -15,7 +15,8 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
-from hinged.service.model.events import Created, Predicted
+from hinged.service.model.events.learning import Predicted
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings

@@ -15,11 +15,10 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.engine.worker import Worker
-from hinged.service.model.events import Created
+from hinged.service.model.events.states import Created
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
-from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
@@ -41,7 +40,7 @@ def begun(store, sizes, changes):
     configuration = parse_configuration(json.dumps(BASE | changes), Settings())
     model = Model("m", configuration, **sizes)
     created = Created(configuration.model_dump(mode="json"), 0)
-    store.create("m", Event(created.KIND, created.encode()))
+    store.create("m", created.record())
     model.apply(1, created)
     return model
 

@@ -15,7 +15,8 @@ from hinged.service.data.classes import Label, label_key
 from hinged.service.data.inputs import Inputs, join_inputs, shown_x
 from hinged.service.data.times import shown_time
 from hinged.service.errors import Conflict, Gone, NotFound
-from hinged.service.model.events import ModelEvent, Voted
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.labelling import Voted
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.pool import Candidate

@@ -28,12 +28,8 @@ from hinged.service.errors import (
     Gone,
     Invalid,
 )
-from hinged.service.model.events import (
-    Leased,
-    ModelEvent,
-    Offered,
-    Shown,
-)
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.labelling import Leased, Offered, Shown
 from hinged.service.model.model import Model
 from hinged.service.model.pool import (
     EXPLORE,

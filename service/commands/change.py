@@ -25,16 +25,9 @@ from hinged.service.errors import (
     Invalid,
     NotFound,
 )
-from hinged.service.model.events import (
-    ClassAdded,
-    Corrected,
-    Forgotten,
-    Intended,
-    ModelEvent,
-    Promoted,
-    Reconfigured,
-    Retired,
-)
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.changes import Corrected, Forgotten, Intended, Promoted, Reconfigured, Retired
+from hinged.service.model.events.learning import ClassAdded
 from hinged.service.model.model import Model
 from hinged.service.model.state import SHADOWS_MAX
 from hinged.service.settings import Settings

@@ -19,7 +19,8 @@ from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Invalid, ServiceError
-from hinged.service.model.events import ClassAdded, Learned, ModelEvent
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.learning import ClassAdded, Learned
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings

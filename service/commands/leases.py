@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hinged.service.commands.ask import Planned
 from hinged.service.data.times import shown_time
 from hinged.service.errors import Conflict, NotFound
-from hinged.service.model.events import Released, Renewed, Skipped, Unskipped
+from hinged.service.model.events.labelling import Released, Renewed, Skipped, Unskipped
 from hinged.service.model.model import Model
 from hinged.service.model.pool import Candidate, Lease
 

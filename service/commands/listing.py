@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.times import shown_time
-from hinged.service.model.events import Learned
+from hinged.service.model.events.learning import Learned
 from hinged.service.model.metrics import SOURCES, UNKNOWN
 from hinged.service.model.model import Model
 

@@ -13,7 +13,8 @@ from hinged.service.data.inputs import content_of
 from hinged.service.data.parts import Labelling
 from hinged.service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, ServiceError
 from hinged.service.model.answers import Answer
-from hinged.service.model.events import ModelEvent, Voted
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.labelling import Voted
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.pool import Candidate

@@ -12,10 +12,10 @@ from hinged.service.data.parts import Configuration
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.transfer.imports import read_import
 from hinged.service.errors import Conflict
-from hinged.service.model.events import Created
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
-from hinged.service.store.base import Event, Store
+from hinged.service.store.base import Store
 from hinged.solvers import warm
 
 
@@ -23,7 +23,7 @@ def begin_log(store: Store, name: str, configuration: Configuration) -> Created 
     """The first event of a new log; None if it is there: an earlier creation of unknown outcome did happen."""
     created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
     try:
-        store.create(name, Event(created.KIND, created.encode()))
+        store.create(name, created.record())
     except KeyError:
         return None
     return created
@@ -49,7 +49,7 @@ def import_file(store: Store, name: str, file: IO[bytes], settings: Settings) ->
     """A new model from a file, which is in the log. Invalid if it is none that this server takes."""
     model, imported = read_import(name, file, settings, settings.model_sizes)
     try:
-        store.create(name, Event(imported.KIND, imported.encode(), model.answers.given_ids))
+        store.create(name, imported.record())
     except KeyError:  # an earlier creation of unknown outcome did happen
         there, _ = load(store, name, settings)
         if there.snapshot() != model.snapshot():

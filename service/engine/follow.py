@@ -16,20 +16,7 @@ from typing import Any, NamedTuple
 
 from hinged.service.data.times import shown_time
 from hinged.service.errors import FellBehind
-from hinged.service.model.events import (
-    ClassAdded,
-    Created,
-    Finished,
-    Learned,
-    Leased,
-    ModelEvent,
-    Offered,
-    Predicted,
-    SetAside,
-    Shown,
-    Skipped,
-    decode_event,
-)
+from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.store.base import Event
 
 PAGE_EVENTS = 100
@@ -53,32 +40,8 @@ class Told(NamedTuple):
 
 def told(position: int, event: ModelEvent) -> Told:
     """What an event of the log tells everyone who may see its model: how many, never what."""
-    facts: dict[str, Any] = {}
-    at_ms = getattr(event, "at_ms", None)
-    if at_ms:
-        facts["at"] = shown_time(at_ms)
-    match event:
-        case Created():
-            facts["configuration"] = event.configuration
-        case ClassAdded():
-            facts["label"] = event.label
-        case Learned():
-            facts |= {"examples": len(event.ids), "learned": int(event.keys[-1]) if len(event.ids) else event.first - 1}
-        case Finished():
-            facts["epochs"] = event.epochs
-        case Predicted():
-            facts["predictions"] = len(event.predictions)
-        case Offered() | Shown():
-            facts["candidates"] = len(event.ids)
-        case Leased():
-            facts |= {"annotator": event.annotator, "leases": len(event.leases)}
-        case SetAside():
-            facts |= {"event": event.event, "was": event.was}
-        case Skipped():
-            facts["for"] = "all" if event.for_all else "me"
-        case _:
-            pass
-    return Told(position, event.KIND, facts)
+    at = {"at": shown_time(event.at_ms)} if event.at_ms else {}
+    return Told(position, event.KIND, at | event.told())
 
 
 class Feed:

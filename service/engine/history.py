@@ -27,20 +27,12 @@ from hinged.service.errors import (
     ServiceError,
     StoreUnavailable,
 )
-from hinged.service.model.events import (
-    ClassAdded,
-    Created,
-    Erased,
-    Finished,
-    Learned,
-    ModelEvent,
-    Offered,
-    RolledBack,
-    SetAside,
-    Swapped,
-    decode_event,
-)
-from hinged.service.model.model import Model, Outcome
+from hinged.service.model.events import ModelEvent, decode_event
+from hinged.service.model.events.base import Outcome
+from hinged.service.model.events.labelling import Offered
+from hinged.service.model.events.learning import ClassAdded, Finished, Learned
+from hinged.service.model.events.states import Created, RolledBack, SetAside, Swapped
+from hinged.service.model.model import Model
 from hinged.service.model.state import was_undone
 from hinged.service.store.base import (
     Damaged,
@@ -171,8 +163,8 @@ class History:
         """The named values of an example, where what is left of the log has them."""
         for at, record in self.store.read(self.name, 0):
             if record.kind == Learned.KIND and not was_undone(undone, at):
-                event = decode_event(record.kind, record.payload)
-                if isinstance(event, Learned) and isinstance(event.inputs, Records):
+                event = Learned.decoded(record.payload)
+                if isinstance(event.inputs, Records):
                     for row in np.flatnonzero(event.keys == number):
                         return event.inputs.records[row]
         return None
@@ -251,17 +243,14 @@ class History:
         aside: dict[int, str] = {}
         for at, record in self.store.read_around(self.name, base):
             if record.kind == SetAside.KIND:
-                put_aside = decode_event(record.kind, record.payload)
-                assert isinstance(put_aside, SetAside)  # noqa: S101  decode_event checks the kind
+                put_aside = SetAside.decoded(record.payload)
                 aside[put_aside.event] = put_aside.was
             if at > position:
                 continue
             if record.kind == Swapped.KIND:
                 rollbacks[at] = None
             if record.kind == RolledBack.KIND:
-                event = decode_event(record.kind, record.payload)
-                assert isinstance(event, RolledBack)  # noqa: S101  decode_event checks the kind
-                rollbacks[at] = event.to
+                rollbacks[at] = RolledBack.decoded(record.payload).to
         rollbacks = {at: to for at, to in rollbacks.items() if at not in aside}
         found = []
         while back := [at for at in rollbacks if at <= position]:
@@ -318,8 +307,7 @@ class History:
     def _whole(self, at: int, record: Event) -> ModelEvent:
         """The event of a record. Conflict where a part of it was forgotten: the state behind it is no more."""
         event = decode_event(record.kind, record.payload)
-        batch = isinstance(event, Learned) and event.numbers is not None
-        if isinstance(event, Erased) or batch or (isinstance(event, Offered) and event.rest):
+        if event.is_partial:
             raise Conflict(f"what event {at} of model {self.name} held was forgotten, and the states before")
         return event
 

@@ -13,26 +13,21 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from hinged.service.commands.admission import check_events
 from hinged.service.engine.follow import Feed
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.lookup import Lookup
 from hinged.service.engine.snapshots import Snapshots
 from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
-from hinged.service.model.events import (
-    Finished,
-    Learned,
-    ModelEvent,
-    Predicted,
-    decode_event,
-)
-from hinged.service.model.model import NOTHING, Model, Outcome
+from hinged.service.model.admission import check_events
+from hinged.service.model.events import ModelEvent, decode_event
+from hinged.service.model.events.base import NOTHING, Outcome
+from hinged.service.model.events.learning import Finished, Predicted
+from hinged.service.model.model import Model
 from hinged.service.model.pending import Made
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 from hinged.service.store.base import (
     Damaged,
-    Event,
     OutcomeUnknown,
     PositionTaken,
     Store,
@@ -118,9 +113,8 @@ class Journal:
         model = self.model
         with self.going_on():
             check_events(model, every)
-        records = [Event(e.KIND, e.encode(), e.given_ids if isinstance(e, Learned) else ()) for e in every]
         try:
-            self.store.append(model.name, model.position, records)
+            self.store.append(model.name, model.position, [event.record() for event in every])
         except PositionTaken:
             self.unresolved = True
             raise
@@ -153,7 +147,6 @@ class Journal:
             raise InternalError(UNFORESEEN) from error
 
     def _apply(self, position: int, event: ModelEvent, successor: Model | None = None) -> Outcome:
-        drifts = self.model.metrics.drift.count
         try:
             if successor is not None:
                 assert successor.position == position  # noqa: S101  it was made for this very event
@@ -164,7 +157,7 @@ class Journal:
                 outcome = self.model.apply(position, event)
         except (ServiceError, Damaged) as error:  # no refusal: what is in the log is half applied
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
-        self.feed.note(position, event, drifted=self.model.metrics.drift.count > drifts)
+        self.feed.note(position, event, drifted=outcome.drifted)
         return outcome
 
     def _resolve(self) -> None:

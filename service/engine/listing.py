@@ -23,7 +23,8 @@ from hinged.service.commands.listing import (
     missing_before,
 )
 from hinged.service.errors import Conflict
-from hinged.service.model.events import Created, Learned, decode_event
+from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.state import was_undone
 from hinged.service.store.base import Lost, Store
@@ -96,8 +97,8 @@ class Listing:
             if at == 1 and record.kind == Created.KIND:
                 return begin, 1
             if record.kind == Learned.KIND and not was_undone(undone, at):
-                event = decode_event(record.kind, record.payload)
-                if isinstance(event, Learned) and event.ids:
+                event = Learned.decoded(record.payload)
+                if event.ids:
                     return begin, int(event.keys[0])
         return begin, None
 
@@ -121,8 +122,7 @@ class Listing:
                 raise Conflict(f"event {at} of the log of model {self._name} {record.reason}")
             if record.kind != Learned.KIND:
                 continue
-            event = decode_event(record.kind, record.payload)
-            assert isinstance(event, Learned)  # noqa: S101  decode_event checks the kind
+            event = Learned.decoded(record.payload)
             if wanted.to_ms is not None and event.at_ms >= wanted.to_ms:
                 break
             if wanted.from_ms is None or event.at_ms >= wanted.from_ms:

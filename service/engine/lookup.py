@@ -11,12 +11,9 @@ from hinged.service.commands.change import Located
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of, x_digests
 from hinged.service.model.answers import Answer, Answers
-from hinged.service.model.events import (
-    Imported,
-    Learned,
-    ModelEvent,
-    decode_event,
-)
+from hinged.service.model.events import ModelEvent, decode_event
+from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.states import Imported
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.state import answers_of
@@ -84,10 +81,9 @@ class Lookup:
         """Where the log has the example with this number and no id of its own; it has no index for that."""
         for position, record in self._store.read(self._name, 0):
             if record.kind == Learned.KIND and model.counts(position):
-                event = decode_event(record.kind, record.payload)
-                if isinstance(event, Learned):
-                    for row in np.flatnonzero(event.keys == number).tolist():
-                        return _located(position, event, row) if event.ids[row] is None else None
+                event = Learned.decoded(record.payload)
+                for row in np.flatnonzero(event.keys == number).tolist():
+                    return _located(position, event, row) if event.ids[row] is None else None
         return None
 
     def _event_at(self, position: int) -> ModelEvent | None:

@@ -17,16 +17,12 @@ from hinged.service.errors import (
     ServiceError,
     StoreUnavailable,
 )
-from hinged.service.model.events import (
-    Finished,
-    ModelEvent,
-    RolledBack,
-    SetAside,
-    Settled,
-    Swapped,
-)
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.changes import Settled
+from hinged.service.model.events.learning import Finished
+from hinged.service.model.events.states import RolledBack, SetAside, Swapped
 from hinged.service.model.pending import Made
-from hinged.service.store.base import Damaged, Event
+from hinged.service.store.base import Damaged
 from hinged.solvers.core.reports import Finish
 
 SWAP_S = 1.0  # that the worker teaches at a swap; one that takes longer gives way and is tried again
@@ -190,7 +186,7 @@ class SettingAside(Single):
         if self.position not in (None, obstacle.position):
             raise Conflict(f"model {name} stands before event {obstacle.position}, got {self.position}")
         event = SetAside(obstacle.position, obstacle.kind, obstacle.reason, journal.now_ms())
-        journal.store.append(name, journal.store.end(name), [Event(event.KIND, event.encode())])
+        journal.store.append(name, journal.store.end(name), [event.record()])
         model, further = journal.read_again()
         return {
             "model": name,

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hinged.frames import BadFrame
 from hinged.service.data.examples import SERVER_ID
-from hinged.service.model.events import Learned
 from hinged.solvers.core.solver import CLASSES_MAX
 from hinged.solvers.core.states import StateReader
+
+if TYPE_CHECKING:  # it imports this
+    from hinged.service.model.events.learning import Learned
 
 Array = np.ndarray[Any, Any]
 

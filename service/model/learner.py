@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from hinged.service.data.records import Record
 from hinged.service.data.rows import is_fit, refit
 from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.model.decisions import numbers_of, together
-from hinged.service.model.events import Learned
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.warmup import WarmUp, encoded
 from hinged.service.model.window import Ages, Left
@@ -31,13 +30,16 @@ from hinged.solvers.core.solver import UNBOUNDED, PointsFull, Solver
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.warm import wait_for_rest
 
+if TYPE_CHECKING:  # it imports this
+    from hinged.service.model.events.learning import Learned
+
 Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
 """Decision values (m, K) of a part of a batch, from right before each example was learned; predicted classes (m,)."""
 
 DROPPED_MAX = 2**16  # numbers that are listed at once
 
-Epoch = Callable[[], Iterator[Learned]]
+Epoch: TypeAlias = "Callable[[], Iterator[Learned]]"
 """All learned batches of the log before an event, in order: what a further epoch learns again."""
 
 

@@ -8,74 +8,32 @@ holds the whole state change no model but make another, which takes the place of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from hinged.frames import BadFrame
-from hinged.service.data.configuration import read_configuration
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
-from hinged.service.model.curves import Curves
+from hinged.service.model.annotators import Given
 from hinged.service.model.decisions import score_of, together
 from hinged.service.model.description import described
-from hinged.service.model.events import (
-    ClassAdded,
-    Corrected,
-    Created,
-    Erased,
-    Finished,
-    Forgotten,
-    Imported,
-    Intended,
-    Learned,
-    Leased,
-    ModelEvent,
-    Offered,
-    Predicted,
-    Promoted,
-    Reconfigured,
-    Released,
-    Renewed,
-    Retired,
-    RolledBack,
-    SetAside,
-    Settled,
-    Shown,
-    Skipped,
-    Swapped,
-    Unskipped,
-    Voted,
-)
-from hinged.service.model.jobs import Job, Jobs, Kind
-from hinged.service.model.labelling import note_answers, take_in
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.base import Outcome
+from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.states import RolledBack
 from hinged.service.model.learner import Epoch, Learner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
 from hinged.service.model.state import State, was_undone
 from hinged.service.model.view import Published
-from hinged.solvers.core.reports import Finish
 
 Array = np.ndarray[Any, Any]
 
 OLD_IDS_MIN = 10_000
 SET_ASIDE_KEPT = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What `apply` found: for a learned batch the class numbers and scores from right before each example."""
-
-    predictions: Array
-    scores: Array
-    finish: Finish | None = None
-
-
-NOTHING = Outcome(np.zeros(0, np.int32), np.zeros(0))
 
 
 class Model(State):
@@ -89,26 +47,7 @@ class Model(State):
 
         ValueError (BadFrame) if that is none, or its state cannot be read.
         """
-        sizes = {"cache_bytes": cache_bytes, "answers_kept": answers_kept}
-        match first:
-            case Swapped():
-                model = cls.restore(name, first.state, **sizes)
-                if model.position != position - 1:
-                    raise BadFrame(f"the event at {position} holds the state at {model.position}")
-                model.position, model.at_ms = position, max(model.at_ms, first.at_ms)
-                model.mark(Swapped.KIND)
-            case Created():
-                model = cls(name, read_configuration(first.configuration), **sizes)
-                model.apply(1, first)
-            case Imported():
-                model = cls.restore(name, first.state, **sizes)
-                model.position, model.at_ms = 1, max(model.at_ms, first.at_ms)
-                # Positions of another log.
-                model.undone, model.reads_back_at, model.floor, model.jobs = [], 0, 0, Jobs()
-                model.set_aside, model.curves = [], Curves()
-            case _:
-                raise BadFrame(f"a log begins with {Created.KIND!r} or {Imported.KIND!r}, got {first.KIND!r}")
-        return model
+        return first.begin(cls, name, position, cache_bytes=cache_bytes, answers_kept=answers_kept)
 
     def apply(self, position: int, event: ModelEvent, epoch: Epoch | None = None) -> Outcome:
         """Take in the event at this position of the log. It was validated before it was logged.
@@ -116,45 +55,20 @@ class Model(State):
         epoch: the learned batches before it, for a finishing step that goes over them again. ValueError for an event
         that makes another model of this one: a rollback (`come_back`) and one that holds the whole state (`begin`).
         """
+        self._check_next(position)
+        self.at_ms = max(self.at_ms, event.at_ms)
+        self.pending.expire(self.at_ms)
+        outcome = event.apply(self, position, epoch)
+        self.position = position
+        if event.MARKED:
+            self.mark(event.KIND)
+        if outcome.drifted:
+            self.mark("drift")
+        return outcome
+
+    def _check_next(self, position: int) -> None:
         if position != self.position + 1:
             raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
-        if not isinstance(event, ClassAdded):  # the only one without a time
-            self.at_ms = max(self.at_ms, event.at_ms)
-            self.pending.expire(self.at_ms)
-        outcome, marks, drifts = NOTHING, list[str](), self.metrics.drift.count
-        match event:
-            case Created():
-                pass
-            case Imported():
-                raise ValueError(f"model {self.name} is there: a state is imported by a log's first event alone")
-            case Erased():
-                raise ValueError(f"the event at {position} is erased: what is before a {Swapped.KIND!r} is not folded")
-            case Swapped() | RolledBack():
-                raise ValueError(f"the event at {position}, {event.KIND!r}, makes another model of {self.name}")
-            case ClassAdded():
-                for learner in self.learners:
-                    learner.add_class(event.label)
-            case Learned():
-                outcome = self._learn(event)
-                self.curves.note(position, self.learned, self.at_ms, self.learner, self.shadows)
-                if self.metrics.drift.count > drifts:
-                    marks.append("drift")
-            case Finished():
-                outcome = Outcome(NOTHING.predictions, NOTHING.scores, self._finish(event.epochs, epoch))
-                self.reads_back_at = position if event.epochs else self.reads_back_at
-                marks.append(event.KIND)
-            case Predicted():
-                self.pending.keep(event.predictions)
-            case Offered() | Shown() | Leased() | Renewed() | Released() | Skipped() | Unskipped() | Voted():
-                take_in(self, event)
-            case _:
-                self._change(position, event)
-                if isinstance(event, Promoted | Reconfigured | SetAside):
-                    marks.append(event.KIND)
-        self.position = position
-        for kind in marks:
-            self.mark(kind)
-        return outcome
 
     def mark(self, kind: str) -> None:
         """Note on the curves that this has happened here."""
@@ -162,8 +76,7 @@ class Model(State):
 
     def pass_over(self, position: int, kind: str) -> None:
         """Stand behind an event that was set aside, as if it had been undone."""
-        if position != self.position + 1:
-            raise ValueError(f"model {self.name} stands at position {self.position}, got the event of {position}")
+        self._check_next(position)
         self.undone = [*self.undone, (position - 1, position + 1)]
         self.set_aside = [*self.set_aside, (position, kind)][-SET_ASIDE_KEPT:]
         self.position = position
@@ -182,86 +95,7 @@ class Model(State):
         """Whether the event at this position is a part of what the model is, and was not undone."""
         return not was_undone(self.undone, position)
 
-    def _change(
-        self,
-        position: int,
-        event: Forgotten | Corrected | Intended | Reconfigured | Settled | Retired | Promoted | SetAside,
-    ) -> None:
-        match event:
-            case Forgotten():
-                self._forget(position, event)
-            case Corrected():
-                self._correct(position, event)
-            case Intended():
-                kind: Kind = "configure" if event.shadow is None else "shadow"
-                job = Job(position, kind, folds=True, configuration=event.configuration, shadow=event.shadow)
-                self.jobs.add(job)
-            case Reconfigured():
-                self.learner.reconfigure(read_configuration(event.configuration))
-                self._configure_waiting()
-            case Settled():
-                self.jobs.settle(event.jobs, event.result, event.error)
-            case SetAside():
-                pass  # what it is about was passed over when its turn came
-            case Retired():
-                self.shadows.pop(event.shadow, None)
-                self._give_up(event.shadow, "the challenger was retired")
-            case Promoted():
-                shadow = self.shadows.pop(event.shadow)
-                shadow.stopped = None
-                self.learner = shadow
-                self._configure_waiting()
-
-    def _give_up(self, shadow: str, why: str) -> None:
-        self.jobs.settle([job.at for job in self.jobs.running() if job.shadow == shadow], {}, why)
-
-    def _forget(self, position: int, event: Forgotten) -> None:
-        self.tombstones.add(event.salt, event.mark, event.number)
-        self.floor = position
-
-        def forgotten(ids: Iterable[str]) -> set[str]:
-            return {given for given in ids if self.tombstones.mark_of(given) == event.mark}
-
-        for given in forgotten(candidate.id for candidate in self.pool):
-            self.pool.forget(given)
-        for given in forgotten(answer.id for answer in self.annotators):
-            self.annotators.forget(given)
-        for given in forgotten(prediction.id for prediction in self.pending):
-            self.pending.pop(given)
-        folds = False
-        for learner in self.learners:
-            learner.forget_candidates(forgotten(given for given in learner.warmup.ids if given is not None))
-            # It may have been among those from which the columns were found.
-            folds |= learner.warmup.candidates > 0 and not learner.warmup.active
-        if event.number is not None:
-            self.answers.forget(event.number)
-            self.old_ids.pop(event.number, None)
-            self.corrections.pop(event.number, None)
-            for learner in self.learners:
-                if learner.exact:
-                    learner.forget([event.number])
-                else:
-                    folds = True
-        self.jobs.add(Job(position, "forget", folds, event.number))
-
-    def _correct(self, position: int, event: Corrected) -> None:
-        former = self.corrections.get(event.number, self.answers.label_of(event.number))
-        self.corrections[event.number] = event.label
-        given = self.id_of(event.number)
-        self.annotators.correct(given, event.annotator, self.labels.labels[event.label])
-        if former == event.label:  # somebody has seen it, and it is right
-            return
-        self.answers.correct(event.number, event.label, bytes.fromhex(event.content))
-        folds = False
-        for learner in self.learners:
-            if learner.exact:
-                learner.relabel(event.number, event.label)
-            else:
-                folds = True
-        if folds:
-            self.jobs.add(Job(position, "correct", folds, event.number))
-
-    def _configure_waiting(self) -> None:
+    def configure_waiting(self) -> None:
         """Let what waits fit the present configuration; an x that the kernel does not take waits no longer."""
         labels = self.configuration.labels
         self.pool.limit(labels.pool_max, self.at_ms)
@@ -280,15 +114,11 @@ class Model(State):
         taught.metrics = deepcopy(self.metrics)
         taught.metrics.choose(choosing=taught.configuration.chooses)
         self.learner = taught
-        self._configure_waiting()
+        self.configure_waiting()
 
-    def _finish(self, epochs: int, epoch: Epoch | None) -> Finish:
-        for shadow in self.shadows.values():
-            if shadow.stopped is None:
-                shadow.finish(epochs, epoch)
-        return self.learner.finish(epochs, epoch)
-
-    def _learn(self, event: Learned) -> Outcome:
+    def learn(self, event: Learned) -> Outcome:
+        """Predict each example of a batch, then learn it."""
+        drifts = self.metrics.drift.count
         m = len(event.ids)
         event = event.with_inputs(self.learner.rows(event.inputs))
         if event.first > self.learned + 1:  # what came between was set aside
@@ -313,7 +143,7 @@ class Model(State):
                 scores[r] = score_of(prediction.columns[None], numbers[r : r + 1])[0]
         forgotten = self.answers.add(event, numbers, scores)
         self._remember(forgotten)
-        note_answers(self, event, numbers)
+        self._note_answers(event, numbers)
         if self.pool or self.pending:
             for given in ids:
                 self.pool.answer(given)
@@ -321,7 +151,21 @@ class Model(State):
         self.learned += m
         for shadow in self.shadows.values():
             shadow.challenge(event)
-        return Outcome(numbers, scores)
+        return Outcome(numbers, scores, drifted=self.metrics.drift.count > drifts)
+
+    def _note_answers(self, event: Learned, numbers: Array) -> None:
+        """Note who answered what, while the pool still knows the votes."""
+        labels = self.labels.labels
+        for r, annotator in enumerate(event.annotators):
+            given = event.ids[r]
+            if annotator is None or given is None:
+                continue
+            candidate, label = self.pool.find(given), labels[event.classes[r]]
+            if candidate is not None and candidate.votes:
+                self.annotators.settle(candidate.votes, label)
+            else:
+                said = None if numbers[r] == UNKNOWN else labels[numbers[r]]
+                self.annotators.answer(Given(given, annotator, label, said, event.at_ms))
 
     def _late(self, event: Learned) -> dict[int, Prediction]:
         """By row the predictions that have waited for these very examples' labels."""

@@ -38,7 +38,8 @@ from nodes import CONFIGURATION, TTL_S, Nodes
 from running import PATIENCE_S, PLAIN
 from states import digest_of, load_model
 
-from hinged.service.model.events import Learned, decode_event
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.learning import Learned
 from hinged.service.store.redis import RedisStore
 
 NONE = ("lost", "invented", "twice", "fenced", "state")

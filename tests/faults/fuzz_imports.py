@@ -44,7 +44,8 @@ from hinged.service.engine.creation import import_file
 from hinged.service.engine.registry import Registry
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
-from hinged.service.model.events import Imported, decode_event
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.states import Imported
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore

@@ -15,7 +15,8 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.errors import ServiceError
-from hinged.service.model.events import Created, Finished, Predicted
+from hinged.service.model.events.learning import Finished, Predicted
+from hinged.service.model.events.states import Created
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction

@@ -11,16 +11,10 @@ from hinged.service.data.inputs import Records
 from hinged.service.data.records import canonical
 from hinged.service.engine.history import History
 from hinged.service.errors import Conflict
-from hinged.service.model.events import (
-    Erased,
-    Forgotten,
-    Imported,
-    Learned,
-    RolledBack,
-    SetAside,
-    Swapped,
-    decode_event,
-)
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.changes import Forgotten
+from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.states import Erased, Imported, RolledBack, SetAside, Swapped
 from hinged.service.model.model import Model
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 12}

@@ -38,7 +38,8 @@ import httpx
 import numpy as np
 from running import PLAIN, RunningServer, until_compiled
 
-from hinged.service.model.events import Learned, decode_event
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.learning import Learned
 from hinged.service.store.sqlite import SQLiteStore
 
 MODELS = {

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from hinged.service.model.events import Learned, Leased, Offered, Released, Renewed, Skipped, Unskipped, Voted
+from hinged.service.model.events.labelling import Leased, Offered, Released, Renewed, Skipped, Unskipped, Voted
+from hinged.service.model.events.learning import Learned
 
 POOL_MAX = 60
 

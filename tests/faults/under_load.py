@@ -33,7 +33,8 @@ from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_rows
-from hinged.service.model.events import Learned, decode_event
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.learning import Learned
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 

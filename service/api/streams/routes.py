@@ -52,16 +52,21 @@ async def follow(
     last_event_id: Annotated[
         int | None, Header(ge=0, lt=2**63, description="the same, as a client that comes back sends it")
     ] = None,
+    named: Annotated[
+        bool, Query(description="whether events carry their kind as a name; without, a browser's `onmessage` gets all")
+    ] = True,
 ) -> Response:
     """What happens to a model, as server-sent events; `id` is the position in its log."""
     registry = registry_of(request)
     follower = registry.get(model).follow(after if last_event_id is None else last_event_id)
     request.app.state.streams.check()
-    lines = _lines(request, follower, registry.settings.heartbeat_s)
+    lines = _lines(request, follower, registry.settings.heartbeat_s, named=named)
     return EventStream(lines, headers=HEADERS)
 
 
-async def _lines(request: Request, follower: Follower, heartbeat_s: float) -> AsyncGenerator[bytes, None]:
+async def _lines(
+    request: Request, follower: Follower, heartbeat_s: float, *, named: bool
+) -> AsyncGenerator[bytes, None]:
     access: Access = request.app.state.access
     streams: Streams = request.app.state.streams
     try:
@@ -71,15 +76,16 @@ async def _lines(request: Request, follower: Follower, heartbeat_s: float) -> As
                 async for page in pages:
                     if not access.knows(caller(request)):
                         return
-                    yield b"".join(map(_block, page)) or KEEPALIVE_COMMENT
+                    yield b"".join(_block(news, named=named) for news in page) or KEEPALIVE_COMMENT
     except (ServiceError, Damaged, KeyError):  # it comes back, and is told what is the matter
         return
 
 
-def _block(news: Told) -> bytes:
+def _block(news: Told, *, named: bool) -> bytes:
     """One event; a note has no id of its own, so that nobody comes back to it."""
     shown = json.dumps(news.shown(), ensure_ascii=False, separators=(",", ":"))
-    return format_sse_event(event=news.kind, data_str=shown, id=None if news.note else str(news.position))
+    kind, position = news.kind if named else None, None if news.note else str(news.position)
+    return format_sse_event(event=kind, data_str=shown, id=position)
 
 
 @router.websocket("/models/{model}/stream")

@@ -16,7 +16,8 @@ from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.engine.history import History, Taught, as_it_should_be
 from hinged.service.errors import Conflict
-from hinged.service.model.events import ClassAdded, Finished, Learned, Offered
+from hinged.service.model.events.labelling import Offered
+from hinged.service.model.events.learning import ClassAdded, Finished, Learned
 from hinged.service.model.jobs import Job
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model

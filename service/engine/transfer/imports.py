@@ -17,7 +17,7 @@ from hinged.service.engine.transfer.estimators import snapshot_of
 from hinged.service.engine.transfer.exports import unpack_export
 from hinged.service.engine.transfer.rehearsal import examine, rehearse
 from hinged.service.errors import Invalid
-from hinged.service.model.events import Imported
+from hinged.service.model.events.states import Imported
 from hinged.service.model.model import Model
 from hinged.service.model.state import SHADOWS_MAX, SNAPSHOT
 from hinged.service.settings import Settings
@@ -46,7 +46,7 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
         raise Invalid(f"the file is no model: {_first_line(error)}") from error
     _check(model, now_ms, settings)
     # Written as this server would write it: what is in the log can be read again.
-    imported = Imported(model.snapshot(), model.at_ms)
+    imported = Imported(model.snapshot(), model.at_ms, model.answers.given_ids)
     try:
         examine(model, imported.state)
         rehearse(model, imported.state)

@@ -13,14 +13,9 @@ from hinged.service.data.inputs import Inputs, Records, join_inputs
 from hinged.service.data.records import Record
 from hinged.service.data.rows import sparse_rows
 from hinged.service.data.scaling import Scaling
-from hinged.service.model.events import (
-    ClassAdded,
-    Corrected,
-    Finished,
-    Forgotten,
-    Learned,
-    ModelEvent,
-)
+from hinged.service.model.events import ModelEvent
+from hinged.service.model.events.changes import Corrected, Forgotten
+from hinged.service.model.events.learning import ClassAdded, Finished, Learned
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT

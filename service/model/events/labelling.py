@@ -4,18 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hinged.frames import encode
+from hinged.frames import encode, peek
 from hinged.service.data.classes import Label
 from hinged.service.data.inputs import Inputs, inputs_state, read_inputs
-from hinged.service.model.events.facts import Array, Facts, sixteens
+from hinged.service.model.events.base import (
+    NOTHING,
+    Array,
+    ErasedWhole,
+    Facts,
+    ModelEvent,
+    Outcome,
+    Redacted,
+    sixteens,
+)
+from hinged.service.model.pool import Asked, Candidate, Lease
+from hinged.service.model.tombstones import Tombstones
+
+if TYPE_CHECKING:
+    from hinged.service.model.admission import Coming
+    from hinged.service.model.learner import Epoch
+    from hinged.service.model.model import Model
+
+
+class _OfLease(Facts, ErasedWhole):
+    """What an annotator did with a lease."""
+
+    __slots__ = ()
+    token: str
+
+    def admit(self, coming: Coming) -> None:
+        """There must be such a lease."""
+        if coming.model.pool.find_lease(self.token) is None:
+            raise ValueError("there is no such lease")
+
+    def told(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(ModelEvent):
     """Candidates for the pool, m of them; labels: those that are known, for selection alone.
 
     rest: whether some of them were forgotten, and these are what is left. shows: what each is shown as in the place of
@@ -53,15 +85,54 @@ class Offered:
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
-        """The event of a payload."""
+        """The event of a payload's parts."""
         inputs = read_inputs(facts, arrays)
         digests = sixteens(arrays["digests"])
         rest, shows = facts.get("rest", False), facts.get("shows", ())
         return cls(facts["ids"], inputs, digests, facts["labels"], facts["at_ms"], rest, shows)
 
+    @classmethod
+    def redacted(cls, payload: bytes, tombstones: Tombstones) -> Redacted | None:
+        """What is left without the candidates that are forgotten."""
+        facts = peek(payload, cls.KIND)
+        if facts.get("rest", False) and not tombstones.known(facts["ids"]):
+            return None
+        event = cls.decoded(payload)
+        left = event.without(tombstones.known(event.ids))
+        return Redacted(left if left.ids else None)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some of the candidates were forgotten."""
+        return self.rest
+
+    def admit(self, coming: Coming) -> None:
+        """The candidates must be of this model's form, and what is said of them must be of as many."""
+        coming.check_x(self.inputs)
+        if not len(self.ids) == len(self.digests) == len(self.labels) == len(self.inputs):
+            raise ValueError("ids, digests and labels must be as many as the candidates")
+        if len(self.shows) not in (0, len(self.ids)):
+            raise ValueError("what is shown must be as many as the candidates, or nothing")
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Put the candidates into the pool."""
+        for learner in model.learners:
+            learner.offer(self.inputs, self.ids)
+        parts = zip(self.ids, self.digests, self.labels, self.shows or [None] * len(self.ids), strict=True)
+        candidates = [
+            Candidate(given, self.inputs.take(np.array([r])), digest, label, show)
+            for r, (given, digest, label, show) in enumerate(parts)
+        ]
+        model.pool.offer(candidates, self.at_ms)
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """How many candidates."""
+        return {"candidates": len(self.ids)}
+
 
 @dataclass(frozen=True, slots=True)
-class Shown(Facts):
+class Shown(Facts, ErasedWhole):
     """Candidates of the pool, m of them, and what each is shown as from now on."""
 
     KIND: ClassVar[str] = "shown"
@@ -69,9 +140,24 @@ class Shown(Facts):
     shows: list[Any]
     at_ms: int
 
+    def admit(self, coming: Coming) -> None:
+        """All must be in the pool."""
+        if len(self.shows) != len(self.ids) or None in map(coming.model.pool.find, self.ids):
+            raise ValueError("what is shown must be as many as the candidates, all of them in the pool")
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Show them so."""
+        for given, show in zip(self.ids, self.shows, strict=True):
+            model.pool.show(given, show)
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """How many candidates."""
+        return {"candidates": len(self.ids)}
+
 
 @dataclass(frozen=True, slots=True)
-class Leased(Facts):
+class Leased(Facts, ErasedWhole):
     """Candidates were lent. leases: id, token, expires_ms, reason, score of each. again: tokens held already.
 
     fingerprint: what the request said, where it has an id.
@@ -85,9 +171,29 @@ class Leased(Facts):
     again: list[str]
     at_ms: int
 
+    def admit(self, coming: Coming) -> None:
+        """All must be in the pool."""
+        for lease in self.leases:
+            if coming.model.pool.find(lease["id"]) is None:
+                raise ValueError("there is no such candidate")
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Lend them, and remember what was asked."""
+        for lease in self.leases:
+            rest = {key: value for key, value in lease.items() if key != "id"}
+            model.pool.lend(lease["id"], Lease(annotator=self.annotator, **rest), self.at_ms)
+        if self.request_id is not None:
+            tokens = self.again + [lease["token"] for lease in self.leases]
+            model.pool.remember(self.annotator, self.request_id, Asked(self.fingerprint, tokens))
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """To whom, and how many."""
+        return {"annotator": self.annotator, "leases": len(self.leases)}
+
 
 @dataclass(frozen=True, slots=True)
-class Renewed(Facts):
+class Renewed(_OfLease):
     """A lease lasts longer."""
 
     KIND: ClassVar[str] = "renewed"
@@ -95,18 +201,28 @@ class Renewed(Facts):
     expires_ms: int
     at_ms: int
 
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Renew it."""
+        model.pool.renew(self.token, self.expires_ms)
+        return NOTHING
+
 
 @dataclass(frozen=True, slots=True)
-class Released(Facts):
+class Released(_OfLease):
     """A lease was given back."""
 
     KIND: ClassVar[str] = "released"
     token: str
     at_ms: int
 
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Release it."""
+        model.pool.release(self.token)
+        return NOTHING
+
 
 @dataclass(frozen=True, slots=True)
-class Skipped(Facts):
+class Skipped(_OfLease):
     """A lease was given back: its annotator, or nobody, is to be asked again."""
 
     KIND: ClassVar[str] = "skipped"
@@ -114,9 +230,19 @@ class Skipped(Facts):
     for_all: bool
     at_ms: int
 
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Skip the candidate."""
+        model.annotators.skip(model.pool.lease(self.token)[1].annotator)
+        model.pool.skip(self.token, for_all=self.for_all)
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """For whom."""
+        return {"for": "all" if self.for_all else "me"}
+
 
 @dataclass(frozen=True, slots=True)
-class Unskipped(Facts):
+class Unskipped(_OfLease):
     """A skip was taken back: its lease is open again, until expires_ms."""
 
     KIND: ClassVar[str] = "unskipped"
@@ -124,12 +250,25 @@ class Unskipped(Facts):
     expires_ms: int
     at_ms: int
 
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Take the skip back."""
+        model.annotators.unskip(model.pool.lease(self.token)[1].annotator)
+        model.pool.unskip(self.token, self.expires_ms)
+        return NOTHING
+
 
 @dataclass(frozen=True, slots=True)
-class Voted(Facts):
+class Voted(_OfLease):
     """An annotator's label for a candidate that needs several."""
 
     KIND: ClassVar[str] = "voted"
     token: str
     label: Label
     at_ms: int
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Count the label among the candidate's."""
+        candidate, leased = model.pool.lease(self.token)
+        model.pool.vote(self.token, self.label)
+        model.annotators.vote(candidate.id, leased.annotator, self.label, self.at_ms)
+        return NOTHING

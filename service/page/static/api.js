@@ -79,11 +79,6 @@ export async function insist(method, to, body, waiting = () => {}, stopped = () 
   }
 }
 
-const KINDS = [
-  "created", "class_added", "learned", "finished", "predicted", "offered", "shown", "leased", "renewed", "released",
-  "voted", "skipped", "unskipped", "forgotten", "corrected", "reconfigured", "promoted", "retired", "intended", "swapped", "settled",
-  "imported", "rolled_back", "erased", "set_aside", "drift", "snapshot",
-];
 const TOLD_EVERY_MS = 400;
 
 // Tell of a model's events, many at once and never more often than the eye sees: `tell(kinds)` with a Set of them.
@@ -97,8 +92,8 @@ export function follow(model, tell, state = () => {}) {
     kinds = new Set();
     tell(told);
   };
-  const note = (event) => {
-    kinds.add(event.type);
+  const note = (kind) => {
+    kinds.add(kind);
     timer ??= setTimeout(pass, TOLD_EVERY_MS);
   };
   const open = async () => {
@@ -106,10 +101,10 @@ export function follow(model, tell, state = () => {}) {
     try {
       const { ticket } = await ask("POST", "tickets");
       if (ended) return;
-      source = new EventSource(new URL(`models/${path(model)}/events?ticket=${encodeURIComponent(ticket)}`, root));
-      source.onopen = () => { tries = 0; state(true); note({ type: "opened" }); };
+      source = new EventSource(new URL(`models/${path(model)}/events?named=false&ticket=${encodeURIComponent(ticket)}`, root));
+      source.onopen = () => { tries = 0; state(true); note("opened"); };
       source.onerror = () => { source.close(); again(); };
-      for (const kind of KINDS) source.addEventListener(kind, note);
+      source.onmessage = (event) => note(JSON.parse(event.data).kind);
     } catch (error) {
       if (error.status === 401) return state(false);
       again();

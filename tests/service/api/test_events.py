@@ -44,6 +44,15 @@ def test_events_come_with_their_kind_and_their_position_as_id(ask, model):
         assert found[1]["data"] == {"position": 3, "kind": "learned", "examples": 1, "learned": 1}
 
 
+def test_events_come_without_a_name_where_that_is_asked_for(ask, model):
+    model.learn(A, B)
+    path = f"{model.path}/events?from=0"
+    with followed(ask.url, path) as named, followed(ask.url, f"{path}&named=false") as nameless:
+        found, told = [[stream.event() for _ in range(5)] for stream in (named, nameless)]
+    assert [event.pop("event") for event in found] == ["created", *LEARNED]
+    assert told == found
+
+
 def test_a_snapshot_is_told_without_an_id(ask, model):
     model.learn(A, B)
     with followed(ask.url, f"{model.path}/events") as stream:

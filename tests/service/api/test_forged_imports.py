@@ -18,7 +18,7 @@ from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
 from hinged.service.model import learner
-from hinged.service.model.events import Created
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings

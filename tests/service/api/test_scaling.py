@@ -9,7 +9,7 @@ from states import load_model
 
 from hinged.client import Client
 from hinged.frames import decode, encode
-from hinged.service.model.events import Created
+from hinged.service.model.events.states import Created
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
 

@@ -25,12 +25,9 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.data.parts import Labelling
 from hinged.service.data.records import canonical
 from hinged.service.errors import Conflict, NotFound, ServiceError
-from hinged.service.model.events import (
-    Created,
-    Finished,
-    Predicted,
-    decode_event,
-)
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.learning import Finished, Predicted
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hinged.service.engine.follow import PAGE_EVENTS, Feed, Follower
 from hinged.service.errors import FellBehind
-from hinged.service.model.events import ClassAdded
+from hinged.service.model.events.learning import ClassAdded
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
 

@@ -22,11 +22,12 @@ from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
-from hinged.service.model.events import ClassAdded, Created
+from hinged.service.model.events.learning import ClassAdded
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
-from hinged.service.store.base import Damaged, Event, OutcomeUnknown
+from hinged.service.store.base import Damaged, OutcomeUnknown
 
 CONFIGURATION = json.dumps({"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}})
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
@@ -44,7 +45,7 @@ def begun(store):
     configuration = parse_configuration(CONFIGURATION, Settings())
     model = Model("m", configuration, **SIZES)
     created = Created(configuration.model_dump(mode="json"), 0)
-    store.create("m", Event(created.KIND, created.encode()))
+    store.create("m", created.record())
     model.apply(1, created)
     return model
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hinged.service.model.answers import RING_MIN, Answer, Answers
-from hinged.service.model.events import Learned
+from hinged.service.model.events.learning import Learned
 
 
 def content_of(number):

@@ -16,7 +16,8 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.parameters import SOLVER_NAMES
 from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curve, Curves
-from hinged.service.model.events import Created, Finished, Predicted, RolledBack
+from hinged.service.model.events.learning import Finished, Predicted
+from hinged.service.model.events.states import Created, RolledBack
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 

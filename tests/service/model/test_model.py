@@ -1,4 +1,5 @@
 import json
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,7 +17,10 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Conflict, Invalid, ModelFull
-from hinged.service.model.events import Created, Finished, decode_event
+from hinged.service.model.events import decode_event
+from hinged.service.model.events.changes import Promoted
+from hinged.service.model.events.learning import Finished
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 
@@ -54,6 +58,17 @@ def stream(n, seed=0, labels=("a", "b", 3, True)):
         (f"e{k}" if k % 3 else None, random.standard_normal(2).tolist(), labels[random.integers(len(labels))])
         for k in range(n)
     ]
+
+
+def test_a_challenger_that_saw_the_errors_rise_tells_no_drift_when_it_is_promoted():
+    model = new_model()
+    learn(model, stream(20))
+    challenger = deepcopy(model.learner)
+    challenger.metrics.drift.count += 1
+    model.shadows["other"] = challenger
+    outcome = model.apply(model.position + 1, Promoted("other", 0))
+    assert not outcome.drifted
+    assert [mark.kind for mark in model.curves.marks] == ["promoted"]
 
 
 PARTED = [

@@ -17,7 +17,7 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration, read_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events import Created
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 

@@ -18,7 +18,8 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.errors import (
     Invalid,
 )
-from hinged.service.model.events import Created, Intended
+from hinged.service.model.events.changes import Intended
+from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 

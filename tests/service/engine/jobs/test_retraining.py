@@ -20,7 +20,7 @@ from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
     StoreUnavailable,
 )
-from hinged.service.model.events import Learned
+from hinged.service.model.events.learning import Learned
 from hinged.service.settings import Settings
 
 
