@@ -1,7 +1,7 @@
 """The routes: each parses, calls one method below, formats.
 
 A folder for each kind, with its `routes` and the `shapes` of what they take and answer: types, each with an example
-that can be sent, for the OpenAPI document.
+that can be sent, for the OpenAPI document. The types of the answers are those of hinged.answers.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from hinged import answers
 from hinged.service.errors import Invalid
 
-Label: TypeAlias = str | int | bool
+Label: TypeAlias = answers.Label
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: json.dumps makes one for each call
 

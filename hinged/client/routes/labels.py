@@ -19,8 +19,10 @@ from hinged.client.shapes import (
     Queries,
     Reconciled,
     Released,
+    ReleasedBefore,
     Renewed,
     Skipped,
+    SkippedBefore,
 )
 from hinged.client.values import Examples, given, plain
 
@@ -116,12 +118,12 @@ class LabelRoutes(Asking):
         return self._ask("POST", path_of_lease(model, lease, "heartbeat"), given(lease_s=lease_s))
 
     @route
-    def release(self, model: str, lease: str) -> Exchange[Released]:
+    def release(self, model: str, lease: str) -> Exchange[Released | ReleasedBefore]:
         """Give a leased example back to the pool."""
         return self._ask("POST", path_of_lease(model, lease, "release"), {}, gone={"released": True})
 
     @route
-    def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Exchange[Skipped]:
+    def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Exchange[Skipped | SkippedBefore]:
         """Never ask this annotator, or anybody, for this example again."""
         return self._ask("POST", path_of_lease(model, lease, "skip"), {"for": whom}, gone={"skipped": whom})
 

@@ -20,6 +20,7 @@ from hinged.client.shapes import (
     LeftOut,
     Overview,
     Retired,
+    RetiredBefore,
     Summary,
 )
 
@@ -92,7 +93,7 @@ class ModelRoutes(Asking):
         return self._ask("PUT", path_of_shadow(model, shadow), changes)
 
     @route
-    def retire(self, model: str, shadow: str) -> Exchange[Retired]:
+    def retire(self, model: str, shadow: str) -> Exchange[Retired | RetiredBefore]:
         """Give a challenger up."""
         return self._ask("DELETE", path_of_shadow(model, shadow), gone={"shadow": shadow, "deleted": True})
 

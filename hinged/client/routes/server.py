@@ -9,7 +9,7 @@ from hinged.client.exchange import Call, Exchange, exchange, ready, wait_for_cha
 from hinged.client.methods import route
 from hinged.client.routes.asking import FINISH_TIMEOUT_S, Asking
 from hinged.client.routes.paths import path_of
-from hinged.client.shapes import Changed, Cluster, JobState, KeyShown, Standing, Ticket
+from hinged.client.shapes import Changed, ClusterShown, JobState, KeyShown, Standing, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ class ServerRoutes(Asking):
         return self._ask("POST", "/tickets")
 
     @route
-    def cluster(self) -> Exchange[Cluster]:
+    def cluster(self) -> Exchange[ClusterShown]:
         """The servers that share a store, and the owner, epoch and position of each model."""
         return self._ask("GET", "/cluster")
 

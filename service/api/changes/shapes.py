@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import Any
 
 from pydantic import TypeAdapter, with_config
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from hinged.answers import Certified, Challengers, Changed, JobState, LeftOut, Retired
 from hinged.service.api.openapi import Shape
 from hinged.service.data.examples import STRICT, Y
 
@@ -18,65 +19,6 @@ class Correction(TypedDict):
     """The label that an example should have had."""
 
     y: Y
-
-
-class Changed(TypedDict):
-    """A change that was made (certificate), or that a job makes."""
-
-    model: str
-    position: int
-    certificate: NotRequired[dict[str, Any]]
-    unwritten: NotRequired[list[str]]
-    job: NotRequired[str]
-
-
-class JobState(TypedDict):
-    """What became of a job. progress: from 0 to 1. unwritten: what the store could not write anew."""
-
-    job: str
-    model: str
-    kind: Literal["forget", "correct", "configure", "shadow"]
-    state: Literal["running", "done", "failed"]
-    progress: float
-    certificate: dict[str, Any] | None
-    unwritten: NotRequired[list[str]]
-    error: NotRequired[str]
-
-
-class Certified(TypedDict):
-    """How good the solution is."""
-
-    model: str
-    position: int
-    certificate: dict[str, Any]
-
-
-class LeftOut(TypedDict):
-    """The leave-one-out error."""
-
-    model: str
-    position: int
-    examples: int
-    errors: int
-    error: float | None
-
-
-class Challengers(TypedDict):
-    """The model and its challengers, each with its figures."""
-
-    model: str
-    position: int
-    champion: dict[str, Any]
-    shadows: dict[str, dict[str, Any]]
-
-
-class Retired(TypedDict):
-    """The challenger is gone."""
-
-    model: str
-    position: int
-    shadow: str
-    deleted: Literal[True]
 
 
 CORRECTION: TypeAdapter[Correction] = TypeAdapter(Correction)

@@ -2,69 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
-
 from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from hinged.answers import ClusterShown, OwnModels, Standing
 from hinged.service.api.openapi import Shape
-
-
-class NodeShown(TypedDict):
-    """A server."""
-
-    node: str
-    alive: bool
-    beat_age_s: float
-    models: NotRequired[int]
-    loading: NotRequired[int]
-    memory_bytes: NotRequired[int]
-    memory_max_bytes: NotRequired[int]
-    load: NotRequired[float]
-    processors: NotRequired[int]
-
-
-class Standing(TypedDict):
-    """Where a model is, since which epoch, and the end of its log."""
-
-    model: str
-    owner: str | None
-    epoch: int
-    position: int
-
-
-class ModelShown(Standing):
-    """The same with what its owner says: its state, the events that it has not taken in yet, what it takes."""
-
-    lag: NotRequired[int | None]
-    state: NotRequired[str]
-    memory_bytes: NotRequired[int]
-    load: NotRequired[float]
-
-
-class ClusterShown(TypedDict):
-    """The servers and the models."""
-
-    node: str
-    nodes: list[NodeShown]
-    models: list[ModelShown]
-
-
-class OwnShown(TypedDict):
-    """A model as its owner knows it."""
-
-    model: str
-    state: str
-    position: NotRequired[int]
-    memory_bytes: NotRequired[int]
-    load: NotRequired[float]
-
-
-class OwnModels(TypedDict):
-    """A server and its models."""
-
-    node: str
-    models: list[OwnShown]
 
 
 @with_config({"extra": "forbid", "strict": True})

@@ -9,88 +9,13 @@ from pydantic import Field, TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from hinged.answers import Finished, Learned, Predicted
 from hinged.service.api.openapi import Shape
-from hinged.service.data.classes import Label
 from hinged.service.data.examples import STRICT, LearnBody, PredictBody, X
 from hinged.service.data.records import RecordX, TextX
 
 AnyX = X | RecordX | TextX
 EPOCHS_MAX = 100
-
-
-class Votes(TypedDict):
-    """How many labelled a candidate so."""
-
-    label: Label
-    count: int
-
-
-class LearnedExample(TypedDict):
-    """The prediction from right before an example was learned."""
-
-    id: str
-    prediction: Label | None
-    score: float | None
-    duplicate: bool
-    collected: NotRequired[int]
-    needed: NotRequired[int]
-    votes: NotRequired[list[Votes]]
-
-
-class Learned(TypedDict):
-    """All examples are durable and learned."""
-
-    model: str
-    position: int
-    results: list[LearnedExample]
-
-
-class Wanted(TypedDict):
-    """Whether a label is wanted, with which probability that came about, and why."""
-
-    wanted: bool
-    probability: float
-    reason: str | None
-
-
-class SupportVector(TypedDict):
-    """An example that carries a score."""
-
-    id: str
-    label: Label
-    contribution: float
-
-
-class PredictedExample(TypedDict):
-    """A prediction."""
-
-    id: str | None
-    prediction: Label | None
-    probability: float | None
-    probabilities: NotRequired[dict[str, float | None]]
-    scores: dict[str, float]
-    label: Wanted
-    support_vectors: NotRequired[list[SupportVector]]
-
-
-class Predicted(TypedDict):
-    """Predictions in the order of the examples."""
-
-    model: str
-    position: int
-    results: list[PredictedExample]
-
-
-class Finished(TypedDict):
-    """What the finishing step came to."""
-
-    model: str
-    position: int
-    support_vectors: int
-    points: int
-    duality_gap: float | None
-    steps: int
-    converged: bool
 
 
 @with_config(STRICT)

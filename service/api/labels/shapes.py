@@ -9,9 +9,9 @@ from pydantic import Field, StringConstraints, TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from hinged.answers import Offered, Peeked, Queries, Ranked, Released, Renewed, Skipped, Suspects
 from hinged.service.api.examples.shapes import AnyX
 from hinged.service.api.openapi import AT, Shape
-from hinged.service.data.classes import Label
 from hinged.service.data.examples import STRICT, PoolBody, RankBody, Strategy
 
 LEASE_S_MAX = 30 * 86_400.0
@@ -49,115 +49,6 @@ SkipBody = TypedDict("SkipBody", {"for": NotRequired[Literal["me", "all"]]})
 with_config(STRICT)(SkipBody)
 
 
-class Offered(TypedDict):
-    """What became of the candidates."""
-
-    model: str
-    position: int
-    added: int
-    size: int
-    dropped: int
-
-
-class Query(TypedDict):
-    """A question: which label has this example. show: what came with it, to be shown in the place of x."""
-
-    id: str
-    x: AnyX
-    show: NotRequired[Any]
-    lease: str
-    expires_at: str
-    score: float | None
-    reason: str
-
-
-class Queries(TypedDict):
-    """The questions of an annotator."""
-
-    model: str
-    position: int
-    queries: list[Query]
-
-
-class Next(TypedDict):
-    """What would be asked."""
-
-    id: str
-    score: float | None
-    reason: str
-
-
-class Peeked(TypedDict):
-    """What would be asked next, and what is leased."""
-
-    model: str
-    position: int
-    next: list[Next]
-    leased: list[dict[str, Any]]
-    pool: dict[str, Any]
-
-
-class Renewed(TypedDict):
-    """The lease lasts until then."""
-
-    model: str
-    position: int
-    id: str
-    lease: str
-    expires_at: str
-
-
-class Released(TypedDict):
-    """The candidate may be asked again."""
-
-    model: str
-    position: int
-    id: str
-    released: Literal[True]
-
-
-class Skipped(TypedDict):
-    """Its annotator, or nobody, is asked again."""
-
-    model: str
-    position: int
-    id: str
-    skipped: Literal["me", "all"]
-
-
-class RankedOne(TypedDict):
-    """An example and its distance from the boundary."""
-
-    id: str | None
-    score: float | None
-
-
-class Ranked(TypedDict):
-    """Examples, the most wanted first."""
-
-    model: str
-    position: int
-    ranking: list[RankedOne]
-
-
-class Suspect(TypedDict):
-    """An example whose label looks wrong."""
-
-    id: str
-    label: Label
-    prediction: Label
-    margin: float
-    reason: str
-
-
-class Suspects(TypedDict):
-    """The likeliest errors first."""
-
-    model: str
-    position: int
-    suspects: list[Suspect]
-
-
 HEAD = {"model": "weather", "position": 8}
 LEASE = "c2l4dGVlbiBieXRlcyE"
 POOL = Shape(PoolBody[AnyX], {"examples": [{"id": "thu", "x": [0.5, 0.5]}, {"id": "fri", "x": [0.9, 0.9]}]})
@@ -165,7 +56,7 @@ OFFERED = Shape(Offered, {**HEAD, "added": 2, "size": 2, "dropped": 0})
 ASK: TypeAdapter[AskBody] = TypeAdapter(AskBody)
 ASK_BODY = Shape(ASK, {"n": 1, "annotator": "ann", "strategy": "active", "lease_s": 600.0})
 QUERIES = Shape(
-    Queries,
+    Queries[AnyX],
     {
         **HEAD,
         "queries": [{"id": "thu", "x": [0.5, 0.5], "lease": LEASE, "expires_at": AT, "score": 0.2, "reason": "active"}],

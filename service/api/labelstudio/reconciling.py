@@ -18,8 +18,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from hinged.answers import Reconciled, ReconciledCounts
 from hinged.service.api.labelstudio.annotations import Annotation, Inbox, take_in
-from hinged.service.api.labelstudio.shapes import AnnotatedTask, Counts, Project, Reconciled
+from hinged.service.api.labelstudio.shapes import AnnotatedTask, Project
 from hinged.service.api.labelstudio.studio import Studio
 from hinged.service.api.labelstudio.webhooks import UPSERTS, told
 from hinged.service.commands.listing import Cursor, Wanted
@@ -50,7 +51,7 @@ async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: 
     return {"model": worker.name, "project": project, "outcomes": _counted(counts)}
 
 
-def _counted(counts: Counter[str]) -> Counts:
+def _counted(counts: Counter[str]) -> ReconciledCounts:
     return {
         "learned": counts["learned"],
         "known": counts["known"],

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from hinged.answers import Reconciled
 from hinged.service.api.openapi import Shape
 
 SENT = ConfigDict(strict=True)
@@ -148,25 +149,6 @@ class ReconcileBody(TypedDict):
     """A project of Label Studio, by its number."""
 
     project: Id
-
-
-class Counts(TypedDict):
-    """What became of how many annotations. refused: the model cannot take them; the log says why."""
-
-    learned: int
-    known: int
-    corrected: int
-    forgotten: int
-    ignored: int
-    refused: int
-
-
-class Reconciled(TypedDict):
-    """A model that is level with the annotations of a project."""
-
-    model: str
-    project: int
-    outcomes: Counts
 
 
 SETUP: TypeAdapter[SetupBody] = TypeAdapter(SetupBody)

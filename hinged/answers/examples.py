@@ -1,8 +1,10 @@
 """Answers about examples: learned, predicted, shown, listed and ranked."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Generic, Literal, NotRequired
 
-from hinged.client.shapes.models import Label
+from typing_extensions import TypedDict
+
+from hinged.answers.models import XT, Label
 
 
 class Votes(TypedDict):
@@ -80,7 +82,7 @@ class Finished(TypedDict):
     converged: bool
 
 
-class ShownExample(TypedDict):
+class ShownExample(TypedDict, Generic[XT]):
     """An example. number and label: null for a candidate, which has `show` where that came with it.
 
     x: null where neither model nor log have it.
@@ -91,7 +93,7 @@ class ShownExample(TypedDict):
     id: str
     number: int | None
     label: Label | None
-    x: Any
+    x: XT | None
     show: NotRequired[Any]
 
 
@@ -105,7 +107,7 @@ class AnnotatorsAnswer(TypedDict):
 class ListedExample(TypedDict):
     """A learned example. label: as it stands now; corrected: whether it was given again since, perhaps another.
 
-    prediction: from right before, None also where it is known no more; source and at: None where no log tells them.
+    prediction: from right before, null also where it is known no more; source and at: null where no log tells them.
     """
 
     id: str
@@ -119,7 +121,7 @@ class ListedExample(TypedDict):
 
 
 class ListedExamples(TypedDict):
-    """A page. missing: examples before all of which nothing is known any more; next: cursor, None at the end."""
+    """A page. missing: examples before all of which nothing is known any more; next: cursor, null at the end."""
 
     model: str
     position: int

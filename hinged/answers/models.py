@@ -1,8 +1,12 @@
 """Answers about models: what they are, how they fare, what happened to them."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias
 
-Label = str | int | bool
+from typing_extensions import TypedDict, TypeVar
+
+Label: TypeAlias = str | int | bool
+XT = TypeVar("XT", default=Any)
+"""The form of an x: the server, which knows its parts, tells them in its document."""
 
 
 class Created(TypedDict):
@@ -23,6 +27,12 @@ class Summary(TypedDict):
     examples: NotRequired[int]
     classes: NotRequired[list[Label]]
     error: NotRequired[str]
+
+
+class Models(TypedDict):
+    """All models that the key covers."""
+
+    models: list[Summary]
 
 
 class PassedOver(TypedDict):

@@ -1,8 +1,10 @@
 """Answers about labels: the pool, its questions, and who answered them."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Generic, Literal, NotRequired
 
-from hinged.client.shapes.models import Label
+from typing_extensions import TypedDict
+
+from hinged.answers.models import XT, Label
 
 
 class Offered(TypedDict):
@@ -15,11 +17,11 @@ class Offered(TypedDict):
     dropped: int
 
 
-class Query(TypedDict):
+class Query(TypedDict, Generic[XT]):
     """A question: which label has this example. show: what came with it, to be shown in the place of x."""
 
     id: str
-    x: Any
+    x: XT
     show: NotRequired[Any]
     lease: str
     expires_at: str
@@ -27,12 +29,12 @@ class Query(TypedDict):
     reason: str
 
 
-class Queries(TypedDict):
+class Queries(TypedDict, Generic[XT]):
     """The questions of an annotator."""
 
     model: str
     position: int
-    queries: list[Query]
+    queries: list[Query[XT]]
 
 
 class Next(TypedDict):
@@ -133,25 +135,25 @@ class Renewed(TypedDict):
 
 
 class Released(TypedDict):
-    """The candidate may be asked again. Where a second try found the lease gone, `released` is all that is known."""
+    """The candidate may be asked again."""
 
-    model: NotRequired[str]
-    position: NotRequired[int]
-    id: NotRequired[str]
+    model: str
+    position: int
+    id: str
     released: Literal[True]
 
 
 class Skipped(TypedDict):
-    """Its annotator, or nobody, is asked again. Where a second try found the lease gone, `skipped` is all there is."""
+    """Its annotator, or nobody, is asked again."""
 
-    model: NotRequired[str]
-    position: NotRequired[int]
-    id: NotRequired[str]
+    model: str
+    position: int
+    id: str
     skipped: Literal["me", "all"]
 
 
 class ReconciledCounts(TypedDict):
-    """What became of how many annotations. refused: the model cannot take them; the server's log says why."""
+    """What became of how many annotations. refused: the model cannot take them; the log says why."""
 
     learned: int
     known: int

@@ -1,8 +1,10 @@
 """Answers about snapshots, and about changes of what was learned."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
 
-from hinged.client.shapes.models import Label, PassedOver
+from typing_extensions import TypedDict
+
+from hinged.answers.models import Label, PassedOver
 
 
 class KeptSnapshot(TypedDict):
@@ -91,9 +93,9 @@ class Challengers(TypedDict):
 
 
 class Retired(TypedDict):
-    """The challenger is gone. Where a second try found it gone already, model and position are not told."""
+    """The challenger is gone."""
 
-    model: NotRequired[str]
-    position: NotRequired[int]
+    model: str
+    position: int
     shadow: str
     deleted: Literal[True]

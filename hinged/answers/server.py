@@ -1,6 +1,30 @@
 """Answers about the server itself."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+
+class Alive(TypedDict):
+    """The process runs."""
+
+    status: Literal["ok"]
+
+
+class Progress(TypedDict):
+    """How many models there are, and how many of them do what."""
+
+    total: int
+    loading: int
+    serving: int
+    stopped: int
+
+
+class Readiness(TypedDict):
+    """Whether all models are loaded that can be."""
+
+    status: Literal["ready", "starting"]
+    models: Progress
 
 
 class KeyShown(TypedDict):
@@ -18,8 +42,8 @@ class Ticket(TypedDict):
     expires_at: str
 
 
-class Node(TypedDict):
-    """A server among those that share a store."""
+class NodeShown(TypedDict):
+    """A server."""
 
     node: str
     alive: bool
@@ -41,7 +65,7 @@ class Standing(TypedDict):
     position: int
 
 
-class Placed(Standing):
+class ModelShown(Standing):
     """The same with what its owner says: its state, the events that it has not taken in yet, what it takes."""
 
     lag: NotRequired[int | None]
@@ -50,9 +74,26 @@ class Placed(Standing):
     load: NotRequired[float]
 
 
-class Cluster(TypedDict):
-    """The servers that share a store, and their models."""
+class ClusterShown(TypedDict):
+    """The servers and the models."""
 
     node: str
-    nodes: list[Node]
-    models: list[Placed]
+    nodes: list[NodeShown]
+    models: list[ModelShown]
+
+
+class OwnShown(TypedDict):
+    """A model as its owner knows it."""
+
+    model: str
+    state: str
+    position: NotRequired[int]
+    memory_bytes: NotRequired[int]
+    load: NotRequired[float]
+
+
+class OwnModels(TypedDict):
+    """A server and its models."""
+
+    node: str
+    models: list[OwnShown]
