@@ -209,6 +209,13 @@ def test_what_reads_files_says_which_extra_it_lacks(bare, tmp_path):
     assert done.stderr == ('a .npz file needs the package numpy, which is not installed: pip install "hinged[files]"\n')
 
 
+def test_a_client_without_numpy_says_which_extra_sends_rows(bare):
+    done = bare("python", "-c", "import hinged; hinged.Client().learn_rows('m', [[1.0]], ['a'])")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("hinged.extras.Lacking: a batch of rows needs the package numpy, ")
+    assert last.endswith('pip install "hinged[files]"')
+
+
 @pytest.mark.parametrize("name", ["service", "solvers"])
 def test_in_a_checkout_modules_have_no_second_name(name):
     done = run(f"import {name}", ROOT, os.environ)

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 
+from hinged.extras import needed
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.members import Members
 from hinged.service.cluster.passing import Passing
@@ -67,7 +68,8 @@ def join(
     """This server as one of those that share a store; None where it has one for itself."""
     if settings.node is None:
         return None
-    from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415  only who uses Redis needs its client
+    with needed("redis", "a server among several"):
+        from hinged.service.store.redis.shared import SharedRedisStore  # noqa: PLC0415
 
     assert isinstance(store, SharedRedisStore)  # noqa: S101  store/choice.py
     access.share_tickets(store.secret())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import httpx
 
 from hinged.client.exchange import Call, Exchange, exchange
+from hinged.extras import needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,8 @@ class Asking:
         ids: Sequence[str | None] | None,
         shows: Sequence[Any] | None = None,
     ) -> Exchange[Any]:
-        from hinged.client.batch import MEDIA_TYPE, pack  # noqa: PLC0415  who sends no rows needs no NumPy
+        with needed("files", "a batch of rows"):
+            from hinged.client.batch import MEDIA_TYPE, pack  # noqa: PLC0415  who sends no rows needs no NumPy
 
         call = Call("POST", path, pack(X, y, ids, shows), media_type=MEDIA_TYPE)
         return exchange(self.url, call, self.tries_max, self.owners)
