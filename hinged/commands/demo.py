@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hinged.client.client import Client, HingedError
 from hinged.commands.child import ServerProcess, free_port
 from hinged.commands.stream import (
-    Standing,
+    StreamResult,
     Waiting,
     await_model,
     say,
@@ -214,14 +214,14 @@ def load_digits() -> Digits:
     return Digits(X[:train], y[:train], X[train:], y[train:])
 
 
-def batch_standing(digits: Digits) -> Standing:
+def batch_standing(digits: Digits) -> StreamResult:
     """Train scikit-learn's SVC, with the same kernel and C."""
     from sklearn.svm import SVC  # noqa: PLC0415 - takes a second
 
     started = time.perf_counter()
     machine = SVC(kernel="rbf", gamma=GAMMA, C=C, tol=TOL).fit(digits.X_train, digits.y_train)
     seconds = time.perf_counter() - started
-    return Standing(
+    return StreamResult(
         "batch SVM",
         held_out_accuracy=float(machine.score(digits.X_test, digits.y_test)),
         support_vectors=len(machine.support_),

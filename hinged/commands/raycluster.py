@@ -47,7 +47,7 @@ OWN = (
 """What each server is told for itself."""
 
 
-class Wanted(NamedTuple):
+class ClusterStart(NamedTuple):
     """What a cluster is started with."""
 
     store: str
@@ -66,7 +66,7 @@ def address_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def settings_of(wanted: Wanted, host: str) -> dict[str, str]:
+def settings_of(wanted: ClusterStart, host: str) -> dict[str, str]:
     """The settings of the server on a node: those with which the cluster was started, and its own address."""
     return {
         **wanted.environment,
@@ -131,7 +131,7 @@ class ServerActor:
 class ControllerActor:
     """Sees that every node of Ray has a server, and moves models where that is needed."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: ClusterStart) -> None:
         self._wanted = wanted
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -182,7 +182,7 @@ def living_nodes() -> dict[str, str]:
     return {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
 
 
-def place_servers(wanted: Wanted) -> None:
+def place_servers(wanted: ClusterStart) -> None:
     """Start a server on every node that lacks one; forget those whose node is gone."""
     import ray  # noqa: PLC0415
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
@@ -217,7 +217,7 @@ def joined(address: str) -> Any:
     return ray
 
 
-def refuse(wanted: Wanted, hosts: Iterable[str]) -> None:
+def refuse(wanted: ClusterStart, hosts: Iterable[str]) -> None:
     """ClickException for settings with which no server would start."""
     with needed("server", "hinged cluster start"):
         from hinged.service.cluster.node import as_node  # noqa: PLC0415
@@ -246,7 +246,7 @@ def start(address: str, store: str, port: int, every: float) -> None:
 
     Settings HINGED_* are those of this command. Nodes that join later get a server, too.
     """
-    wanted = Wanted(store, port, every, environment_of(os.environ))
+    wanted = ClusterStart(store, port, every, environment_of(os.environ))
     ray = joined(address)
     refuse(wanted, living_nodes().values())
     place_servers(wanted)

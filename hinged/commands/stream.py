@@ -88,7 +88,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StreamResult:
     """A model, or a batch machine, at one moment: one column of the final table."""
 
     title: str
@@ -115,13 +115,13 @@ def stream_and_finish(
     batch: int,
     finish: bool,
     console: Console,
-) -> list[Standing]:
+) -> list[StreamResult]:
     """Learn examples in batches, test on the held-out part, finish, test again; the standing after each."""
     tally = learn(client, model, examples, rows=rows, batch=batch, console=console)
     if tally.duplicates:
         say(console, f"{tally.duplicates:,} of {tally.done:,} examples had been learned before")
     standings = [
-        Standing(
+        StreamResult(
             "streamed",
             prequential_accuracy=tally.accuracy,
             held_out_accuracy=test(client, model, held_out, batch=batch, console=console),
@@ -136,7 +136,7 @@ def stream_and_finish(
         with Waiting(console, "finishing"):
             answer = client.finish(model)
         standings.append(
-            Standing(
+            StreamResult(
                 "finished",
                 seconds=time.perf_counter() - started,
                 support_vectors=answer["support_vectors"],
@@ -287,7 +287,7 @@ def say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def show_table(console: Console, standings: Sequence[Standing]) -> None:
+def show_table(console: Console, standings: Sequence[StreamResult]) -> None:
     """Print the standings side by side, without the rows that nobody fills."""
     rows = [
         ("prequential accuracy", [percent(s.prequential_accuracy) for s in standings]),

@@ -6,7 +6,7 @@ import math
 from typing import Any, Protocol
 
 from hinged.service.errors import Conflict
-from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, Curve, figures_of, points_held
+from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, LearningCurve, figures_of, points_held
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
@@ -14,7 +14,7 @@ from hinged.solvers.dual.exact import ExactSVM
 SPARK_POINTS = 64  # of a curve in an overview
 
 
-class Standing(Protocol):
+class Glanceable(Protocol):
     """A model that serves, as far as an overview needs it."""
 
     @property
@@ -26,7 +26,7 @@ class Standing(Protocol):
         """Examples that have queued up."""
 
 
-def glance(standing: Standing) -> dict[str, Any]:
+def glance(standing: Glanceable) -> dict[str, Any]:
     """A model in the figures that cost next to nothing, without waiting for it.
 
     They may be of the moment before or after its newest example, or of both.
@@ -55,11 +55,11 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
     """The learning curves behind a position of the log and up to now, with all marks."""
     curves = model.curves
 
-    def columns(curve: Curve, learner: Learner) -> dict[str, list[Any]]:
+    def columns(curve: LearningCurve, learner: Learner) -> dict[str, list[Any]]:
         now = present(curve) if curve.points and learner.stopped is None else None
         return curve.columns(after, None if now is None else (*now, *figures_of(learner)))
 
-    def present(curve: Curve) -> tuple[int, int, int] | None:
+    def present(curve: LearningCurve) -> tuple[int, int, int] | None:
         """Where the present lies, if the last point of the curve is not of it."""
         if curve.points[-1][1] < model.learned:
             return model.position, model.learned, model.at_ms

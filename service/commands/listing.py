@@ -36,7 +36,7 @@ class Cursor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListFilter:
     """Which examples are listed. label: as a key of `scores`; annotator: one who answered; times: from, and before."""
 
     label: str | None = None
@@ -97,7 +97,7 @@ def missing_before(model: Model, first: int) -> int:
     return oldest - 1 - sum(number < oldest for number in model.tombstones.numbers)
 
 
-def listed(model: Model, entries: Iterable[Entry], wanted: Wanted) -> Listed:
+def listed(model: Model, entries: Iterable[Entry], wanted: ListFilter) -> Listed:
     """Those of the entries that are wanted and not forgotten, as they stand now."""
     answered: dict[str, dict[str, Label]] = defaultdict(dict)  # the newest, which may have been changed
     for answer in model.annotators:

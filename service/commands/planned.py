@@ -10,7 +10,7 @@ from hinged.service.data.classes import Label
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Invalid, ServiceError
-from hinged.service.model.answers import Answer
+from hinged.service.model.answers import FirstAnswer
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.model import Model
 
@@ -55,7 +55,7 @@ class LearnRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Votes:
+class CollectedLabels:
     """One of several labels was taken: so many there are now, so many it needs; `tally` once it has them."""
 
     collected: int
@@ -72,9 +72,9 @@ class PlannedExample:
 
     given: str | None
     new: int | None
-    answer: Answer | None
+    answer: FirstAnswer | None
     duplicate: bool
-    votes: Votes | None = None
+    votes: CollectedLabels | None = None
 
 
 class AllNew(NamedTuple):

@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hinged.service.commands.planned import LearnRequest, NewExample, PlannedExample, Votes
+from hinged.service.commands.planned import CollectedLabels, LearnRequest, NewExample, PlannedExample
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
 from hinged.service.data.parts import Labelling
 from hinged.service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, ServiceError
-from hinged.service.model.answers import Answer
+from hinged.service.model.answers import FirstAnswer
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.labelling import Voted
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.pool import Candidate
 
-Lookup = Callable[[Sequence[str]], Mapping[str, Answer]]
+Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
 """First answers of those ids that the log holds but the model has forgotten."""
 
 
@@ -65,7 +65,7 @@ class _Taking:
         self,
         model: Model,
         request: LearnRequest,
-        forgotten: Mapping[str, Answer],
+        forgotten: Mapping[str, FirstAnswer],
         classes_max: int,
         at_ms: int,
         waiting: Mapping[str, Prediction],
@@ -163,7 +163,7 @@ class _Taking:
         votes = [*candidate.votes, *self.new.votes.get(given, [])]
         if any(voter == annotator for voter, _ in votes):
             needed = _needed([voted for _, voted in votes], labelling)
-            return PlannedExample(given, None, None, duplicate=True, votes=Votes(len(votes), needed))
+            return PlannedExample(given, None, None, duplicate=True, votes=CollectedLabels(len(votes), needed))
         self._check_class(index, label)
         needed = 1
         if labelling.overlap > 1:
@@ -173,14 +173,14 @@ class _Taking:
             votes.append((annotator, label))
             needed = _needed([voted for _, voted in votes], labelling)
             if len(votes) < needed:
-                return PlannedExample(given, None, None, duplicate=False, votes=Votes(len(votes), needed))
+                return PlannedExample(given, None, None, duplicate=False, votes=CollectedLabels(len(votes), needed))
         tally = _tally([voted for _, voted in votes])
         if tally:
             label = tally[0][0]  # the most frequent; of several, the one that came first
         content = content_of(candidate.digest, label)
         asked = (found[1].source, annotator, votes)
         added = self._add(index, NewExample(given, candidate.x, 0, label, content, *asked))
-        return replace(added, votes=Votes(len(votes), needed, tally)) if tally else added
+        return replace(added, votes=CollectedLabels(len(votes), needed, tally)) if tally else added
 
     def _add(self, index: int, example: NewExample) -> PlannedExample:
         self._check_class(index, example.label)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hinged.service.commands.learn import make_plan
-from hinged.service.commands.planned import AllNew, LearnRequest, PlannedExample, Votes
+from hinged.service.commands.planned import AllNew, CollectedLabels, LearnRequest, PlannedExample
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.engine.journal import Journal
@@ -30,7 +30,7 @@ class Learnt(NamedTuple):
     prediction: Label | None
     score: float | None
     duplicate: bool
-    votes: Votes | None = None
+    votes: CollectedLabels | None = None
 
 
 @dataclass(frozen=True, slots=True)

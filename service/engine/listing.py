@@ -16,7 +16,7 @@ from hinged.service.commands.listing import (
     Cursor,
     Entry,
     Listed,
-    Wanted,
+    ListFilter,
     entries_of,
     kept_entries,
     listed,
@@ -57,7 +57,7 @@ class Listing:
         self._ask = ask
         self._executor = executor
 
-    async def page(self, wanted: Wanted, most: int, begin: Cursor) -> dict[str, Any]:
+    async def page(self, wanted: ListFilter, most: int, begin: Cursor) -> dict[str, Any]:
         """So many examples at most. Conflict where the log no longer has what comes at the cursor."""
         last, undone, oldest, newest = await self._ask(_bounds)
         log, first = await self._run(self._beginning, last, undone)
@@ -103,7 +103,7 @@ class Listing:
         return begin, None
 
     def _read(
-        self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: Wanted, events: int, size: int
+        self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: ListFilter, events: int, size: int
     ) -> Read:
         """The examples of the log from the cursor on, at most ENTRIES, and so many events and bytes of it."""
         entries: list[Entry] = []
@@ -138,5 +138,5 @@ def _bounds(model: Model) -> tuple[int, list[tuple[int, int]], int, int]:
     return model.position, model.undone, model.answers.oldest, model.learned
 
 
-def _kept(model: Model, begin: int, end: int, wanted: Wanted) -> Listed:
+def _kept(model: Model, begin: int, end: int, wanted: ListFilter) -> Listed:
     return [] if wanted.timed else listed(model, kept_entries(model, begin, end), wanted)

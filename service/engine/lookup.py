@@ -10,7 +10,7 @@ import numpy as np
 from hinged.service.commands.change import Located
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of, x_digests
-from hinged.service.model.answers import Answer, Answers
+from hinged.service.model.answers import FirstAnswer, FirstAnswers
 from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.learning import Learned
 from hinged.service.model.events.states import Imported
@@ -26,13 +26,13 @@ class Lookup:
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
         self._name = name
-        self._imported: Answers | None = None  # what an imported model knew when its log began
+        self._imported: FirstAnswers | None = None  # what an imported model knew when its log began
 
     def forget(self) -> None:
         """Keep nothing of what was read."""
         self._imported = None
 
-    def first_answers(self, model: Model, ids: Sequence[str]) -> dict[str, Answer]:
+    def first_answers(self, model: Model, ids: Sequence[str]) -> dict[str, FirstAnswer]:
         """From the log, the contents of examples whose first answers the model no longer keeps."""
         if model.answers.oldest == 1:
             return {}
@@ -40,7 +40,7 @@ class Lookup:
         for given, position in self._store.find(self._name, ids).items():
             if model.counts(position):
                 by_position.setdefault(position, []).append(given)
-        found: dict[str, Answer] = {}
+        found: dict[str, FirstAnswer] = {}
         for position, given_ids in by_position.items():
             event = self._event_at(position)
             if isinstance(event, Learned):
@@ -55,14 +55,14 @@ class Lookup:
                 found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
         return found
 
-    def _first_answer(self, model: Model, event: Learned, r: int) -> Answer:
+    def _first_answer(self, model: Model, event: Learned, r: int) -> FirstAnswer:
         """What is known of an example of the log: its content and label, as they have been corrected perhaps."""
         content, label = event.contents[r], int(event.classes[r])
         corrected = model.corrections.get(int(event.keys[r]), label)
         if corrected != label:
             digest = x_digests(event.inputs.take(np.array([r])))[0]
             content = content_of(digest, model.labels.labels[corrected])
-        return Answer(content, corrected, UNKNOWN, 0.0)
+        return FirstAnswer(content, corrected, UNKNOWN, 0.0)
 
     def locate(self, model: Model, given: str) -> Located | None:
         """Where the log has an example. None if it has not, also where it is trimmed. On any thread."""

@@ -27,7 +27,7 @@ FORGOTTEN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FirstAnswer:
     """What was answered when the example was learned; prediction is a class number or UNKNOWN, label the class's."""
 
     content: bytes
@@ -36,7 +36,7 @@ class Answer:
     score: float
 
 
-class Answers:
+class FirstAnswers:
     """First answers of examples oldest..newest, at most `kept` of them."""
 
     def __init__(self, kept: int) -> None:
@@ -92,19 +92,19 @@ class Answers:
                 self._by_id[given] = number
         return forgotten
 
-    def find(self, given: str) -> Answer | None:
+    def find(self, given: str) -> FirstAnswer | None:
         """The first answer of an id, None if it is unknown or no longer kept."""
         number = self.number_of(given)
         return None if number is None else self.first(number)
 
-    def first(self, number: int) -> Answer | None:
+    def first(self, number: int) -> FirstAnswer | None:
         """The first answer of the example of this number, None if it was forgotten or is no longer kept."""
         if not self.oldest <= number <= self.newest:
             return None
         place = number % len(self._ids)
         if self._labels[place] == FORGOTTEN:
             return None
-        return Answer(
+        return FirstAnswer(
             self._contents[place].tobytes(),
             int(self._labels[place]),
             int(self._predictions[place]),

@@ -34,7 +34,7 @@ FIELDS = WHERE + FIGURES
 FIGURE_MAX = 1e300
 
 
-class Mark(NamedTuple):
+class CurveMark(NamedTuple):
     """Something that happened."""
 
     kind: str
@@ -43,7 +43,7 @@ class Mark(NamedTuple):
     at_ms: int
 
 
-class Curve:
+class LearningCurve:
     """The figures of one learner."""
 
     def __init__(self) -> None:
@@ -84,23 +84,23 @@ class Curves:
     """The model's own curve, those of its challengers by name, and the newest marks."""
 
     def __init__(self) -> None:
-        self.own = Curve()
-        self.shadows: dict[str, Curve] = {}
-        self.marks: list[Mark] = []
+        self.own = LearningCurve()
+        self.shadows: dict[str, LearningCurve] = {}
+        self.marks: list[CurveMark] = []
 
     def note(self, position: int, examples: int, at_ms: int, learner: Learner, shadows: Mapping[str, Learner]) -> None:
         """A micro-batch was learned: a point for whoever is due."""
         if self.own.due(examples, at_ms):
             self.own.add((position, examples, at_ms, *figures_of(learner)))
         if shadows or self.shadows:
-            self.shadows = {name: self.shadows.get(name) or Curve() for name in shadows}
+            self.shadows = {name: self.shadows.get(name) or LearningCurve() for name in shadows}
             for name, shadow in shadows.items():
                 if shadow.stopped is None and self.shadows[name].due(examples, at_ms):
                     self.shadows[name].add((position, examples, at_ms, *figures_of(shadow)))
 
     def mark(self, kind: str, position: int, examples: int, at_ms: int) -> None:
         """Something happened."""
-        self.marks = [*self.marks, Mark(kind, position, examples, at_ms)][-MARKS_KEPT:]
+        self.marks = [*self.marks, CurveMark(kind, position, examples, at_ms)][-MARKS_KEPT:]
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Curves:
         """Take over a state of `state`. ValueError where it is none."""
         self.own = _read(facts["stride"], arrays, "own")
         self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
-        self.marks = [Mark(*mark) for mark in facts["marks"][-MARKS_KEPT:]]
+        self.marks = [CurveMark(*mark) for mark in facts["marks"][-MARKS_KEPT:]]
 
     def check(self, position: int, examples: int, at_ms: int) -> None:
         """ValueError where anything is of a later state than this."""
@@ -162,17 +162,17 @@ def _solution(solver: Solver) -> tuple[int, float | None]:
     return int(certificate["support_vectors"] or 0), certificate["gap"]
 
 
-def _array(curve: Curve) -> Array:
+def _array(curve: LearningCurve) -> Array:
     return np.array(curve.points, np.float64).reshape(len(curve.points), len(FIELDS))
 
 
-def _read(stride: int, arrays: dict[str, Array], name: str) -> Curve:
+def _read(stride: int, arrays: dict[str, Array], name: str) -> LearningCurve:
     points = StateReader(arrays).take(name, np.float64, (None, len(FIELDS)), UNKNOWN, FIGURE_MAX)
     where = points[:, : len(WHERE)]
     if len(points) >= POINTS_MAX or (where < 0).any() or (where > COUNT_MAX).any() or (where % 1 != 0).any():
         raise ValueError(f"a curve has fewer than {POINTS_MAX} points, each at a position, got {len(points)}")
     if (np.diff(where, axis=0) < 0).any() or stride < 1:
         raise ValueError("a curve's points must ascend, by a stride of 1 or more")
-    curve = Curve()
+    curve = LearningCurve()
     curve.stride, curve.points = stride, [tuple(point) for point in points.tolist()]
     return curve

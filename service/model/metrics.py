@@ -37,7 +37,7 @@ BINS = 10  # of a reliability diagram
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class SourceGlance:
     """The figures of one source that cost next to nothing. NaN where there is none yet."""
 
     source: str
@@ -131,7 +131,7 @@ class Prequential:
         """(m,) the probability of the predicted classes by the present fit; NaN where unknown."""
         return self.calibration()(columns, numbers)
 
-    def glance(self) -> tuple[Glance, ...]:
+    def glance(self) -> tuple[SourceGlance, ...]:
         """What is cheap enough to be taken after each micro-batch: of all, then of each source seen."""
         return tuple(_glance(name, self._tallies[name]) for name in (ALL, *SOURCES) if name in self._tallies)
 
@@ -319,9 +319,9 @@ def _fading(tally: Tally) -> Figures:
     }
 
 
-def _glance(name: str, tally: Tally) -> Glance:
+def _glance(name: str, tally: Tally) -> SourceGlance:
     window = tally.window
     if not window.classes.size:
-        return Glance(name, 0, np.nan, np.nan, np.nan)
+        return SourceGlance(name, 0, np.nan, np.nan, np.nan)
     log_loss, brier = window.losses.mean(axis=0).tolist()
-    return Glance(name, tally.seen, float((window.classes == window.numbers).mean()), log_loss, brier)
+    return SourceGlance(name, tally.seen, float((window.classes == window.numbers).mean()), log_loss, brier)

@@ -20,7 +20,7 @@ from hinged.service.data.parts import Configuration
 from hinged.service.data.rows import refit
 from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.model.annotators import Annotators
-from hinged.service.model.answers import Answers
+from hinged.service.model.answers import FirstAnswers
 from hinged.service.model.curves import Curves
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.learner import Learner
@@ -65,7 +65,7 @@ class State:
         self.floor = 0  # position before which no state may be folded again: an example was forgotten there
         self.learner = learner or Learner(configuration, cache_bytes)
         self.shadows: dict[str, Learner] = {}  # challengers, by name
-        self.answers = Answers(answers_kept)
+        self.answers = FirstAnswers(answers_kept)
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
         self.pool = Pool(configuration.labels.pool_max)
         self.pending = Pending(configuration.labels.pending_max, round(1000 * configuration.labels.pending_s))
@@ -287,9 +287,9 @@ def _copied(part: Part, fresh: Part) -> Part:
     return fresh
 
 
-def answers_of(snapshot: bytes) -> Answers:
+def answers_of(snapshot: bytes) -> FirstAnswers:
     """The first answers that a snapshot holds."""
     facts, arrays = decode(snapshot, SNAPSHOT)
-    answers = Answers(max(1, len(facts["answers"]["ids"])))
+    answers = FirstAnswers(max(1, len(facts["answers"]["ids"])))
     answers.load(facts["answers"], {name.removeprefix("answers."): array for name, array in arrays.items()})
     return answers

@@ -29,7 +29,7 @@ from hinged.service.commands.answers import (
     joined,
     predicted,
 )
-from hinged.service.commands.listing import CURSOR, Cursor, Wanted
+from hinged.service.commands.listing import CURSOR, Cursor, ListFilter
 from hinged.service.commands.predict import decided_soon
 from hinged.service.data.times import DATE, milliseconds
 from hinged.service.edge.access import check_name
@@ -99,7 +99,7 @@ async def list_examples(
     from_ms, to_ms = (
         None if text is None else milliseconds(text, name) for text, name in ((begin, "from"), (end, "to"))
     )
-    found = await worker.listing().page(Wanted(label, annotator, from_ms, to_ms), n, Cursor.parse(cursor))
+    found = await worker.listing().page(ListFilter(label, annotator, from_ms, to_ms), n, Cursor.parse(cursor))
     return JSON({"model": model, "position": worker.published.position, **found})
 
 

@@ -16,7 +16,7 @@ from hinged.service.errors import Conflict, StoreUnavailable
 router = APIRouter(tags=["cluster"], default_response_class=JSON)
 
 
-class Node(Protocol):
+class NodeFace(Protocol):
     """This server as one of several (service/cluster/node.py)."""
 
     async def overview(self, request: Request) -> dict[str, Any]:
@@ -60,8 +60,8 @@ async def claim_model(model: str, request: Request) -> Response:
     return JSON(await _node(request).claim(model))
 
 
-def _node(request: Request) -> Node:
-    node: Node | None = request.app.state.node
+def _node(request: Request) -> NodeFace:
+    node: NodeFace | None = request.app.state.node
     if node is None:
         raise Conflict("this server has its store to itself; servers that share one are started with HINGED_NODE")
     return node

@@ -23,7 +23,7 @@ from hinged.service.api.labelstudio.annotations import Annotation, Inbox, take_i
 from hinged.service.api.labelstudio.shapes import AnnotatedTask, Project
 from hinged.service.api.labelstudio.studio import Studio
 from hinged.service.api.labelstudio.webhooks import UPSERTS, told
-from hinged.service.commands.listing import Cursor, Wanted
+from hinged.service.commands.listing import Cursor, ListFilter
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid, ServiceError
 from hinged.service.settings import Settings
@@ -135,7 +135,7 @@ async def _annotations(worker: Worker) -> set[int]:
     found: set[int] = set()
     listing, at = worker.listing(), Cursor()
     while True:
-        page = await listing.page(Wanted(), LISTED, at)
+        page = await listing.page(ListFilter(), LISTED, at)
         ids = (OF_AN_ANNOTATION.fullmatch(example["id"]) for example in page["examples"])
         found |= {int(match[1]) for match in ids if match is not None}
         if page["next"] is None:

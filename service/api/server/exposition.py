@@ -95,7 +95,7 @@ class Exposition:
 
     def watch(self, registry: Registry) -> None:
         """Tell of the models of this registry and of its store."""
-        self._registry.register(Models(registry))
+        self._registry.register(ModelFigures(registry))
         self._registry.register(Disk(registry.store))
 
     def add(self, collector: Collector) -> None:
@@ -174,7 +174,7 @@ class Lags(Collector):
             yield GaugeMetricFamily("hinged_reader_lag_events", "Events that the slowest reader is behind.", float(lag))
 
 
-class Models(Collector):
+class ModelFigures(Collector):
     """What Prometheus is told of each model, read at that moment."""
 
     def __init__(self, registry: Registry) -> None:

@@ -12,8 +12,8 @@ from running import PATIENCE_S, ROOT, ended, eventually, free_port
 
 from hinged.commands.cli import cli
 from hinged.commands.raycluster import (
+    ClusterStart,
     ServerActor,
-    Wanted,
     address_of,
     changes,
     environment_of,
@@ -21,7 +21,7 @@ from hinged.commands.raycluster import (
     settings_of,
 )
 
-WANTED = Wanted("redis://r", 8000, 10.0, {"HINGED_NODE_TTL_S": "1"})
+WANTED = ClusterStart("redis://r", 8000, 10.0, {"HINGED_NODE_TTL_S": "1"})
 
 
 def test_every_node_gets_a_server_and_those_of_nodes_that_are_gone_are_forgotten():
@@ -63,7 +63,7 @@ def redis(tmp_path):
 
 
 def test_the_server_of_an_actor_serves_until_it_is_stopped(redis):
-    actor = ServerActor(settings_of(Wanted(redis.url, free_port(), 1.0, {}), "127.0.0.1"))
+    actor = ServerActor(settings_of(ClusterStart(redis.url, free_port(), 1.0, {}), "127.0.0.1"))
     try:
         url = actor.url()
         assert httpx.put(f"{url}/models/m", json=CONFIGURATION, timeout=PATIENCE_S).status_code == 201
@@ -74,7 +74,7 @@ def test_the_server_of_an_actor_serves_until_it_is_stopped(redis):
 
 
 def test_a_bound_process_ends_with_the_one_that_started_it(redis):
-    settings = settings_of(Wanted(redis.url, free_port(), 1.0, {}), "127.0.0.1")
+    settings = settings_of(ClusterStart(redis.url, free_port(), 1.0, {}), "127.0.0.1")
     script = (
         "import sys, time\n"
         "from hinged.commands.raycluster import ServerActor\n"

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hinged.service.model.answers import RING_MIN, Answer, Answers
+from hinged.service.model.answers import RING_MIN, FirstAnswer, FirstAnswers
 from hinged.service.model.events.learning import Learned
 
 
@@ -25,7 +25,7 @@ def batch(first, ids):
 
 
 def answer_of(number):
-    return Answer(content_of(number), number % 5, number % 7 - 1, number / 3)
+    return FirstAnswer(content_of(number), number % 5, number % 7 - 1, number / 3)
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Plain:
 class RingIsADict(RuleBasedStateMachine):
     @initialize(kept=st.integers(1, 12) | st.integers(RING_MIN - 2, RING_MIN + 40))
     def begin(self, kept):
-        self.ring, self.plain = Answers(kept), Plain(kept)
+        self.ring, self.plain = FirstAnswers(kept), Plain(kept)
 
     def learn(self, ids):
         first = len(self.plain.ids) + 1
@@ -80,7 +80,7 @@ class RingIsADict(RuleBasedStateMachine):
         self.plain.known_from = self.plain.oldest
         self.plain.kept = kept or self.plain.kept
         self.plain.known_from = self.plain.oldest
-        self.ring = Answers(self.plain.kept)
+        self.ring = FirstAnswers(self.plain.kept)
         self.ring.load(facts, arrays)
 
     @invariant()
@@ -101,7 +101,7 @@ TestRingIsADict.settings = settings(max_examples=25, stateful_step_count=12, dea
 
 
 def test_the_numbers_of_the_server_are_known_for_good_their_answers_are_not():
-    ring = Answers(2)
+    ring = FirstAnswers(2)
     ring.add(*batch(1, [None, "own", None, None]))
     assert ring.find("@1") is None
     assert ring.number_of("@1") == 1
@@ -114,13 +114,13 @@ def test_the_numbers_of_the_server_are_known_for_good_their_answers_are_not():
     "given_id", ["@", "@0", "@-1", "@1.0", "@²", "@x", "@9999999999999999999999", "@ 1", "1", "@@1"]
 )
 def test_what_is_no_number_of_the_server_is_unknown(given_id):
-    ring = Answers(5)
+    ring = FirstAnswers(5)
     ring.add(*batch(1, [None, None]))
     assert ring.find(given_id) is None
 
 
 def test_an_example_with_an_id_of_its_own_is_not_known_by_its_number():
-    ring = Answers(5)
+    ring = FirstAnswers(5)
     ring.add(*batch(1, ["own", None]))
     assert ring.find("@1") is None
     assert ring.find("own") == answer_of(1)
@@ -128,7 +128,7 @@ def test_an_example_with_an_id_of_its_own_is_not_known_by_its_number():
 
 
 def test_of_several_ids_it_says_whether_any_is_known():
-    ring = Answers(2)
+    ring = FirstAnswers(2)
     ring.add(*batch(1, ["gone", "own", None]))
     assert ring.know_any({"new", "own"})
     assert not ring.know_any({"new", "gone"})

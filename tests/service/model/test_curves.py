@@ -15,7 +15,7 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.parameters import SOLVER_NAMES
-from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curve, Curves
+from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
 from hinged.service.model.events.learning import Finished, Predicted
 from hinged.service.model.events.states import Created, RolledBack
 from hinged.service.model.model import Model
@@ -52,7 +52,7 @@ def point(k):
 @settings(max_examples=50, deadline=None)
 @given(steps=st.lists(st.integers(1, 5000), min_size=1, max_size=3000))
 def test_a_curve_of_any_length_is_bounded_ascends_and_ends_within_a_stride_of_the_last_example(steps):
-    curve, examples = Curve(), 0
+    curve, examples = LearningCurve(), 0
     for step in steps:
         examples += step
         if curve.due(examples, PAUSE_MS * examples):
@@ -64,7 +64,7 @@ def test_a_curve_of_any_length_is_bounded_ascends_and_ends_within_a_stride_of_th
 
 
 def test_a_curve_keeps_the_whole_life_of_its_model_as_it_is_thinned():
-    curve = Curve()
+    curve = LearningCurve()
     for k in range(1, 100_001):
         if curve.due(k, PAUSE_MS * k):
             curve.add(point(k))
@@ -158,7 +158,7 @@ def test_every_solver_has_a_curve_and_to_be_looked_at_changes_no_bit_of_it(solve
 
 
 def test_micro_batches_in_quick_succession_make_a_point_now_and_then():
-    curve = Curve()
+    curve = LearningCurve()
     for k in range(1, 2001):  # one each millisecond
         if curve.due(k, k):
             curve.add((2 * k, k, k, *[0.5] * len(FIGURES)))
