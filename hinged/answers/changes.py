@@ -4,7 +4,9 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from hinged.answers.models import Label, PassedOver
+from hinged.answers.models import JobKind, Label, PassedOver
+
+JobStage = Literal["running", "done", "failed"]
 
 
 class KeptSnapshot(TypedDict):
@@ -57,8 +59,8 @@ class JobState(TypedDict):
 
     job: str
     model: str
-    kind: Literal["forget", "correct", "configure", "shadow"]
-    state: Literal["running", "done", "failed"]
+    kind: JobKind
+    state: JobStage
     progress: float
     certificate: dict[str, Any] | None
     unwritten: NotRequired[list[str]]

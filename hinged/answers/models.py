@@ -5,6 +5,8 @@ from typing import Any, Literal, NotRequired, TypeAlias
 from typing_extensions import TypedDict, TypeVar
 
 Label: TypeAlias = str | int | bool
+JobKind = Literal["forget", "correct", "configure", "shadow"]
+MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 XT = TypeVar("XT", default=Any)
 """The form of an x: the server, which knows its parts, tells them in its document."""
 
@@ -46,7 +48,7 @@ class RunningJob(TypedDict):
     """A change that is under way. progress: from 0 to 1."""
 
     job: str
-    kind: Literal["forget", "correct", "configure", "shadow"]
+    kind: JobKind
     state: Literal["running"]
     progress: float
     certificate: None
@@ -137,7 +139,7 @@ class Curve(TypedDict):
 class Mark(TypedDict):
     """Something that happened."""
 
-    kind: Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
+    kind: MarkKind
     position: int
     examples: int
     at_ms: int

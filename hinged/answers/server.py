@@ -1,8 +1,12 @@
 """Answers about the server itself."""
 
-from typing import Literal, NotRequired
+from typing import Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
+
+Role = Literal["reader", "annotator", "writer", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""Each may do what those before it may."""
 
 
 class Alive(TypedDict):
@@ -31,7 +35,7 @@ class KeyShown(TypedDict):
     """A key, without its text."""
 
     name: str
-    role: Literal["reader", "annotator", "writer", "admin"]
+    role: Role
     models: list[str]
 
 

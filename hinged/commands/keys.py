@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hinged.answers import ROLES
 from hinged.commands.options import console
 from hinged.extras import needed
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 # The client alone has no pydantic, in which keys are written.
 server_needed = functools.partial(needed, "server", "hinged keys")
-ROLES = ("reader", "annotator", "writer", "admin")
 
 
 def key_file(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +55,7 @@ def keys() -> None:
 def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
     """Make a key and print it, this once."""
     with server_needed():
-        from hinged.service.edge.keys import EVERY, ROLES, create_key  # noqa: PLC0415
+        from hinged.service.edge.keys import EVERY, create_key  # noqa: PLC0415
 
     with one_line():
         text = create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))

@@ -16,15 +16,10 @@ from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
+from hinged.answers import Role
 from hinged.service.data.names import DEFAULT
 from hinged.service.data.times import shown_time
-from hinged.service.edge.keys import (
-    EVERY,
-    NOBODY_ASKED,
-    Key,
-    Keyring,
-    Role,
-)
+from hinged.service.edge.keys import EVERY, NOBODY_ASKED, Key, Keyring
 from hinged.service.edge.tickets import KeptTickets, SignedTickets, Tickets
 from hinged.service.errors import Forbidden, Invalid, ServiceError, Unauthenticated
 from hinged.service.settings import Settings

@@ -18,14 +18,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from hinged.answers import ROLES, Role
 from hinged.service.errors import Invalid, Unavailable
 
 log = logging.getLogger(__name__)
-
-Role = Literal["reader", "annotator", "writer", "admin"]
-
-ROLES: tuple[Role, ...] = ("reader", "annotator", "writer", "admin")
-"""Each may do what those before it may."""
 
 PREFIX = "hinged_"
 """Of every key, so that a key in the wrong place is known for one, by people and by scanners for secrets."""

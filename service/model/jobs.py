@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from hinged.answers import JobKind, JobStage
 from hinged.service.data.configuration import as_written
-
-Kind = Literal["forget", "correct", "configure", "shadow"]
-State = Literal["running", "done", "failed"]
 
 ENDED_KEPT = 100
 
@@ -22,12 +20,12 @@ class Job:
     """One of them. at: the position of its event. folds: whether learners are to be taught anew from the log."""
 
     at: int
-    kind: Kind
+    kind: JobKind
     folds: bool
     number: int | None = None
     configuration: dict[str, Any] | None = None
     shadow: str | None = None
-    state: State = "running"
+    state: JobStage = "running"
     result: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
 

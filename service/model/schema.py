@@ -12,13 +12,13 @@ from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt, StrictStr
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
+from hinged.answers import JobKind, JobStage, MarkKind
 from hinged.service.model.window import MS_MAX
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 AnyLabel = StrictBool | StrictInt | StrictStr
 Count = Annotated[int, Field(ge=0, lt=2**53)]
-MarkKind = Literal["drift", "finished", "swapped", "promoted", "reconfigured", "rolled_back", "set_aside"]
 Milliseconds = Annotated[int, Field(ge=0, le=MS_MAX)]
 
 
@@ -101,12 +101,12 @@ class JobFacts(TypedDict):
     """What is still to be done, or was (jobs.py)."""
 
     at: Count
-    kind: Literal["forget", "correct", "configure", "shadow"]
+    kind: JobKind
     folds: bool
     number: Count | None
     configuration: dict[str, Any] | None
     shadow: str | None
-    state: Literal["running", "done", "failed"]
+    state: JobStage
     result: dict[str, Any]
     error: str | None
 

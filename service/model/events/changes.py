@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hinged.answers import JobKind
 from hinged.service.data.configuration import read_configuration
 from hinged.service.model.events.base import NOTHING, Facts, NamesNoExample, Outcome, Redacted
-from hinged.service.model.jobs import Job, Kind
+from hinged.service.model.jobs import Job
 from hinged.service.model.tombstones import MARK_BYTES, SALT_BYTES, Tombstones
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Intended(_Change, NamesNoExample):
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Begin the job."""
-        kind: Kind = "configure" if self.shadow is None else "shadow"
+        kind: JobKind = "configure" if self.shadow is None else "shadow"
         model.jobs.add(Job(position, kind, folds=True, configuration=self.configuration, shadow=self.shadow))
         return NOTHING
 

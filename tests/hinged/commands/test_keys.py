@@ -4,8 +4,6 @@ import pytest
 from click.testing import CliRunner
 
 from hinged.commands.cli import cli
-from hinged.commands.keys import ROLES
-from hinged.service.edge.keys import ROLES as SERVERS_ROLES
 from hinged.service.edge.keys import Keyring, read_keys
 
 
@@ -18,10 +16,6 @@ def run(tmp_path):
         return CliRunner().invoke(cli, ["keys", *arguments], prog_name="hinged", env=environment)
 
     return run
-
-
-def test_the_roles_are_the_servers():
-    assert ROLES == SERVERS_ROLES
 
 
 def test_a_key_is_printed_alone_and_once_and_opens_what_it_was_made_for(run, tmp_path):
