@@ -10,6 +10,7 @@ import numpy as np
 
 from hinged.solvers.budget.budget import BSCA, BSGD
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.parameters import Parameter, declared
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.dual.batch import SMO
 from hinged.solvers.dual.exact import ExactSVM
@@ -39,16 +40,24 @@ class Entry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     trial: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Those that a model of this solver may say, by name: its own, and C where that bounds its coefficients."""
+        hidden = {*self.fixed, *(declared(Solver).keys() - ({"C"} if self.make.bounded else set()))}
+        return {name: each for name, each in declared(self.make).items() if each.is_served and name not in hidden}
+
 
 _CLEANED = {"idle_max": 0, "clean_every": 1}
 _BUDGETED = {"budget": 30}
+_UNCLEANED = {"idle_max": None, "clean_every": 1000}
+_UNRAMPED = {"ramp_s": -1.0, "ramp_start": 100}
 
 SOLVERS: Mapping[str, Entry] = {
     "auto": Entry(Race),
     "smo": Entry(SMO),
     "lasvm": Entry(LASVM),
-    "lasvm-g": Entry(GapSVM, {"loss": "hinge"}, _CLEANED),
-    "full": Entry(GapSVM, {"loss": "hinge", "idle_max": None}),
+    "lasvm-g": Entry(GapSVM, {"loss": "hinge", **_UNRAMPED}, _CLEANED),
+    "full": Entry(GapSVM, {"loss": "hinge", **_UNCLEANED, **_UNRAMPED}),
     "lasvm-nc": Entry(GapSVM, {"loss": "ramp"}, _CLEANED),
     "lasvm-i": Entry(GapSVM, {"loss": "filter"}, _CLEANED),
     "tracking-1": Entry(TrackingSVM, {"algorithm": 1}),

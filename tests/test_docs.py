@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -15,10 +16,10 @@ from hinged.commands import backup
 from hinged.commands.cli import cli
 from hinged.service import errors
 from hinged.service.app import create_app
-from hinged.service.data.parameters import KINDS, SOLVER_NAMES
+from hinged.service.data.parameters import CONFIGURATION_OF, SOLVER_NAMES
 from hinged.service.data.parts import Labelling
 from hinged.service.engine.transfer import exports
-from hinged.service.model.events import KINDS as KINDS_OF_EVENTS
+from hinged.service.model.events import KINDS
 from hinged.service.model.state import FORMAT
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite.schema import SCHEMA_VERSION
@@ -89,8 +90,13 @@ def _below(kind):
 def test_each_part_of_a_configuration_is_explained():
     found = {row[0].strip("`") for row in rows(README.split("## A model's configuration", 1)[1])}
     own = {row[0].strip("`") for row in rows(SOLVERS.split("## Parameters", 1)[1])}
-    for kind in KINDS:
+    for kind in CONFIGURATION_OF.values():
         assert found | own >= set(kind.model_fields)
+
+
+def test_the_table_of_parameters_says_what_the_solvers_declare():
+    written = runpy.run_path(ROOT / "docs/tables.py")["written"]
+    assert written(SOLVERS) == SOLVERS, "python docs/tables.py writes it anew"
 
 
 def test_each_solver_is_named():
@@ -126,7 +132,7 @@ def test_what_a_version_reads_stands_in_upgrading():
         for line in UPGRADING.split("events that it added")[1].split("##")[0].splitlines()
         for kind in re.findall(r"`(\w+)`", line)
     ]
-    assert sorted(told) == sorted(KINDS_OF_EVENTS)
+    assert sorted(told) == sorted(KINDS)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

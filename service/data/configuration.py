@@ -12,11 +12,9 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.parameters import (
     CONFIGURATION_OF,
-    KINDS,
     SOLVER_NAMES,
     WITHOUT,
     WITHOUT_ANY,
-    LASVMConfiguration,
 )
 from hinged.service.data.parts import (
     AUTO,
@@ -43,13 +41,12 @@ BESIDE = frozenset({"labels", "show", "calibration"})
 
 
 def _kind(value: Any) -> str | None:
-    """The class that the solver's name asks for."""
+    """The solver's name, if it is one."""
     name = value.get("solver", _unnamed(value)) if isinstance(value, dict) else getattr(value, "solver", None)
-    kind = CONFIGURATION_OF.get(name) if isinstance(name, str) else None
-    return None if kind is None else kind.__name__
+    return name if isinstance(name, str) and name in CONFIGURATION_OF else None
 
 
-_LASVM_S = frozenset(LASVMConfiguration.model_fields) - Configuration.SHARED
+_LASVM_S = frozenset(CONFIGURATION_OF["lasvm"].model_fields) - Configuration.SHARED
 
 
 def _unnamed(facts: dict[str, Any]) -> str:
@@ -60,7 +57,7 @@ def _unnamed(facts: dict[str, Any]) -> str:
     return "auto" if found and not _LASVM_S & facts.keys() else "lasvm"
 
 
-_TAGGED: Any = reduce(or_, (Annotated[kind, Tag(kind.__name__)] for kind in KINDS))
+_TAGGED: Any = reduce(or_, (Annotated[kind, Tag(name)] for name, kind in CONFIGURATION_OF.items()))
 CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
     Annotated[
         _TAGGED,
@@ -114,7 +111,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
     """What a client asks for, where a model is there already: defaults that were others once are as it has them."""
     if asked.solver == "auto" and there.solver == "lasvm" and "solver" not in asked.model_fields_set:
         shared = {name: getattr(asked, name) for name in Configuration.SHARED - {"solver"}}
-        asked = LASVMConfiguration.model_construct(asked.model_fields_set, **shared)
+        asked = CONFIGURATION_OF["lasvm"].model_construct(asked.model_fields_set, **shared)
     late = {"points_max", "when_full", *WITHOUT_ANY, *WITHOUT.get(asked.solver, {})} - asked.model_fields_set
     parts: dict[str, Any] = {name: getattr(there, name) for name in late if hasattr(there, name)}
     for name in SPANS:

@@ -28,21 +28,20 @@ pass to pass, and BSGD's swings too; the first two can be switched off:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 
 from hinged.solvers.budget import memory as mem
 from hinged.solvers.budget.factor import RIDGES, factor_delete
 from hinged.solvers.budget.maintenance import (
     MAINTAINED,
-    MAINTENANCE,
     MERGE,
     PROJECT,
     VISITED,
     empty_upkeep,
 )
-from hinged.solvers.budget.merging import MERGING
 from hinged.solvers.budget.visits import (
     BUDGET_MAX,
     FACTOR_TOL,
@@ -91,6 +90,8 @@ class BudgetExpansion(CoefficientExpansion):
     ones.
     """
 
+    bounded = True
+
     merging = True
 
     def __init__(
@@ -98,26 +99,30 @@ class BudgetExpansion(CoefficientExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        budget: int = 500,
-        maintenance: str | None = None,
-        merging: str = "table",
-        averaging: int | None = 1000,
+        budget: Annotated[int, Ge(2), Lt(2**31), "points, at most; the least useful make way"] = 500,
+        maintenance: Annotated[
+            Literal["merge", "remove", "project"] | None,
+            "what keeps the budget; null: `merge` for the rbf kernel, else `project`",
+        ] = None,
+        merging: Annotated[
+            Literal["table", "golden"], "where a merged point lies: from a table, or by `golden` section"
+        ] = "table",
+        averaging: Annotated[
+            int | None,
+            Ge(1),
+            Lt(2**31),
+            "examples that the running average spans whose coefficients predict; null: the sharp ones predict",
+        ] = 1000,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
         if maintenance is None:
             maintenance = "merge" if kernel.code == RBF else "project"
-        if maintenance not in MAINTENANCE:
-            raise ValueError(f"maintenance must be one of {', '.join(MAINTENANCE)}, got {maintenance!r}")
         if maintenance == "merge" and kernel.code != RBF:
             raise ValueError("points can be merged with the rbf kernel only; others take maintenance project or remove")
         most = min(self.points_max, BUDGET_MAX if maintenance != "project" else PROJECTED_MAX)
         if not 2 <= budget <= most:
             raise ValueError(f"budget must be from 2 to {most} here, got {budget}")
-        if merging not in MERGING:
-            raise ValueError(f"merging must be one of {', '.join(MERGING)}, got {merging!r}")
-        if averaging is not None and not averaging > 0:
-            raise ValueError(f"averaging must be > 0 examples or none, got {averaging}")
         self.budget = int(budget)
         self.parameters = Parameters(
             budget=self.budget,
@@ -327,27 +332,21 @@ class BSCA(BudgetExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        step_max: float | None = 2.0,
-        step_decay: float = 1000.0,
-        step_least: float = 0.25,
-        extra_steps: int = 0,
-        reservoir: int = 1000,
-        remembered: int = 2**17,
+        step_max: Annotated[
+            float | None, Gt(0), "longest step at first, in units of 1 / k(x, x); null: no bound"
+        ] = 2.0,
+        step_decay: Annotated[float, Gt(0), "examples after which that bound has shrunk to 1 / sqrt(2)"] = 1000.0,
+        step_least: Annotated[float, Ge(0), "what that bound shrinks to"] = 0.25,
+        extra_steps: Annotated[int, Ge(0), Le(1000), "further steps at each example, on recent ones"] = 0,
+        reservoir: Annotated[int, Ge(1), Le(2**24), "recent examples kept for these steps"] = 1000,
+        remembered: Annotated[
+            int, Ge(1), Le(2**30), "examples whose coefficients are known again in a further epoch"
+        ] = 2**17,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        if step_max is not None and not 0 < step_max < np.inf:
-            raise ValueError(f"step_max must be > 0 and finite, or none, got {step_max}")
-        if not step_decay > 0:
-            raise ValueError(f"step_decay must be > 0, got {step_decay}")
-        if not 0 <= step_least < np.inf:
-            raise ValueError(f"step_least must be >= 0 and finite, got {step_least}")
-        if not 0 <= extra_steps <= 1000:
-            raise ValueError(f"extra_steps must be from 0 to 1000, got {extra_steps}")
-        if not 0 < reservoir <= 2**24:
-            raise ValueError(f"reservoir must be from 1 to 2^24, got {reservoir}")
-        if not reservoir <= remembered <= 2**30:
-            raise ValueError(f"remembered must be from reservoir = {reservoir} to 2^30, got {remembered}")
+        if remembered < reservoir:
+            raise ValueError(f"remembered must be at least reservoir = {reservoir}, got {remembered}")
         self.parameters = self.parameters._replace(
             step_max=step_max or 0.0,
             step_decay=float(step_decay),
@@ -385,15 +384,11 @@ class BSGD(BudgetExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        examples: int = 10_000,
-        regularization: float | None = None,
+        examples: Annotated[int, Ge(1), Lt(2**53), "n in lambda = 1 / (C n)"] = 10_000,
+        regularization: Annotated[float | None, Gt(0), "lambda; null: from C and examples"] = None,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not examples > 0:
-            raise ValueError(f"examples must be > 0, got {examples}")
-        if regularization is not None and not regularization > 0:
-            raise ValueError(f"regularization must be > 0, got {regularization}")
         rate = self.C * examples if regularization is None else 1.0 / regularization
         if not rate < BOUND_MAX:
             raise ValueError(f"1 / lambda must be < {BOUND_MAX:g}, got {rate:g}")

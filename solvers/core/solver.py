@@ -14,11 +14,13 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from annotated_types import Ge, Gt, Lt
 
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.parameters import check, rules_of
 from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.states import BOUND_MAX, COUNT_MAX, State, StateReader
@@ -30,7 +32,6 @@ POINTS_MAX = 100_000
 CACHE_BYTES = 256 * 2**20
 CLASSES_MAX = 1024
 UNBOUNDED = sys.maxsize
-WHEN_FULL = ("refuse", "remove")
 
 
 class PointsFull(ValueError):
@@ -53,27 +54,30 @@ class Solver(ABC):
 
     forgets: ClassVar[bool] = True
     fades: ClassVar[bool] = False
+    bounded: ClassVar[bool] = False
+    """Whether C bounds its coefficients; else it is not among the parameters of a model."""
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Refuse the first parameter that is not what the class declares for it (parameters.py)."""
+        check(given, rules_of(cls))
+        return super().__new__(cls)
 
     def __init__(
         self,
         kernel: Kernel,
         dim: int,
         *,
-        C: float = 1.0,
-        points_max: int = POINTS_MAX,
-        when_full: str = "refuse",
+        C: Annotated[float, Gt(0), Lt(BOUND_MAX), "upper bound of a coefficient: the price of an error"] = 1.0,
+        points_max: Annotated[int, Ge(2), "points that may be held"] = POINTS_MAX,
+        when_full: Annotated[
+            Literal["refuse", "remove"], 'at points_max: "remove" the points that matter least, or "refuse" to learn'
+        ] = "refuse",
         cache_bytes: int = CACHE_BYTES,
         seed: int = 0,
         dtype: type = np.float32,
     ) -> None:
-        if not (0 < C < BOUND_MAX):
-            raise ValueError(f"C must be > 0 and < {BOUND_MAX:g}, got {C}")
         if not 0 < dim < 2**31:
             raise ValueError(f"dim must be from 1 to 2^31 - 1, got {dim}")
-        if not points_max > 1:
-            raise ValueError(f"points_max must be > 1, got {points_max}")
-        if when_full not in WHEN_FULL:
-            raise ValueError(f"when_full must be one of {', '.join(WHEN_FULL)}, got {when_full!r}")
         if dtype not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {dtype}")
         self.kernel = kernel

@@ -6,9 +6,10 @@ from the coefficients that it has; a new example starts at zero, which keeps sum
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from annotated_types import Gt, Lt
 
 from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import LEARNED
@@ -47,10 +48,15 @@ def enter_rows(points, machine, bounds, batch, f, begin):
 class SMO(DualExpansion):
     """The batch support vector machine, solved again as examples come. tol: > 0; the rest: dual.py."""
 
-    def __init__(self, kernel: Kernel, dim: int, *, tol: float = 1e-3, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        tol: Annotated[float, Gt(0), Lt(1e3), "the largest violation of a pair that stays"] = 1e-3,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not 0 < tol < 1e3:
-            raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
         self.parameters = Parameters(float(tol))
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:

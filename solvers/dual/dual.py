@@ -50,6 +50,8 @@ ROUNDING_MAX = 1e-6  # what rounding makes of a long stream, of the terms of a s
 class DualExpansion(Expansion):
     """An expansion with gradients and a kernel-row cache. Parameters: solvers/core/solver.py."""
 
+    bounded = True
+
     machine: Machine
     cache: RowCache
     biased: ClassVar[bool] = True
@@ -66,8 +68,6 @@ class DualExpansion(Expansion):
 
     def _leave(self, delta_min: float | None) -> None:
         """Violations up to delta_min are left to further epochs and to finishing; None: what is usual."""
-        if delta_min is not None and not 0 <= delta_min < 1e3:
-            raise ValueError(f"delta_min must be >= 0 and < 1000, got {delta_min}")
         self.delta_min = None if delta_min is None else float(delta_min)
 
     def _tau(self, usual: float, most: float = np.inf, *, again: bool) -> float:

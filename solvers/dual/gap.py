@@ -26,15 +26,17 @@ Where this differs from the print:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Gt, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.counts import (
     NEEDS_CLEANING,
 )
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.parameters import Since
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.core.rows import Batch, Rows
 from hinged.solvers.core.solver import UNBOUNDED, columns_of
@@ -83,29 +85,31 @@ class GapSVM(DualExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        tol: float = 1e-3,
-        delta_min: float | None = None,
+        tol: Annotated[float, Gt(0), Lt(1e3), "tau: violations below it are none"] = 1e-3,
+        delta_min: Annotated[
+            float | None,
+            Ge(0),
+            Lt(1e3),
+            Since(0.0),
+            "violations of a point that learning leaves to finishing; null: 0.25 with three classes or more, else none",
+        ] = None,
         loss: str = "hinge",
-        ramp_s: float = -1.0,
-        ramp_start: int = 100,
-        idle_max: int | None = 1000,
-        clean_every: int = 1000,
+        idle_max: Annotated[
+            int | None, Ge(0), Lt(2**31), "points without a coefficient that CLEAN leaves; null: all of them"
+        ] = 1000,
+        clean_every: Annotated[int, Ge(1), Lt(2**31), "examples between two CLEANs"] = 1000,
+        ramp_s: Annotated[
+            float, Gt(-1e6), Lt(1), "left end of the ramp; below 1, far below -1 it has no effect"
+        ] = -1.0,
+        ramp_start: Annotated[
+            int, Ge(1), Lt(2**31), "support vectors that a class must have before the ramp counts for it"
+        ] = 100,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not 0 < tol < 1e3:
-            raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
         self._leave(delta_min)
         if loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
-        if not -1e6 < ramp_s < 1:
-            raise ValueError(f"ramp_s must be > -1e6 and < 1, got {ramp_s}")
-        if not ramp_start > 0:
-            raise ValueError(f"ramp_start must be > 0, got {ramp_start}")
-        if idle_max is not None and not idle_max >= 0:
-            raise ValueError(f"idle_max must be >= 0 or None, got {idle_max}")
-        if not clean_every > 0:
-            raise ValueError(f"clean_every must be > 0, got {clean_every}")
         self.parameters = Parameters(
             float(tol),
             float(tol),

@@ -23,9 +23,10 @@ Where this differs from the paper's listing:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from annotated_types import Ge, Gt, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.ahead import (
@@ -55,6 +56,7 @@ from hinged.solvers.core.counts import (
 )
 from hinged.solvers.core.handed import handed
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.parameters import Since, Unserved
 from hinged.solvers.core.points import (
     USED,
     append_point,
@@ -336,24 +338,35 @@ class LASVM(DualExpansion):
         kernel: Kernel,
         dim: int,
         *,
-        tol: float = 1e-3,
-        delta_max: float | None = 2.0,
-        delta_min: float | None = None,
-        seed_max: int = 1000,
-        second_order: bool = False,
-        idle_max: int = 2000,
+        tol: Annotated[float, Gt(0), Lt(1e3), "of the finishing step: violations below it are none"] = 1e-3,
+        delta_min: Annotated[
+            float | None,
+            Ge(0),
+            Lt(1e3),
+            Since(0.0),
+            "violations that learning leaves to finishing; null: 0.5 with three classes or more, else none; 0: none, "
+            "as in the paper",
+        ] = None,
+        delta_max: Annotated[
+            float | None,
+            Gt(0),
+            "repeat REPROCESS at each example until no violation exceeds it; null: once, as in the paper",
+        ] = 2.0,
+        second_order: Annotated[bool, "choose REPROCESS's partner by the gain that it promises"] = False,
+        idle_max: Annotated[
+            int,
+            Ge(0),
+            Lt(2**31),
+            Since(0),
+            "points up to which those without a coefficient are kept; 0: they leave at once, as in the paper",
+        ] = 2000,
+        seed_max: Annotated[int, Ge(1), Unserved, "examples kept while only one class has come"] = 1000,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not 0 < tol < 1e3:
-            raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
         if delta_max is not None and not delta_max > tol:
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
         self._leave(delta_min)
-        if not seed_max > 0:
-            raise ValueError(f"seed_max must be > 0, got {seed_max}")
-        if not idle_max >= 0:
-            raise ValueError(f"idle_max must be >= 0, got {idle_max}")
         self.parameters = Parameters(
             float(tol),
             np.inf if delta_max is None else float(delta_max),

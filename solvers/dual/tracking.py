@@ -30,9 +30,10 @@ Where this differs from the paper's listing:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.counts import (
@@ -40,6 +41,7 @@ from hinged.solvers.core.counts import (
     STEPS,
 )
 from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.parameters import Since
 from hinged.solvers.core.reports import Certificate, Finish, certificate_of
 from hinged.solvers.core.rowcache import (
     VALUES,
@@ -86,20 +88,27 @@ class TrackingSVM(DualExpansion):
         dim: int,
         *,
         algorithm: int | str = 2,
-        K: int = 10,
-        draws: int = 100,
-        delta_max: float | None = 1.0,
-        tol: float = 1e-3,
+        tol: Annotated[float, Gt(0), Lt(1e3), "of the finishing step: violations below it are none"] = 1e-3,
+        K: Annotated[
+            int, Ge(1), Le(K_MAX), "coordinate updates an example; of `tracking-batch` rounds a micro-batch, at most"
+        ] = 10,
+        draws: Annotated[
+            int,
+            Ge(1),
+            Le(K_MAX),
+            Since(1),
+            "points drawn for an update, of which the one that gains most is updated; 1 in the paper",
+        ] = 100,
+        delta_max: Annotated[
+            float | None,
+            Gt(0),
+            Since(None),
+            "updates before those that are averaged, until none drawn violates by more; null: none, as in the paper",
+        ] = 1.0,
         **shared: Any,
     ) -> None:
         if algorithm not in ALGORITHMS:
             raise ValueError(f"algorithm must be one of {', '.join(map(str, ALGORITHMS))}, got {algorithm!r}")
-        if not 1 <= K <= K_MAX:
-            raise ValueError(f"K must be from 1 to {K_MAX}, got {K}")
-        if not 0 < tol < 1e3:
-            raise ValueError(f"tol must be > 0 and < 1000, got {tol}")
-        if not 1 <= draws <= K_MAX:
-            raise ValueError(f"draws must be from 1 to {K_MAX}, got {draws}")
         if delta_max is not None and algorithm != "batch" and not delta_max > tol:
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
         super().__init__(kernel, dim, **shared)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hinged.solvers.core.parameters import one_of
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.classifier import BoundedClassifier
-from hinged.solvers.estimators.parameters import RULES, one_of
 from hinged.solvers.estimators.sklearn import BudgetClassifier, EpochClassifier
 
 
@@ -121,7 +121,7 @@ class FOGDClassifier(EpochClassifier):
     """
 
     solver = "fogd"
-    rules = RULES | {"kernel": one_of("rbf", "laplacian")}
+    own_rules = {"kernel": one_of("rbf", "laplacian")}  # noqa: RUF012  nobody writes into it
 
     frequencies: int = 1000
     eta: float = 0.2

@@ -20,14 +20,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import Kernel, make_kernel
+from hinged.solvers.core.parameters import Rule, check, rules_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.attributes import Fitted
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.compiling import told
 from hinged.solvers.estimators.files import pack
-from hinged.solvers.estimators.parameters import RULES, Rule, check, example_weights
+from hinged.solvers.estimators.parameters import RULES, example_weights
 from hinged.solvers.estimators.probabilities import inverse_temperature, probabilities
 from hinged.solvers.estimators.scaling import CSR, DENSE, SPARSE, Scale, found
 
@@ -74,7 +76,15 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     """
 
     solver: ClassVar[str]
-    rules: ClassVar[Mapping[str, Rule]] = RULES
+    rules: ClassVar[Mapping[str, Rule]]
+    own_rules: ClassVar[Mapping[str, Rule]] = {}
+    """Of parameters that its solver does not declare, or not so."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """What its parameters may be follows from the solver."""
+        super().__init_subclass__(**more)
+        if hasattr(cls, "solver"):
+            cls.rules = {**RULES, **rules_of(SOLVERS[cls.solver].make), **cls.own_rules}
 
     @property
     def one_by_one(self) -> bool:

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from hinged.frames import BadFrame, decode, kind_of
+from hinged.solvers.core.parameters import check, integer
 from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators import baselines, sklearn
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.classifier import SolverClassifier
 from hinged.solvers.estimators.files import KIND, SCALE_PARTS, VERSION, kernel_of, part, renumbered
-from hinged.solvers.estimators.parameters import check, integer
 from hinged.solvers.estimators.scaling import DENSE, SPARSE, Scale
 
 Array = np.ndarray[Any, Any]

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from river import base
 
+from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.elementary import exp
 from hinged.solvers.core.kernels import KERNELS, make_kernel
+from hinged.solvers.core.parameters import NONE, check, integer, number, one_of, rules_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.states import BOUND_MAX
 from hinged.solvers.estimators.base import Learner
-from hinged.solvers.estimators.parameters import COUNT, NONE, RULES, check, integer, number, one_of
+from hinged.solvers.estimators.parameters import COUNT, RULES
 from hinged.solvers.estimators.probabilities import FEWEST, inverse_temperature
 from hinged.solvers.estimators.scaling import DENSE, LARGEST, PLAIN, Scale, found, matrix_of, plain, until_found
 
@@ -86,7 +88,8 @@ class SVMClassifier(base.Classifier):
         self.seed = seed
         self.parameters = parameters
         own = {name: getattr(self, name) for name in RIVER_S.keys() & vars(self).keys()}
-        check({**own, **parameters}, RIVER_S)
+        of_solver = rules_of(SOLVERS[solver].make) if solver in SOLVERS else {}
+        check({**own, **parameters}, {**of_solver, **RIVER_S})
         self._places: dict[Hashable, int] = {}
         self._numbers: dict[base.typing.ClfTarget, int] = {}
         self._scale: Scale = plain(features_max)

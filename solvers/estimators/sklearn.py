@@ -31,11 +31,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hinged.solvers.budget.budget import BSGD
+from hinged.solvers.core.parameters import NONE, one_of, rules_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import POINTS_MAX
 from hinged.solvers.estimators.base import Learner
 from hinged.solvers.estimators.classifier import Array, BoundedClassifier, SolverClassifier
-from hinged.solvers.estimators.parameters import RULES, one_of
+from hinged.solvers.estimators.parameters import RULES
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -132,7 +134,7 @@ class LASVMClassifier(OnlineClassifier):
     """
 
     solver = "lasvm"
-    rules = RULES | {"C": RULES["C"] | one_of("auto")}
+    own_rules = {"C": RULES["C"] | one_of("auto")}  # noqa: RUF012  nobody writes into it
 
     C: Any = 1.0
     delta_min: float | None = None
@@ -216,7 +218,7 @@ class TrackingSVMClassifier(OnlineClassifier):
 
     solver = "tracking-2"
     ALGORITHMS: ClassVar[tuple[int | str, ...]] = (1, 2, "cached", "batch")
-    rules = RULES | {"algorithm": one_of(*ALGORITHMS)}
+    own_rules = {"algorithm": one_of(*ALGORITHMS)}  # noqa: RUF012  nobody writes into it
 
     algorithm: int | str = 2
     K: int = 10
@@ -289,6 +291,7 @@ class BSGDClassifier(MergingClassifier):
     """
 
     solver = "bsgd"
+    own_rules = {"examples": NONE | rules_of(BSGD)["examples"]}  # noqa: RUF012  nobody writes into it
 
     regularization: float | None = None
     examples: int | None = None

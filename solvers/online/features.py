@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.coefficients import sign_of
@@ -44,7 +45,7 @@ from hinged.solvers.core.reports import Certificate, certificate_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import UNBOUNDED, Solver, columns_of
 from hinged.solvers.core.states import COEFFICIENT_MAX, COUNT_MAX, REACHED_MAX, State, StateReader, check_learned
-from hinged.solvers.online.online import checked_eta
+from hinged.solvers.online.rules import ETA_MAX
 
 Array = np.ndarray[Any, Any]
 
@@ -160,13 +161,21 @@ class FOGD(Solver):
 
     forgets = False
 
-    def __init__(self, kernel: Kernel, dim: int, *, frequencies: int = 1000, eta: float = 0.2, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        frequencies: Annotated[int, Ge(1), Lt(2**31), "random frequencies, two features each"] = 1000,
+        eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
         if not is_radial(kernel):
             raise ValueError("kernel must be rbf or laplacian: others have no random Fourier features")
-        if not 1 <= frequencies <= DRAWS_MAX // dim:
-            raise ValueError(f"frequencies must be >= 1, and times dim at most {DRAWS_MAX}, got {frequencies} * {dim}")
-        self.eta = checked_eta(eta)
+        if frequencies > DRAWS_MAX // dim:
+            raise ValueError(f"frequencies times dim must be at most {DRAWS_MAX}, got {frequencies} * {dim}")
+        self.eta = float(eta)
         self.frequencies = int(frequencies)
         self.w = np.zeros((0, 2 * self.frequencies))
         self.counts = np.zeros(3, np.int64)

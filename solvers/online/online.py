@@ -14,9 +14,10 @@ serves all columns.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.coefficients import CoefficientExpansion
@@ -30,7 +31,6 @@ from hinged.solvers.core.rows import Batch, Rows
 from hinged.solvers.core.solver import UNBOUNDED, columns_of
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, REACHED_MAX, State, StateReader, check_range
 from hinged.solvers.online.rules import (
-    ETA_MAX,
     FORGETTING,
     REDUNDANT,
     RESCALING,
@@ -49,10 +49,8 @@ class OnlineExpansion(CoefficientExpansion):
     budget: int | None = None
 
     def _set_budget(self, budget: int, most: int) -> None:
-        if not 1 < budget <= min(self.points_max, most):
-            raise ValueError(
-                f"budget must be > 1, at most {most} and at most points_max = {self.points_max}, got {budget}"
-            )
+        if budget > min(self.points_max, most):
+            raise ValueError(f"budget must be at most {most} and at most points_max = {self.points_max}, got {budget}")
         self.budget = int(budget)
 
     @property
@@ -160,18 +158,22 @@ class RuledExpansion(OnlineExpansion):
             raise ValueError(f"tally must be within {REACHED_MAX**2:g}")
 
 
-def checked_eta(eta: float, lam: float = 0.0) -> float:
-    """A learning rate that lets the coefficients shrink, not turn. ValueError for another."""
-    if not 0 < eta <= ETA_MAX:
-        raise ValueError(f"eta must be > 0 and at most {ETA_MAX:g}, got {eta}")
-    if not (lam >= 0 and eta * lam < 1):
-        raise ValueError(f"lam must be >= 0 and eta * lam < 1, got lam = {lam}, eta = {eta}")
-    return float(eta)
+def check_shrinking(eta: float, lam: float) -> None:
+    """ValueError where coefficients would turn instead of shrink."""
+    if not eta * lam < 1:
+        raise ValueError(f"eta * lam must be < 1, got lam = {lam}, eta = {eta}")
 
 
 class BudgetRuledExpansion(RuledExpansion):
     """A `RuledExpansion` of at most `budget` points, > 1."""
 
-    def __init__(self, kernel: Kernel, dim: int, *, budget: int = 500, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        budget: Annotated[int, Ge(2), Lt(2**31), "points, at most; the least useful make way"] = 500,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
         self._set_budget(budget, UNBOUNDED)

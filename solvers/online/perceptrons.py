@@ -16,13 +16,14 @@ the others do not use it. The weight of a class multiplies the steps of its exam
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
 from hinged.solvers.core.kernels import Kernel
-from hinged.solvers.online.online import BudgetRuledExpansion, RuledExpansion, checked_eta
-from hinged.solvers.online.rules import FORGETTING, PROJECTING, RANDOM, REDUNDANT, RESCALING, Rule
+from hinged.solvers.online.online import BudgetRuledExpansion, RuledExpansion, check_shrinking
+from hinged.solvers.online.rules import ETA_MAX, FORGETTING, PROJECTING, RANDOM, REDUNDANT, RESCALING, Rule
 
 Array = np.ndarray[Any, Any]
 
@@ -52,10 +53,18 @@ class OGD(RuledExpansion):
     eta: learning rate, > 0. lam: regularisation, >= 0, with eta lam < 1.
     """
 
-    def __init__(self, kernel: Kernel, dim: int, *, eta: float = 0.2, lam: float = 0.0, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
+        lam: Annotated[float, Ge(0), "regularisation; eta lam < 1"] = 0.0,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
-        eta = checked_eta(eta, lam)
-        self.rule = Rule(margin=1.0, eta=eta, keep=1.0 - eta * lam)
+        check_shrinking(eta, lam)
+        self.rule = Rule(margin=1.0, eta=float(eta), keep=1.0 - eta * lam)
 
 
 class BudgetPerceptron(BudgetRuledExpansion):
@@ -64,10 +73,15 @@ class BudgetPerceptron(BudgetRuledExpansion):
     `smooth` holds f(x_i) of the points held. The newest point may be the one that goes.
     """
 
-    def __init__(self, kernel: Kernel, dim: int, *, beta: float = 0.0, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        beta: Annotated[float, Ge(0), "examples within this margin are learned"] = 0.0,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not 0 <= beta < np.inf:
-            raise ValueError(f"beta must be >= 0 and finite, got {beta}")
         self.rule = Rule(margin=float(beta), removal=REDUNDANT)
 
 
@@ -91,6 +105,8 @@ class BPAS(BudgetRuledExpansion):
     coefficient is the passive-aggressive step plus alpha_s k(x_s, x) / k(x, x); the loss is then the same for all.
     """
 
+    bounded = True
+
     rule = Rule(margin=1.0, aggressive=True, removal=PROJECTING)
 
 
@@ -100,7 +116,17 @@ class BOGD(BudgetRuledExpansion):
     Coefficients stay within C times the weight of the class: the paper's gamma eta.
     """
 
-    def __init__(self, kernel: Kernel, dim: int, *, eta: float = 0.2, lam: float = 0.0, **shared: Any) -> None:
+    bounded = True
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
+        lam: Annotated[float, Ge(0), "regularisation; eta lam < 1"] = 0.0,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
-        eta = checked_eta(eta, lam)
-        self.rule = Rule(margin=1.0, eta=eta, keep=1.0 - eta * lam, removal=RESCALING)
+        check_shrinking(eta, lam)
+        self.rule = Rule(margin=1.0, eta=float(eta), keep=1.0 - eta * lam, removal=RESCALING)

@@ -15,9 +15,10 @@ kernel values without a product by V.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.coefficients import VALUES, enter, sign_of
@@ -39,8 +40,8 @@ from hinged.solvers.core.points import (
 )
 from hinged.solvers.core.rows import Batch
 from hinged.solvers.core.states import MAGNITUDE_MAX, State, StateReader
-from hinged.solvers.online.online import OnlineExpansion, checked_eta
-from hinged.solvers.online.rules import Rule, learn_rows, scratch_of
+from hinged.solvers.online.online import OnlineExpansion
+from hinged.solvers.online.rules import ETA_MAX, Rule, learn_rows, scratch_of
 from hinged.solvers.online.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
@@ -215,7 +216,14 @@ class SpanExpansion(OnlineExpansion):
     projection: Projection
     inverse: Array
 
-    def __init__(self, kernel: Kernel, dim: int, *, budget: int = 500, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        budget: Annotated[int, Ge(2), Lt(2**31), "points, at most; the least useful make way"] = 500,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
         self._set_budget(budget, BUDGET_MAX)
         self.inverse = np.zeros((0, 0))
@@ -282,10 +290,18 @@ class Projectron(SpanExpansion):
     from which on every mistake is projected (Lu et al. 2016); at most 2,000.
     """
 
-    def __init__(self, kernel: Kernel, dim: int, *, novelty: float = 0.1, plus: bool = False, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        novelty: Annotated[
+            float, Ge(NOVELTY_MIN), Lt(1), "length outside of the span, of 1, that makes a new point"
+        ] = 0.1,
+        plus: bool = False,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
-        if not NOVELTY_MIN <= novelty < 1:
-            raise ValueError(f"novelty must be at least {NOVELTY_MIN} and < 1, got {novelty}")
         self.projection = Projection(0.0, 1.0, float(novelty), plus, self.full_at)
 
     def make_room(self, nnz: int) -> None:
@@ -314,13 +330,21 @@ class NOGD(SpanExpansion):
 
     full_rank = False
 
-    def __init__(self, kernel: Kernel, dim: int, *, eta: float = 0.2, rank: int | None = None, **shared: Any) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        eta: Annotated[float, Gt(0), Le(ETA_MAX), "learning rate"] = 0.2,
+        rank: Annotated[int | None, Ge(1), Lt(2**31), "features; null: a fifth of the budget"] = None,
+        **shared: Any,
+    ) -> None:
         super().__init__(kernel, dim, **shared)
         rank = max(1, self.full_at // 5) if rank is None else rank
-        if not 1 <= rank <= self.full_at:
-            raise ValueError(f"rank must be from 1 to budget = {self.full_at}, got {rank}")
+        if rank > self.full_at:
+            raise ValueError(f"rank must be at most budget = {self.full_at}, got {rank}")
         self.rank = int(rank)
-        self.projection = Projection(1.0, checked_eta(eta), 0.0, False, self.full_at)
+        self.projection = Projection(1.0, float(eta), 0.0, False, self.full_at)
 
     def _take_out(self, slots: Array) -> None:
         """Without one of its points there are no features: OGD goes on until there are `budget` points again."""

@@ -8,7 +8,7 @@ from asking import AskedModel, Asking, example, refusal
 from running import RunningServer
 
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.parameters import KINDS, SOLVER_NAMES
+from hinged.service.data.parameters import CONFIGURATION_OF, SOLVER_NAMES
 from hinged.service.settings import Settings
 from hinged.solvers.catalogue import SOLVERS
 
@@ -94,7 +94,7 @@ def test_all_models_are_the_same_after_a_restart_and_after_kill_9(server, ask):
 @names
 def test_a_part_that_another_solver_has_is_refused(name):
     own = set(parse_configuration(json.dumps(body(name)), Settings()).model_dump())
-    foreign = next(p for kind in KINDS for p in kind.model_fields if p not in own)
+    foreign = next(p for kind in CONFIGURATION_OF.values() for p in kind.model_fields if p not in own)
     with pytest.raises(Exception, match=f"configuration: unknown part '{foreign}'"):
         parse_configuration(json.dumps(body(name, **{foreign: 1})), Settings())
 

@@ -1,0 +1,171 @@
+"""The parameters of the solvers: each one's type, bounds, meaning and default stand in a solver's `__init__` alone.
+
+    def __init__(self, kernel, dim, *, budget: Annotated[int, Ge(2), "points, at most"] = 500, **shared): ...
+
+`declared` reads them. A model's configuration, the checks of the estimators and the table in docs/solvers.md follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, reduce
+from inspect import signature
+from numbers import Integral, Real
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """A parameter came later: models from before it go on as with this value."""
+
+    without: Any
+
+
+class Unserved:
+    """A parameter of the solver alone: no model's configuration has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a value must be, and the same in words."""
+
+    fits: Callable[[Any], bool]
+    allowed: str
+
+    def __or__(self, other: Rule) -> Rule:
+        """Either of the two."""
+        return Rule(lambda value: self.fits(value) or other.fits(value), f"{self.allowed} or {other.allowed}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter as a solver declares it. annotation: its type with its bounds, as pydantic reads them, too.
+
+    since: the value that stands for its absence in models from before it, where it came later.
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    meaning: str
+    rule: Rule
+    since: Since | None
+    is_served: bool
+
+
+def number(
+    *, above: float = -math.inf, least: float = -math.inf, below: float = math.inf, most: float = math.inf
+) -> Rule:
+    """A finite number within bounds, of which `above` and `below` are not allowed themselves."""
+    bounds = [
+        *([f"> {above:g}"] if above > -math.inf else []),
+        *([f">= {least:g}"] if least > -math.inf else []),
+        *([f"< {below:g}"] if below < math.inf else []),
+        *([f"<= {most:g}"] if most < math.inf else []),
+    ]
+
+    def fits(value: Any) -> bool:
+        return _is(Real, value) and math.isfinite(value) and above < value < below and least <= value <= most
+
+    return Rule(fits, " ".join(["a number", " and ".join(bounds)]).strip())
+
+
+def integer(least: int, most: int | None = None) -> Rule:
+    """A whole number within these bounds."""
+
+    def fits(value: Any) -> bool:
+        return _is(Integral, value) and value >= least and (most is None or value <= most)
+
+    return Rule(fits, f"an integer >= {least}" if most is None else f"an integer from {least} to {most}")
+
+
+def one_of(*allowed: Any) -> Rule:
+    """One of a few values."""
+    names = ", ".join(map(str, allowed))
+    words = f"one of {names}" if len(allowed) > 1 else repr(allowed[0])
+    return Rule(lambda value: any(_alike(value, each) for each in allowed), words)
+
+
+def _is(kind: type, value: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _alike(value: Any, allowed: Any) -> bool:
+    """Whether it is this one, in Python's type or in NumPy's."""
+    if allowed is None:
+        return value is None
+    kind = str if isinstance(allowed, str) else Integral
+    return _is(kind, value) and bool(value == allowed)
+
+
+NONE = one_of(None)
+FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
+
+
+def check(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+    """Refuse the first value that its rule does not allow. Names without a rule may be anything."""
+    for name, value in values.items():
+        rule = rules.get(name)
+        if rule is not None and not rule.fits(value):
+            raise ValueError(f"{name} must be {rule.allowed}, got {value!r}")
+
+
+@cache
+def declared(make: type) -> Mapping[str, Parameter]:
+    """The parameters that a class and those above it declare, the most general first."""
+    found: dict[str, Parameter] = {}
+    for kind in reversed(make.__mro__):
+        init = vars(kind).get("__init__")
+        if init is None or kind is object:
+            continue
+        hints = get_type_hints(init, include_extras=True)
+        for name, given in signature(init).parameters.items():
+            if get_origin(hints.get(name)) is Annotated:
+                found[name] = _read(name, hints[name], given.default)
+    return found
+
+
+@cache
+def rules_of(make: type) -> Mapping[str, Rule]:
+    """What each parameter of a class must be."""
+    return {name: parameter.rule for name, parameter in declared(make).items()}
+
+
+def _read(name: str, annotation: Any, default: Any) -> Parameter:
+    kind, *said = get_args(annotation)
+    meaning = " ".join(each for each in said if isinstance(each, str))
+    since = next((each for each in said if isinstance(each, Since)), None)
+    return Parameter(name, annotation, default, meaning, _rule(kind, said), since, Unserved not in said)
+
+
+def _rule(kind: Any, said: list[Any]) -> Rule:
+    """The rule of a type and its bounds."""
+    if get_origin(kind) in (Union, UnionType):
+        parts = sorted(get_args(kind), key=lambda part: part is not NoneType)
+        return reduce(or_, (_rule(part, said) for part in parts))
+    if kind is NoneType:
+        return NONE
+    if kind is bool:
+        return FLAG
+    if get_origin(kind) is Literal:
+        return one_of(*get_args(kind))
+    above, least = _bound(said, Gt, "gt"), _bound(said, Ge, "ge")
+    below, most = _bound(said, Lt, "lt"), _bound(said, Le, "le")
+    if kind is int:
+        lowest = least if least is not None else above + 1
+        highest = most if most is not None else None if below is None else below - 1
+        return integer(lowest, highest)
+    assert kind is float, kind  # noqa: S101  no other type is declared
+    bounds = {"above": above, "least": least, "below": below, "most": most}
+    return number(**{side: bound for side, bound in bounds.items() if bound is not None})
+
+
+def _bound(said: list[Any], kind: type, side: str) -> Any:
+    return next((getattr(each, side) for each in said if isinstance(each, kind)), None)
