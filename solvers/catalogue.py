@@ -44,7 +44,10 @@ class Entry:
     def parameters(self) -> dict[str, Parameter]:
         """Those that a model of this solver may say, by name: its own, and C where that bounds its coefficients."""
         hidden = {*self.fixed, *(declared(Solver).keys() - ({"C"} if self.make.bounded else set()))}
-        return {name: each for name, each in declared(self.make).items() if each.is_served and name not in hidden}
+        found = {name: each for name, each in declared(self.make).items() if each.is_served and name not in hidden}
+        return dict(
+            sorted(found.items(), key=lambda each: (each[0] != "budget", each[0] != "C"))
+        )  # as states have them
 
 
 _CLEANED = {"idle_max": 0, "clean_every": 1}

@@ -268,7 +268,11 @@ def test_further_epochs_enter_nothing_twice_and_close_the_gap():
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"algorithm": 3}, "algorithm must be one of"), ({"K": 0}, "K must be an integer from 1"), ({"tol": 0}, "tol must be a number > 0")],
+    [
+        ({"algorithm": 3}, "algorithm must be one of"),
+        ({"K": 0}, "K must be an integer from 1"),
+        ({"tol": 0}, "tol must be a number > 0"),
+    ],
 )
 def test_parameters_without_meaning_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
