@@ -72,9 +72,9 @@ class Gate:
         headers = dict(scope["headers"])
         if PASSED_ON in headers:  # two servers that take each other for the owner
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
+        if not _has_ticket(scope):  # the owner would log an address of this server for the client's
+            self._access.caller(HTTPConnection(scope), basic=True)
         if scope["type"] == "websocket" or self._is_to_tell(headers):
-            if b"ticket=" not in scope["query_string"]:  # which is good once, and there
-                self._access.caller(HTTPConnection(scope), basic=True)
             self.redirected += 1
             await Response(status_code=307, headers={"Location": address + target_of(scope).decode("latin-1")})(
                 scope, receive, send
@@ -106,6 +106,8 @@ class Gate:
             self._app.check(scope)
         except ServiceError:
             return None
+        if not self._lets_in(scope):
+            return None
         self.passed_on += 1
         return address
 
@@ -121,8 +123,13 @@ class Gate:
             self._app.check(scope)
         except ServiceError:
             return None
+        if not self._lets_in(scope):
+            return None
         self.passed_on += 1
         return address
+
+    def _lets_in(self, scope: Scope) -> bool:
+        return _has_ticket(scope) or self._access.known(scope["headers"])
 
     def lives(self, address: str) -> bool:
         """Whether a server has given a sign of life in time."""
@@ -131,6 +138,11 @@ class Gate:
     def _is_to_tell(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether who asks wants to be told where to ask, and could."""
         return self._reachable and REDIRECT in [p.strip().lower() for p in headers.get(b"prefer", b"").split(b",")]
+
+
+def _has_ticket(scope: Scope) -> bool:
+    """Whether a ticket is to let a request in: it is good once, and at the owner."""
+    return b"ticket=" in scope["query_string"]
 
 
 def model_of(path: str) -> str | None:

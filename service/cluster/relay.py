@@ -11,9 +11,8 @@ import asyncio
 import time
 from contextlib import ExitStack
 from typing import Any, Protocol, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-import httptools
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -124,12 +123,10 @@ class Relaying(Connection):
         self._broken = True  # for this protocol, and no time is counted any more
         self._unlimit()
         self.flow.pause_reading()
-        self._opening = self.loop.create_task(self._open_socket(self.relay))
+        self._opening = self.begin(self._open_socket(self.relay), self.refuse_handshake)
 
     async def _open_socket(self, relay: Relay) -> None:
         scope: Any = self.scope
-        url = httptools.parse_url(self.url)
-        scope |= {"path": unquote(url.path.decode()), "raw_path": url.path, "query_string": url.query or b""}
         address = await relay.gate.way_of_socket(scope | {"type": "websocket"})
         if self.transport.is_closing():
             return
@@ -196,7 +193,7 @@ class Relayed(Asking):
         self._line = relay.lines.idle(address)
         self._opening: asyncio.Task[None] | None = None
         if self._line is None:
-            self._opening = connection.loop.create_task(self._open_line())
+            self._opening = connection.begin(self._open_line(), self.give_up)
         else:
             self._begin(self._line)
 

@@ -54,7 +54,7 @@ class Lent(Connection):
         """A WebSocket is the server's."""
         self._broken = True  # for this protocol
         self._unlimit()
-        self._handing = self.loop.create_task(self._hand_on_or_close())  # the loop itself keeps no hold of it
+        self._handing = self.begin(self._hand_on_or_close(), lambda _: self.transport.close())
 
     async def _hand_on_or_close(self) -> None:
         if not await self.hand_on():
