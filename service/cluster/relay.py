@@ -117,7 +117,7 @@ class Relaying(Connection):
 
     def handle_websocket_upgrade(self) -> None:
         """The WebSocket of another server's model goes there."""
-        if self.relay is None or (self.cycle is not None and not self.cycle.response_complete):
+        if self.relay is None:
             super().handle_websocket_upgrade()
             return
         self._broken = True  # for this protocol, and no time is counted any more

@@ -208,6 +208,8 @@ class Connection(HttpToolsProtocol):
                 head = self._without_upgrade()
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.feed_data(head)
+            elif self.cycle is not None and not self.cycle.response_complete:
+                self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
             elif size < len(data):
                 self._not_understood(BadRequest("frames come once the handshake of their WebSocket is answered"))
             else:
@@ -404,9 +406,6 @@ class Connection(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """A WebSocket counts the time by itself."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
-            return
         self._broken = True  # for this protocol, and no time is counted any more
         self._break_unread(0)
         super().handle_websocket_upgrade()
