@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from starlette.requests import HTTPConnection
@@ -13,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from hinged.service.cluster.lines import PASSED_ON
 from hinged.service.cluster.members import HERE
 from hinged.service.cluster.passing import Passing, target_of
+from hinged.service.cluster.portions import Portions
 from hinged.service.data.names import DEFAULT, MODEL_NAME
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
@@ -49,6 +51,7 @@ class Gate:
         self._passing = passing
         self._access = access
         self._reachable = reachable
+        self._portions = Portions()
         self.passed_on = 0
         self.redirected = 0
 
@@ -80,8 +83,19 @@ class Gate:
                 scope, receive, send
             )
             return
-        self.passed_on += 1
-        await self._passing.pass_on(scope, receive, send, address, lambda: self._members.lives(address))
+        with self.portion(scope):
+            self.passed_on += 1
+            await self._passing.pass_on(scope, receive, send, address, lambda: self._members.lives(address))
+
+    def portion(self, scope: Scope) -> AbstractContextManager[None]:
+        """While a request is passed on. Unavailable where its key or its model has its portion (portions.py)."""
+        keys = (value for name, value in scope["headers"] if name == b"authorization")
+        return self._portions.one(model_of(scope["path"]), *keys)
+
+    def waits_for_body(self, scope: Scope) -> bool:
+        """Whether a request is to be passed on by all that its head says, so that its body may come before."""
+        name = model_of(scope["path"])
+        return name is not None and self._members.elsewhere(name) is not None and self._lets_in(scope)
 
     def short_way(self, scope: Scope) -> str | None:
         """The owner of a request's model, where nothing has to be waited for and nothing is unusual.

@@ -171,9 +171,36 @@ def test_the_head_of_an_answer_is_that_of_the_owner(here, there, method):
     assert sorted(name for name, _ in through.headers.multi_items()) == sorted(direct.headers)
 
 
+@pytest.mark.parametrize("more", [{}, {"expect": "100-continue"}, {"transfer_encoding": "chunked"}])
+def test_a_small_body_is_passed_on_once_it_is_whole(here, there, more):
+    name = f"held-{''.join(more)}"
+    make_known(here, name, there)
+    body = b'{"examples": [{"x": [1.0, 2.0], "y": "a"}]}'
+    if "transfer_encoding" in more:
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    else:
+        more = more | {"content_length": len(body)}
+    before = passed_on(there)
+    with Raw(there) as raw:
+        raw.send(request("POST", f"/models/{name}/learn", **more))
+        for byte in body[:-1]:
+            raw.send(bytes([byte]))
+        assert passed_on(there) == before
+        if "expect" in more:
+            assert raw._socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        raw.send(body[-1:])
+        assert raw.answer()[0] == 200
+        raw.send(learning(name, "next"))  # over the same connection
+        assert raw.answer()[0] == 200
+    assert passed_on(there) == before + 2
+    assert ask(here, "GET", f"/models/{name}").json()["examples"] == 2
+
+
 def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
     make_known(third, "ended", here)
-    whole, before = learning("ended", "a"), passed_on(here)
+    examples = [example([k / 7, k % 5], "ab"[k % 2], f"{k:060}") for k in range(1_000)]
+    body, before = json.dumps({"examples": examples}).encode(), passed_on(here)
+    whole = request("POST", "/models/ended/learn", body, content_length=len(body))
     with Raw(here) as raw:
         raw.send(whole[:-5])
         eventually(lambda: passed_on(here) > before)
