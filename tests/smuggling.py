@@ -1,5 +1,7 @@
 """Streams of bytes that parsers of HTTP may take for different requests, and what h11 takes them for."""
 
+from functools import lru_cache
+
 import h11
 from hypothesis import strategies as st
 
@@ -25,6 +27,7 @@ def path_of(target):
     return target if target.startswith(b"/") else b"/" + target
 
 
+@lru_cache(256)
 def as_h11_reads(stream):
     """The requests that have come as a whole, each answered with 404, and their headers beside them; and whether
     nothing was refused.
