@@ -110,13 +110,23 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
     began = asyncio.get_running_loop().time()
     while more:
         try:
-            async with asyncio.timeout_at(began + seconds + size / BODY_BYTES_PER_S):
+            async with asyncio.timeout_at(began + body_s(size, seconds)):
                 message = await request.receive()
         except TimeoutError:
-            raise RequestTimeout(f"{size} bytes of the body came in {seconds + size / BODY_BYTES_PER_S:g} s") from None
+            raise too_slow(size, seconds) from None
         part, more = _checked_piece(request, message, size, bytes_max), message.get("more_body", False)
         size += len(part)
         yield part
+
+
+def body_s(size: int, seconds: float) -> float:
+    """How long a client may take to send more than so much of a body; seconds: for its beginning."""
+    return seconds + size / BODY_BYTES_PER_S
+
+
+def too_slow(size: int, seconds: float) -> RequestTimeout:
+    """The refusal of a client that took longer."""
+    return RequestTimeout(f"{size} bytes of the body came in {body_s(size, seconds):g} s")
 
 
 def _check_declared(request: Request, bytes_max: int) -> None:

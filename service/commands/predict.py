@@ -96,11 +96,11 @@ async def make_predictions(
         published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
     else:
         decided = await decided_soon(serving, published, inputs, published.decide)
-    serving.predictions_served += len(inputs)
     wishes = None
     if ids is not None:
         wishes = serving.wishes(ids, published.doubtful(decided.columns).tolist())
         await _keep(serving, published, inputs, ids, decided, wishes)
+    serving.predictions_served += len(inputs)  # not before: whoever keeps none answers nothing
     numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
     return Predictions(
         published,
