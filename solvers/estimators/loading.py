@@ -107,7 +107,8 @@ def _exported(data: bytes) -> SolverClassifier:
         "learned": facts["learned"],
         "fading": configuration["half_life"] is not None,
     }
-    learner = _learner(machine, estimator.solver_parameters(), state)
+    rules = {"rules": configuration.get("rules", 1)} if configuration["solver"] == "auto" else {}
+    learner = _learner(machine, estimator.solver_parameters() | rules, state)
     scale = None
     if features.get("scale") is not None:
         if not taught["scaling"]["begun"]:
