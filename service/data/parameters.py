@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hinged.service.data.parts import Configuration, Positive
+from hinged.solvers.race.race import RULES
 
 Tolerance = Annotated[float, Field(gt=0, lt=1e3)]
 Budget = Annotated[int, Field(gt=1, lt=2**31, description="points, at most; the least useful make way")]
@@ -23,6 +24,9 @@ class RaceConfiguration(Configuration):
     """A race of LASVMs and LASVM-NCs that differ in C, gamma and half-life."""
 
     solver: Literal["auto"] = "auto"
+    rules: int = Field(
+        RULES, ge=1, le=RULES, description="2: answers count by their weight; 1: alike, and arms that fade learn again"
+    )
 
 
 class SMOConfiguration(BoxConfiguration):
@@ -212,6 +216,7 @@ WITHOUT_ANY: dict[str, Any] = {"calibration": "sigmoid"}
 _TRACKING = {"draws": 1, "delta_max": None}
 _GAP = {"delta_min": 0.0}
 WITHOUT: dict[str, dict[str, Any]] = {
+    "auto": {"rules": 1},
     "lasvm": {"idle_max": 0, "delta_min": 0.0},
     "full": _GAP,
     "lasvm-g": _GAP,

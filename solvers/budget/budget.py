@@ -349,7 +349,7 @@ class BSCA(BudgetExpansion):
         if not reservoir <= remembered <= 2**30:
             raise ValueError(f"remembered must be from reservoir = {reservoir} to 2^30, got {remembered}")
         self.parameters = self.parameters._replace(
-            step_max=step_max or 0.0,
+            step_max=float(step_max or 0.0),
             step_decay=float(step_decay),
             step_least=float(step_least),
             extra_steps=int(extra_steps),

@@ -69,7 +69,7 @@ def number(*, above: float = -math.inf, least: float = -math.inf, below: float =
     ]
 
     def fits(value: Any) -> bool:
-        return _is(Real, value) and math.isfinite(value) and above < value < below and value >= least
+        return _is(Real, value) and _is_finite(value) and above < value < below and value >= least
 
     return Rule(fits, " ".join(["a number", " and ".join(bounds)]).strip())
 
@@ -92,6 +92,13 @@ def one_of(*allowed: Any) -> Rule:
 
 def _is(kind: type, value: Any) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float holds
+        return False
 
 
 def _alike(value: Any, allowed: Any) -> bool:
@@ -136,7 +143,7 @@ RULES: dict[str, Rule] = {
     "delta_max": NONE | number(above=0.0),
     "second_order": FLAG,
     "idle_max": integer(0, 2**31 - 1),
-    "seed_max": integer(1),
+    "seed_max": COUNT,
     "clean_every": COUNT,
     "ramp_s": number(below=1.0),
     "ramp_start": COUNT,
@@ -147,13 +154,13 @@ RULES: dict[str, Rule] = {
     "merging": one_of("table", "golden"),
     "averaging": NONE | COUNT,
     "step_max": NONE | number(above=0.0),
-    "step_decay": Rule(lambda value: _is(Real, value) and value > 0, "a number > 0"),  # infinity: no decay
+    "step_decay": number(above=0.0) | Rule(lambda value: _is(Real, value) and value == math.inf, "infinity"),
     "step_least": number(least=0.0),
-    "extra_steps": integer(0),
+    "extra_steps": integer(0, 2**31 - 1),
     "reservoir": COUNT,
     "remembered": COUNT,
     "regularization": NONE | number(above=0.0),
-    "examples": NONE | integer(1),
+    "examples": NONE | integer(1, 2**53),
     "beta": number(least=0.0),
     "novelty": number(least=0.01, below=1.0),
     "eta": number(above=0.0),

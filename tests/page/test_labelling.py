@@ -118,7 +118,7 @@ def test_what_an_answer_did_is_said(client, server, tab):
     page.get_by_text("predictions of the pool.").wait_for()
     page.get_by_text("On questions drawn at random it is right").wait_for()
     random = client.model(model)["metrics"]["sources"]["random"]
-    page.get_by_text(f"{random['window']['examples']} questions").wait_for()
+    page.get_by_text(f"{random['newest_half']['examples']} questions").wait_for()
 
 
 def test_skipping_and_not_being_sure(client, server, tab):
