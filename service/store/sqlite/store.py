@@ -16,6 +16,7 @@ from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from hinged.disk import make_folder
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import (
     MISSING,
@@ -38,12 +39,7 @@ from hinged.service.store.sqlite import steps
 from hinged.service.store.sqlite.moving import move_all
 from hinged.service.store.sqlite.place import Place
 from hinged.service.store.sqlite.readers import Readers
-from hinged.service.store.sqlite.schema import (
-    connect,
-    lock_folder,
-    make_folder,
-    prepare,
-)
+from hinged.service.store.sqlite.schema import connect, lock_folder, prepare
 from hinged.service.store.sqlite.steps import BATCH_BYTES, BATCH_EVENTS, QUESTION_IDS
 from hinged.service.store.sqlite.writer import Writer
 
