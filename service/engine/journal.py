@@ -18,7 +18,7 @@ from hinged.service.engine.follow import Feed
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.lookup import Lookup
 from hinged.service.engine.snapshots import Snapshots
-from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
+from hinged.service.errors import UNFORESEEN, InternalError, ServiceError, StoreUnavailable
 from hinged.service.model.events import (
     Finished,
     Learned,
@@ -33,6 +33,7 @@ from hinged.service.settings import Settings
 from hinged.service.store.base import (
     Damaged,
     Event,
+    NoModel,
     OutcomeUnknown,
     PositionTaken,
     Store,
@@ -74,6 +75,7 @@ class Journal:
         self.read_anew: tuple[Model, Obstacle | None] | None = None
         self.along: list[Made] = []  # predictions that the next append takes along
         self._along_ms = 0
+        self._told_of_loss = False
 
     def now_ms(self) -> int:
         """The time, milliseconds since 1970; in a log it never falls, whatever the clock does."""
@@ -121,8 +123,9 @@ class Journal:
         records = [Event(e.KIND, e.encode(), e.given_ids if isinstance(e, Learned) else ()) for e in every]
         try:
             self.store.append(model.name, model.position, records)
-        except PositionTaken:
+        except (PositionTaken, NoModel) as error:
             self.unresolved = True
+            self._tell_of_loss(error)
             raise
         except OutcomeUnknown:
             self.unresolved = True
@@ -130,6 +133,7 @@ class Journal:
             if self.store.end(model.name) != model.position + len(every):
                 raise
             self.unresolved = False
+        self._told_of_loss = False
         self.along = []
         outcomes = [self._apply(model.position + 1, event) for event in every[:-1]]
         outcomes.append(self._apply(model.position + 1, every[-1], successor))
@@ -166,6 +170,12 @@ class Journal:
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
         self.feed.note(position, event, drifted=self.model.metrics.drift.count > drifts)
         return outcome
+
+    def _tell_of_loss(self, error: StoreUnavailable) -> None:
+        """Log, once, that the store has lost events which were acknowledged."""
+        if not self._told_of_loss:
+            self._told_of_loss = True
+            log.error("model %s is at %d and acknowledges nothing: %s", self.model.name, self.model.position, error)
 
     def _resolve(self) -> None:
         """After an append of unknown outcome: apply what stands in the log behind the model."""

@@ -72,7 +72,7 @@ async def _lines(request: Request, follower: Follower, heartbeat_s: float) -> As
                     if not access.knows(caller(request)):
                         return
                     yield b"".join(map(_block, page)) or KEEPALIVE_COMMENT
-    except (ServiceError, Damaged, KeyError):  # it comes back, and is told what is the matter
+    except (ServiceError, Damaged):  # it comes back, and is told what is the matter
         return
 
 

@@ -24,6 +24,7 @@ from hinged.service.store.base import (
     SPOILED,
     Damaged,
     Event,
+    NoModel,
     OutcomeUnknown,
     PositionTaken,
     Room,
@@ -111,7 +112,7 @@ class SQLiteStore(Store):
 
         def work(connection: sqlite3.Connection) -> None:
             if not connection.execute("UPDATE models SET name = NULL WHERE name = ?", (model,)).rowcount:
-                raise KeyError(model)
+                raise NoModel(model)
 
         self._writer.do(work)
         try:
@@ -293,10 +294,10 @@ class SQLiteStore(Store):
                 return
 
     def _check_there(self, model: str, key: int) -> None:
-        """Who deletes while somebody reads takes the events from under him: KeyError."""
+        """Who deletes while somebody reads takes the events from under him: NoModel."""
         with self._readers.lend() as connection:
             if steps.key_of(connection, model) != key:
-                raise KeyError(model)
+                raise NoModel(model)
 
     def _batch(self, key: int, after: int, end: int) -> list[EventRow]:
         """Events behind `after`, as many as BATCH_BYTES and BATCH_EVENTS allow, unchecked."""
@@ -320,7 +321,9 @@ class SQLiteStore(Store):
         return batch
 
     def _begin_snapshot(self, model: str, position: int, connection: sqlite3.Connection) -> tuple[int, int]:
-        key = steps.key_of(connection, model)
+        key, end = steps.key_and_end(connection, model)
+        if end < position:
+            raise PositionTaken(f"the log of {model} ends at {end}, not at {position} or later")
         inserted = connection.execute("INSERT INTO snapshots (model, position) VALUES (?, ?)", (key, position))
         snapshot = inserted.lastrowid or 0
         self._in_progress.add(snapshot)

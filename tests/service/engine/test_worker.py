@@ -26,7 +26,7 @@ from hinged.service.model.events import ClassAdded, Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
-from hinged.service.store.base import Damaged, Event, OutcomeUnknown
+from hinged.service.store.base import Damaged, Event, NoModel, OutcomeUnknown
 
 CONFIGURATION = json.dumps({"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}})
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
@@ -298,7 +298,7 @@ def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(store):
     run(store, scenario, snapshot_examples=2)
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("the disk is gone"), Damaged("a page is torn"), KeyError("m")])
+@pytest.mark.parametrize("error", [StoreUnavailable("the disk is gone"), Damaged("a page is torn"), NoModel("m")])
 def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(store, monkeypatch, error):
     async def scenario(worker):
         await worker.learn(request(A, B))
