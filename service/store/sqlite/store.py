@@ -75,7 +75,7 @@ class SQLiteStore(Store):
             try:
                 if not reading:
                     prepare(file)
-                place = Place(file)
+                self._place = place = Place(file)
                 self._writer = Writer(opening, place)
                 self.commits = self._writer.commits
                 self._readers = Readers(opening, place)
@@ -273,6 +273,7 @@ class SQLiteStore(Store):
         """Wait for the write under way, then close all connections and free the folder."""
         self._writer.close()
         self._readers.close()
+        self._place.close()
         self._unlock()
 
     def _unlock(self) -> None:

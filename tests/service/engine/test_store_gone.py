@@ -1,5 +1,6 @@
 """The embedded store's files are taken from under a running server."""
 
+import os
 import shutil
 
 import pytest
@@ -52,8 +53,16 @@ def test_nothing_is_acknowledged_while_the_folder_is_away_and_all_goes_on_when_i
     assert ask("GET", model.path).json()["examples"] == figures["examples"] == len(EXAMPLES)
 
 
-@pytest.mark.parametrize("away", [shutil.rmtree, lambda folder: (folder / "hinged.db").unlink()])
-def test_nothing_is_acknowledged_once_the_database_is_removed(running, ask, away):
+def cut_log(folder):
+    os.truncate(folder / "hinged.db-wal", 0)
+
+
+def cut_database(folder):
+    os.truncate(folder / "hinged.db", 10_000)
+
+
+@pytest.mark.parametrize("away", [shutil.rmtree, lambda folder: (folder / "hinged.db").unlink(), cut_log, cut_database])
+def test_nothing_is_acknowledged_once_the_database_is_removed_or_cut(running, ask, away):
     model = ask.new_model("m")
     model.learn(*EXAMPLES[:10])
     away(running.data_dir)
