@@ -101,8 +101,8 @@ class Place:
         if not told:
             log.error("%s or its -wal was cut, removed, moved or replaced: nothing is acknowledged", self._file)
         raise Elsewhere(
-            "the store's file was cut, removed, moved or replaced while the server ran; nothing is acknowledged until it "
-            "is back as it was, or the server is started again with what is there"
+            "the store's file was cut, removed, moved or replaced while the server ran; nothing is acknowledged until "
+            "it is back as it was, or the server is started again with what is there"
         )
 
     def _is_there(self) -> bool:
