@@ -42,6 +42,7 @@ from hinged.service.model.events import (
     Released,
     Renewed,
     Retired,
+    Revised,
     RolledBack,
     SetAside,
     Settled,
@@ -143,6 +144,8 @@ class Model(State):
                 outcome = Outcome(NOTHING.predictions, NOTHING.scores, self._finish(event.epochs, epoch))
                 self.reads_back_at = position if event.epochs else self.reads_back_at
                 marks.append(event.KIND)
+            case Revised():
+                self.revisions.note(event.id, event.changed_ms)
             case Predicted():
                 self.pending.keep(event.predictions)
             case Offered() | Shown() | Leased() | Renewed() | Released() | Skipped() | Unskipped() | Voted():
@@ -226,6 +229,8 @@ class Model(State):
             self.pool.forget(given)
         for given in forgotten(answer.id for answer in self.annotators):
             self.annotators.forget(given)
+        for given in forgotten(self.revisions):
+            self.revisions.forget(given)
         for given in forgotten(prediction.id for prediction in self.pending):
             self.pending.pop(given)
         folds = False

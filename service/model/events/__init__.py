@@ -4,6 +4,7 @@ created     the configuration; the first, unless that is
 imported    the state of a model that was exported
 class_added a label that gets the next class number
 learned     a micro-batch of examples, in order
+revised     a later state of what another program keeps was heard of
 finished    the finishing step was run, perhaps after further epochs
 predicted   predictions that wait for their labels
 offered     candidates for the pool
@@ -40,7 +41,7 @@ from hinged.service.model.events.changes import (
     Settled,
 )
 from hinged.service.model.events.labelling import Leased, Offered, Released, Renewed, Shown, Skipped, Unskipped, Voted
-from hinged.service.model.events.learning import ClassAdded, Finished, Learned, Predicted
+from hinged.service.model.events.learning import ClassAdded, Finished, Learned, Predicted, Revised
 from hinged.service.model.events.states import Created, Erased, Imported, RolledBack, SetAside, Swapped
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "Released",
     "Renewed",
     "Retired",
+    "Revised",
     "RolledBack",
     "SetAside",
     "Settled",
@@ -80,6 +82,7 @@ ModelEvent: TypeAlias = (
     | RolledBack
     | ClassAdded
     | Learned
+    | Revised
     | Finished
     | Predicted
     | Offered
@@ -104,9 +107,9 @@ ModelEvent: TypeAlias = (
 KINDS: dict[str, type[ModelEvent]] = {
     event.KIND: event
     for event in (
-        Created, Imported, RolledBack, ClassAdded, Learned, Finished, Predicted, Offered, Shown, Leased, Renewed,
-        Released, Skipped, Unskipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired, Promoted,
-        SetAside, Erased, Swapped,
+        Created, Imported, RolledBack, ClassAdded, Learned, Revised, Finished, Predicted, Offered, Shown, Leased,
+        Renewed, Released, Skipped, Unskipped, Voted, Forgotten, Corrected, Intended, Reconfigured, Settled, Retired,
+        Promoted, SetAside, Erased, Swapped,
     )
 }  # fmt: skip
 

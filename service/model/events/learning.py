@@ -123,6 +123,16 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
+class Revised(Facts):
+    """What another program keeps under this id is known as it was changed at `changed_ms` (revisions.py)."""
+
+    KIND: ClassVar[str] = "revised"
+    id: str
+    changed_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Facts):
     """The finishing step was run, after so many further epochs over the log."""
 

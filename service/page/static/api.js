@@ -80,7 +80,7 @@ export async function insist(method, to, body, waiting = () => {}, stopped = () 
 }
 
 const KINDS = [
-  "created", "class_added", "learned", "finished", "predicted", "offered", "shown", "leased", "renewed", "released",
+  "created", "class_added", "learned", "revised", "finished", "predicted", "offered", "shown", "leased", "renewed", "released",
   "voted", "skipped", "unskipped", "forgotten", "corrected", "reconfigured", "promoted", "retired", "intended", "swapped", "settled",
   "imported", "rolled_back", "erased", "set_aside", "drift", "snapshot",
 ];
