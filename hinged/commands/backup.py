@@ -18,6 +18,7 @@ import click
 from hinged.client.client import HingedError
 from hinged.commands.options import asks, sentence
 from hinged.commands.questions import as_lines, tell
+from hinged.disk import put_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +50,7 @@ class Folder:
 
     def put(self, name: str, data: bytes) -> None:
         """Write one."""
-        with (self._path / name).open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        (self._path / name).write_bytes(data)
 
     def get(self, name: str) -> bytes:
         """Read one."""
@@ -163,12 +161,9 @@ def written(to: Path) -> Iterator[Place]:
                 yield Folder(part)
             else:
                 descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    with packed(file, compression) as tar:
-                        yield Tar(tar)
-                    file.flush()
-                    os.fsync(descriptor)
-            part.rename(to)
+                with os.fdopen(descriptor, "wb") as file, packed(file, compression) as tar:
+                    yield Tar(tar)
+            put_in_place(part, to)
         except BaseException:
             remove(part)
             raise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
 import threading
 from collections import Counter
@@ -26,6 +25,7 @@ from hinged.service.api.labelstudio.webhooks import UPSERTS, told
 from hinged.service.commands.listing import Cursor, ListFilter
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid, ServiceError
+from hinged.service.model.revisions import REMOVED_MS
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
                 counts += await _take_task(worker, settings, inbox, task, of)
         for annotation in sorted(await _annotations(worker) - seen):
             if await _aside(studio.is_deleted, annotation):
-                gone = Annotation(annotation, changed_ms=math.inf)
+                gone = Annotation(annotation, changed_ms=REMOVED_MS)
                 counts.update(await take_in(worker, settings, inbox, [gone]))
     finally:
         studio.close()

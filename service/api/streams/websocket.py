@@ -323,7 +323,7 @@ class Frames:
                     if not self._access.knows(caller(self._socket)):
                         raise Unauthenticated(REVOKED.reason)
                     await self._send([{"ref": ref, "event": news.shown()} for news in page])
-        except (ServiceError, Damaged, KeyError) as error:
+        except (ServiceError, Damaged) as error:
             await self._send([{"ref": ref, **told(_public(error))}])
 
 

@@ -215,6 +215,28 @@ class Learned(ModelEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Revised(Facts, ErasedWhole):
+    """What another program keeps under this id is known as it was changed at `changed_ms` (revisions.py)."""
+
+    KIND: ClassVar[str] = "revised"
+    id: str
+    changed_ms: int
+    at_ms: int
+
+    def admit(self, coming: Coming) -> None:
+        """Always."""
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Note it."""
+        model.revisions.note(self.id, self.changed_ms)
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Facts, NamesNoExample):
     """The finishing step was run, after so many further epochs over the log."""
 
