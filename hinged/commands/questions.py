@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from hinged.client.client import Client
 
 TABLES = ("csv", "tsv", "parquet", "arrow")  # JSON lines are examples of their own here
+OUTSIDE_SHOWN = 10  # columns that a line names
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 
 as_lines = click.option("--json", "as_json", is_flag=True, help="JSON lines also in a terminal.")
@@ -62,7 +64,7 @@ def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
 @click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
 @click.option("--explain", type=click.IntRange(1), metavar="K", help="With the K support vectors that count most.")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probability, score.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probability, score, outside.")
 @as_lines
 @asks
 def predict(
@@ -101,13 +103,19 @@ def predict(
             f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
             for vector in r["support_vectors"]
         )
-    table = CsvTable(("id", "prediction", "probability", "score"))
+    table = CsvTable(("id", "prediction", "probability", "score", "outside"))
+    outside: Counter[str | int] = Counter()
     for several in batches(examples, batch):
         results = client.predict(model, several, explain=explain)["results"]
+        outside.update(column for result in results for column in result.get("outside", ()))
         if as_csv:
             table.write(map(predicted_row, results))
         else:
             show(results, as_json, columns)
+    if outside:
+        columns_outside = ", ".join(f"{column} ({count:,})" for column, count in outside.most_common(OUTSIDE_SHOWN))
+        more = ", ..." if len(outside) > OUTSIDE_SHOWN else ""
+        click.echo(f"outside of what the model has learned: {columns_outside}{more}", err=True)
 
 
 def width_of(configuration: Mapping[str, Any]) -> str:
@@ -126,7 +134,9 @@ def predicted_row(result: Mapping[str, Any]) -> dict[str, Any]:
     said = result["prediction"]
     score = max(result["scores"].values(), default=None)
     label = None if said is None else label_name(said)
-    return {"id": result["id"], "prediction": label, "probability": result["probability"], "score": score}
+    outside = ", ".join(map(str, result.get("outside", ())))
+    found = {"id": result["id"], "prediction": label, "probability": result["probability"], "score": score}
+    return found | {"outside": outside}
 
 
 @click.command()
