@@ -96,7 +96,8 @@ class Model(State):
                 if model.position != position - 1:
                     raise BadFrame(f"the event at {position} holds the state at {model.position}")
                 model.position, model.at_ms = position, max(model.at_ms, first.at_ms)
-                model.mark(Swapped.KIND)
+                if first.champion:
+                    model.mark(Swapped.KIND)
             case Created():
                 model = cls(name, read_configuration(first.configuration), **sizes)
                 model.apply(1, first)

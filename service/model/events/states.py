@@ -41,20 +41,25 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """The whole state anew. It replaces what all events before it came to; those are not applied again."""
+    """The whole state anew. It replaces what all events before it came to; those are not applied again.
+
+    champion: whether the learner that answers is another, and not challengers alone.
+    """
 
     KIND: ClassVar[str] = "swapped"
     state: bytes
     at_ms: int
+    champion: bool = True
 
     def encode(self) -> bytes:
         """The event's payload."""
-        return encode(self.KIND, {"at_ms": self.at_ms}, {"state": np.frombuffer(self.state, np.uint8)})
+        facts = {"at_ms": self.at_ms, "champion": self.champion}
+        return encode(self.KIND, facts, {"state": np.frombuffer(self.state, np.uint8)})
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The event of a payload."""
-        return cls(arrays["state"].tobytes(), facts["at_ms"])
+        return cls(arrays["state"].tobytes(), facts["at_ms"], facts.get("champion", True))
 
 
 @dataclass(frozen=True, slots=True)
