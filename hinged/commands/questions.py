@@ -14,7 +14,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from hinged.commands.options import EXIT_INTERRUPTED, asks, console, of_tables
+from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
+from hinged.commands.writing import console, write
 from hinged.readers import Choice, ReadError, format_of, open_source
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def predict(
     if outside:
         columns_outside = ", ".join(f"{column} ({count:,})" for column, count in outside.most_common(OUTSIDE_SHOWN))
         more = ", ..." if len(outside) > OUTSIDE_SHOWN else ""
-        click.echo(f"outside of what the model has learned: {columns_outside}{more}", err=True)
+        write(f"outside of what the model has learned: {columns_outside}{more}", err=True)
 
 
 def width_of(configuration: Mapping[str, Any]) -> str:
@@ -155,7 +156,7 @@ def query(
 
     found = client.query(model, n=n, annotator=annotator, strategy=strategy, lease_s=lease_s)["queries"]
     if not found and not as_json:
-        click.echo("the pool has nothing to ask", err=True)
+        write("the pool has nothing to ask", err=True)
         return
     show(
         found,
@@ -183,7 +184,7 @@ def events(client: Client, *, model: str, after: int | None, as_json: bool) -> N
     lines = as_json or not sys.stdout.isatty()
     try:
         for event in client.events(model, after=after):
-            click.echo(json.dumps(event, ensure_ascii=False) if lines else told(event))
+            write(json.dumps(event, ensure_ascii=False) if lines else told(event))
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 
@@ -204,7 +205,7 @@ def show(
     """Write objects as a table to a terminal, as JSON lines elsewhere."""
     if as_json or not sys.stdout.isatty():
         for found in objects:
-            click.echo(json.dumps(found, ensure_ascii=False))
+            write(json.dumps(found, ensure_ascii=False))
         return
     from hinged.commands.showing import table  # noqa: PLC0415 - rich is slow to import
 
@@ -215,11 +216,11 @@ def show(
 def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
     """Write what an answer comes to: a sentence to a terminal, the answer as a JSON line elsewhere."""
     if as_json or not sys.stdout.isatty():
-        click.echo(json.dumps(answer, ensure_ascii=False))
+        write(json.dumps(answer, ensure_ascii=False))
         return
     from hinged.commands.showing import plain  # noqa: PLC0415 - rich is slow to import
 
-    click.echo(plain(text).plain)
+    write(plain(text).plain)
 
 
 class CsvTable:
@@ -237,7 +238,7 @@ class CsvTable:
             writer.writeheader()
         self._begun = True
         writer.writerows(rows)
-        click.echo(text.getvalue(), nl=False)
+        write(text.getvalue(), nl=False)
 
 
 def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
