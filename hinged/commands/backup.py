@@ -18,6 +18,7 @@ import click
 from hinged.client.client import HingedError
 from hinged.commands.options import asks, sentence
 from hinged.commands.questions import as_lines, tell
+from hinged.commands.writing import write
 from hinged.disk import put_in_place
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
             made = client.import_model(model["model"], checked(place, model, backup))
             tell(made, as_json, f"{model['model']}: {made['examples']:,} examples, {len(made['classes'])} classes")
     if present:
-        click.echo(f"left alone: {', '.join(present)}", err=True)
+        write(f"left alone: {', '.join(present)}", err=True)
 
 
 def now() -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
+from hinged.service.data.columns import Outside
 from hinged.service.data.examples import Details
 from hinged.service.data.inputs import Inputs, Records, x_digests
 from hinged.service.data.parts import Configuration
@@ -67,7 +68,7 @@ class Predictions(NamedTuple):
     published: that state. labels: None while no class is known; probabilities: None where they are unknown. scores: of
     each class by name. wishes: whether the labels are wanted, where that was asked. of_classes: the probability of each
     class by name, where that was asked, None where it is unknown. support_vectors: those that carry each score, where
-    they were asked for.
+    they were asked for. outside: by row, names or columns whose values lie outside of what was learned.
     """
 
     published: Published
@@ -77,6 +78,7 @@ class Predictions(NamedTuple):
     wishes: list[Wish] | None
     of_classes: list[dict[str, float | None]] | None
     support_vectors: list[list[dict[str, Any]]] | None
+    outside: Outside
 
 
 async def make_predictions(
@@ -110,6 +112,7 @@ async def make_predictions(
         wishes,
         published.probabilities(decided) if details.probabilities else None,
         because,
+        decided.outside,
     )
 
 

@@ -157,5 +157,7 @@ def _shown(worker: Worker, ids: list[str | None], found: Predictions) -> dict[st
             result["probabilities"] = found.of_classes[r]
         if found.support_vectors is not None:
             result["support_vectors"] = found.support_vectors[r]
+        if r in found.outside:
+            result["outside"] = found.outside[r]
         results.append(result)
     return {"model": worker.model.name, "position": found.published.position, "results": results}

@@ -27,6 +27,7 @@ from hinged.service.api.examples.requests import (
 from hinged.service.api.wire import form_of, registry_of
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.examples import Body, Details, parse_learn, parse_predict
+from hinged.service.data.parts import NamedFeatures
 from hinged.service.edge.access import caller, check_examples
 from hinged.service.edge.keys import Key
 from hinged.service.edge.shortcut import SMALL_BYTES, Outcome, Work
@@ -96,7 +97,10 @@ async def predict_together(settings: Settings, worker: Worker, bodies: Sequence[
 
 
 async def _predict_as_one(settings: Settings, worker: Worker, bodies: Sequence[Body]) -> list[Answer]:
-    form = form_of(worker.published.configuration)
+    configuration = worker.published.configuration
+    form = form_of(configuration)
+    if isinstance(configuration.features, NamedFeatures) and configuration.features.since != ():
+        raise Invalid("an x tells how long it is since the one before it, in its own request")
     parsed = [parse_predict(body, settings.batch_examples_max, form=form) for body in bodies]
     if any(any(details) for _, details in parsed):
         raise Invalid("some ask for more than a prediction")

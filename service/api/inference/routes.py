@@ -1,12 +1,14 @@
 """The Open Inference Protocol (version 2 of KServe's): health, metadata and prediction, for platforms that speak it.
 
 A model takes one tensor x of shape [n, dim], of texts [n, 1] or, with named features, a tensor a name; it gives the
-predicted class of each row, the scores, and the classes that the columns of the scores stand for. It has one version,
-1. An example that is predicted here waits for no label: the protocol has no ids of examples.
+predicted class of each row, the scores, the classes that the columns of the scores stand for, and what of each row lies
+outside of what was learned. It has one version, 1. An example that is predicted here waits for no label: the protocol
+has no ids of examples.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -102,6 +104,7 @@ async def model_metadata(model: str, request: Request) -> Response:
                 {"name": "prediction", "datatype": "BYTES", "shape": [-1]},
                 {"name": "scores", "datatype": "FP64", "shape": [-1, -1]},
                 {"name": "classes", "datatype": "BYTES", "shape": [-1]},
+                {"name": "outside", "datatype": "BYTES", "shape": [-1]},
             ],
         }
     )
@@ -169,6 +172,7 @@ async def infer(model: str, request: Request) -> Response:
         "prediction": ["" if label is None else score_name(label) for label in found.labels],
         "scores": np.array(scores, np.float64).reshape(len(inputs), -1),
         "classes": list(published.names),
+        "outside": [json.dumps(found.outside.get(r, [])) for r in range(len(inputs))],
     }
     outputs: list[OutputTensor] = []
     tail = b""

@@ -13,7 +13,7 @@ from hinged.service.api.openapi import Shape
 from hinged.service.data.records import FIELDS_MAX
 from hinged.service.data.tensors import InputTensor, OutputTensor, Parameters
 
-OUTPUTS = ("prediction", "scores", "classes")
+OUTPUTS = ("prediction", "scores", "classes", "outside")
 
 
 @with_config(ConfigDict(strict=True))

@@ -63,17 +63,20 @@ export function hint(steps, random) {
   return share / answers < STILL ? { stop: true, why: `Little more is to be gained. ${gain}` } : { stop: false, why: `Answers still change what it says: go on. ${gain}` };
 }
 
-export function Effect({ model, figures, effects, given }) {
+// given: answers of mine on this page; before: what had been answered when it was opened.
+export function Effect({ model, figures, effects, given, before }) {
   const name = `hinged-goal-${model}`;
   const [goal, setGoal] = useState(() => Number(localStorage.getItem(name)) || 100);
   const present = effects.figures ?? figures;
   const random = present?.metrics.sources.random?.newest_half, honest = random && interval(random.accuracy, random.examples);
-  const last = effects.steps.at(-1), answered = present?.pool.answered ?? 0;
+  const last = effects.steps.at(-1), several = present?.configuration.labels.overlap > 1;
+  // The server's figures come a moment later than the answers; of several labels the last alone answers a question.
+  const answered = Math.max(present?.pool.answered ?? 0, several ? 0 : before + given);
   const { stop, why } = hint(effects.steps, random);
   return html`<section class="card effect" aria-label="What your answers did"><h2>What your answers did</h2>
     <div class="row"><label for="goal">Goal</label><input id="goal" type="number" min="1" max="1000000" value=${goal} style=${{ width: "6.5rem" }}
       onChange=${(e) => { const n = Math.max(1, Math.round(Number(e.target.value)) || 1); setGoal(n); localStorage.setItem(name, n); }} />
-      <span><b>${count(answered)}</b> answered, ${count(given)} by you now</span></div>
+      <span>${several ? html`<b>${count(answered)}</b> questions with all their labels; ${plural(given, "label")} by you now` : html`<b>${count(answered)}</b> answered, ${count(given)} by you now`}</span></div>
     <${Bar} value=${Math.min(answered, goal)} max=${goal} label=${`${count(answered)} of ${count(goal)} answered`} />
     <p>Accuracy on random questions: <b>${random ? percent(random.accuracy) : "–"}</b>
       ${honest && html` <span class="soft">${percent(honest[0], 0)} to ${percent(honest[1], 0)}, the newest ${plural(random.examples, "question")}</span>`}</p>
