@@ -106,6 +106,7 @@ def predict(
         )
     table = CsvTable(("id", "prediction", "probability", "score", "outside"))
     outside: Counter[str | int] = Counter()
+    several: list[dict[str, Any]] = []
     for several in batches(examples, batch):
         results = client.predict(model, several, explain=explain)["results"]
         outside.update(column for result in results for column in result.get("outside", ()))
@@ -113,6 +114,8 @@ def predict(
             table.write(map(predicted_row, results))
         else:
             show(results, as_json, columns)
+    if not several:
+        raise click.ClickException(f"{'<stdin>' if str(file) == '-' else file} holds no examples")
     if outside:
         columns_outside = ", ".join(f"{column} ({count:,})" for column, count in outside.most_common(OUTSIDE_SHOWN))
         more = ", ..." if len(outside) > OUTSIDE_SHOWN else ""

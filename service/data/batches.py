@@ -82,7 +82,8 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
         raise Invalid(f"the batch's facts: {problem}") from None
     m = _check_names(arrays, labelled)
     if not 1 <= m <= settings.batch_examples_max:
-        raise Invalid(f"examples must be 1 to {settings.batch_examples_max}, got {m}")
+        most = settings.batch_examples_max  # which a client sends at once, then
+        raise Invalid(f"examples must be 1 to {most}, got {m}", examples_max=most)
     given = facts.get("ids")
     ids: list[str | None] = [None] * m if given is None else given
     if len(ids) != m:
