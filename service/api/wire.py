@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import IO, Any
 
 from fastapi import Request
@@ -15,8 +15,11 @@ from starlette.types import Message
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, validated
 from hinged.service.data.parts import Configuration
-from hinged.service.data.problems import first_problem
+from hinged.service.data.portions import ELEMENTS_MAX, Long, checked_lists, is_long, long_body
+from hinged.service.data.problems import first_problem, shown
 from hinged.service.data.records import Form
+from hinged.service.data.slices import Slices, sliced
+from hinged.service.data.trees import SMALL_BYTES
 from hinged.service.edge.connection import MALFORMED, WHOLE
 from hinged.service.engine.registry import Registry
 from hinged.service.errors import (
@@ -30,6 +33,11 @@ from hinged.service.errors import (
 BINARY = "application/octet-stream"
 EXAMPLES = ("application/json", MEDIA_TYPE)
 
+COMMAND_BYTES_MAX = 2**18
+"""Longest body without examples, bytes: a configuration of 1,024 classes and 1,000 columns has 100 KiB."""
+COMMAND_PARTS_MAX = 4_000
+"""Commas of it. Each of its parts may be wrong, and to say so takes 2 us."""
+
 BODY_BYTES_PER_S = 10_000
 """Each of so many bytes of a body gives the client a second more for the rest."""
 
@@ -40,19 +48,49 @@ def registry_of(connection: HTTPConnection) -> Registry:
     return registry
 
 
-async def read_optional(request: Request, adapter: TypeAdapter[Any], bytes_max: int) -> Any:
-    """A small JSON body, {} where there is none. Invalid says what is wrong with it."""
+async def read_optional(request: Request, adapter: TypeAdapter[Any]) -> Any:
+    """What a command says, {} where there is no body. Invalid says what is wrong with it."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return {}
-    return parsed(adapter, await read_json(request, bytes_max))
+    return parsed(adapter, await read_command(request))
+
+
+async def read_command(request: Request) -> bytes:
+    """A JSON body that holds no examples: it is parsed and checked in one go, and has no more than that bears."""
+    bytes_max = min(COMMAND_BYTES_MAX, registry_of(request).settings.body_bytes_max)
+    body = await read_json(request, bytes_max)
+    if body.count(b",") > COMMAND_PARTS_MAX:
+        raise Invalid(f"body: at most {COMMAND_PARTS_MAX} commas are allowed, got {body.count(b',')}")
+    return body
 
 
 def parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
     """What a small body says. Invalid says what is wrong with it."""
+    if isinstance(body, Long):
+        raise Invalid(f"body: at most {SMALL_BYTES} bytes are allowed beside examples, got more")
     try:
         return validated(adapter, body)
     except ValidationError as error:
         raise Invalid(first_problem(error, adapter)) from None
+
+
+async def read_lists(request: Request, adapter: TypeAdapter[Any], lists: Mapping[str, TypeAdapter[Any]]) -> Any:
+    """A JSON body that may be long by these lists, of as many elements as there may be examples. Invalid."""
+    settings = registry_of(request).settings
+    body = await read_json(request, settings.body_bytes_max)
+    if not is_long(body):
+        return parsed(adapter, body)
+    return await sliced(_parsed_lists(body, adapter, lists, settings.batch_examples_max))
+
+
+def _parsed_lists(
+    body: bytes, adapter: TypeAdapter[Any], lists: Mapping[str, TypeAdapter[Any]], most: int
+) -> Slices[Any]:
+    told = yield from long_body(body, {"": ELEMENTS_MAX, "result": most, **dict.fromkeys(lists, most)})
+    if not isinstance(told, dict):
+        raise Invalid(f"body: an object is expected, got {shown(told)}")
+    rest, checked = yield from checked_lists(told, lists)
+    return {**parsed(adapter, {**rest}), **checked}
 
 
 async def read_json(request: Request, bytes_max: int) -> bytes:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from hinged.service.api.examples.requests import (
     learn_batch,
-    learn_request,
     predict_batch,
     predict_examples,
+    read_request,
     shown_learned,
 )
 from hinged.service.api.examples.shapes import (
@@ -32,13 +32,19 @@ from hinged.service.api.wire import (
     read_optional,
     registry_of,
 )
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.examples import (
+    Body,
     Details,
     UnlabelledExample,
     parse_learn,
     parse_x,
 )
 from hinged.service.data.names import DEFAULT
+from hinged.service.data.parts import Configuration
+from hinged.service.data.portions import is_long, limits_of, long_body, portions, standing_at
+from hinged.service.data.records import Form
+from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry
@@ -95,15 +101,35 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
-    examples = parse_learn(body, settings.batch_examples_max, form=form_of(registry.default_template()))
-    check_examples(caller(request), examples)
+    told: Body = body
+    if is_long(body):
+        told = await sliced(long_body(body, limits_of(None, settings)))
+    xs = await sliced(_xs_of(told, form_of(registry.default_template()), request))
     require(request, "admin")
-    xs = [example["x"] for example in examples if "x" in example]
-    if len(xs) < len(examples):
-        raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
-    worker = await registry.create_default(xs, partial(learn_request, body, examples, settings=settings))
-    read = learn_request(body, examples, worker.published.configuration, settings)
-    return JSON(shown_learned(worker, await worker.learn(read)))
+
+    async def read(configuration: Configuration) -> LearnRequest:
+        return await sliced(read_request(told, configuration, settings))
+
+    worker = await registry.create_default(xs, read)
+    return JSON(shown_learned(worker, await worker.learn(await read(worker.published.configuration))))
+
+
+def _xs_of(body: Body, form: Form, request: Request) -> Slices[list[Any]]:
+    """The x of all examples. Invalid where one has none."""
+    settings = registry_of(request).settings
+    bodies: Sequence[tuple[int, Body]] = [(0, body)]
+    if is_long(body):
+        bodies = yield from portions(body, None, settings)
+    xs = []
+    for begin, portion in bodies:
+        with standing_at(begin):
+            examples = parse_learn(portion, settings.batch_examples_max, form=form)
+        check_examples(caller(request), examples)
+        xs += [example["x"] for example in examples if "x" in example]
+        if len(xs) < begin + len(examples):
+            raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
+        yield
+    return xs
 
 
 @router.post(
@@ -115,7 +141,7 @@ async def finish(model: str, request: Request) -> Response:
     """Optimise over the points held until no pair violates by more than tol; before that, learn the log again."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, FINISH, registry.settings.body_bytes_max)
+    body = await read_optional(request, FINISH)
     return JSON(await worker.finish(body.get("epochs", 0)))
 
 

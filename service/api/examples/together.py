@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from starlette.requests import HTTPConnection
 
 from hinged.service.api.examples.requests import (
+    answer_size,
     learn_from,
     learn_request,
     predict_examples,
@@ -26,6 +27,7 @@ from hinged.service.api.examples.requests import (
 )
 from hinged.service.api.wire import form_of, registry_of
 from hinged.service.commands.planned import LearnRequest
+from hinged.service.data.answers import VALUES_MAX, Answer
 from hinged.service.data.examples import Body, Details, parse_learn, parse_predict
 from hinged.service.edge.access import caller, check_examples
 from hinged.service.edge.keys import Key
@@ -39,9 +41,9 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-Answer = dict[str, Any]
 T = TypeVar("T")
 
+WITH_ALL = Details(probabilities=True)
 TOGETHER_MAX = 32
 """Requests that are read as one at most: they keep the event loop busy for a millisecond."""
 
@@ -101,6 +103,8 @@ async def _predict_as_one(settings: Settings, worker: Worker, bodies: Sequence[B
     if any(any(details) for _, details in parsed):
         raise Invalid("some ask for more than a prediction")
     examples = [found for found, _ in parsed]
+    if answer_size(worker.published, Details()) * sum(map(len, examples)) > VALUES_MAX:
+        raise Invalid("the answers are long")
     answer = await predict_examples(worker, [*chain.from_iterable(examples)], Details(), settings)
     return [{**answer, "results": answer["results"][begin:end]} for begin, end in _parts(examples)]
 
@@ -183,11 +187,16 @@ def _reading(
 async def predict_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
     """Predict the examples of a body, and what has come with it."""
     settings = registry_of(connection).settings
-    if len(body) > SMALL_BYTES:
+    if len(body) > SMALL_BYTES or _is_much(worker, body):
         return await predict_from(settings, worker, body)
     work = partial(predict_together, settings, worker)
     answer: Answer = await _gathering(connection).outcome(("predict", worker), body, work)
     return answer
+
+
+def _is_much(worker: Worker, body: bytes) -> bool:
+    """Whether the answer to a small body may be long: each example has a brace, and each class two values."""
+    return body.count(b"{") * answer_size(worker.published, WITH_ALL) > VALUES_MAX
 
 
 def _gathering(connection: HTTPConnection) -> Gathering:
@@ -230,8 +239,10 @@ class Soon:
         return True
 
     def predict(self, key: Key, model: str, body: bytes, tell: Callable[[Outcome], None]) -> bool:  # noqa: ARG002
-        """As `predict_gathered`."""
+        """As `predict_gathered`. False, and nothing begun, where the answer may be long."""
         worker = self._registry.get(model)
+        if _is_much(worker, body):
+            return False
         work = partial(predict_together, self._registry.settings, worker)
         self._gathering.put(("predict", worker), body, work, tell)
         return True

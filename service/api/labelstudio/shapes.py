@@ -169,6 +169,13 @@ class Reconciled(TypedDict):
     outcomes: Counts
 
 
+LISTS: dict[str, TypeAdapter[Any]] = {
+    "tasks": TypeAdapter(Annotated[list[Task], Field(fail_fast=True)]),
+    "task": TypeAdapter(Annotated[list[Task], Field(fail_fast=True)]),
+    "annotation": TypeAdapter(Annotated[list[SentAnnotation], Field(fail_fast=True)]),
+    "annotations": TypeAdapter(Annotated[list[DeletedAnnotation], Field(fail_fast=True)]),
+}
+"""Parts of bodies that may be long lists."""
 SETUP: TypeAdapter[SetupBody] = TypeAdapter(SetupBody)
 TASKS: TypeAdapter[TasksBody] = TypeAdapter(TasksBody)
 WEBHOOK: TypeAdapter[WebhookBody] = TypeAdapter(WebhookBody)
