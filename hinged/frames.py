@@ -85,11 +85,11 @@ def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     text, checksum = opened(data)
     if checksum != _checksum(memoryview(data)[_PREFIX.size :]):
         raise BadFrame(WRONG_CHECKSUM)
-    facts, arrays = contents(data, _parsed(text), kind)
+    facts, arrays = contents(data, _parsed(bytes(text)), kind)
     return facts, {name: array.copy() for name, array in arrays.items()}
 
 
-def check_sent(data: bytes) -> Iterator[None]:
+def check_sent(data: bytes | bytearray) -> Iterator[None]:
     """Check a frame that came over the network, a piece at a time: sixteen zeros stand for no checksum. BadFrame."""
     _, checksum = opened(data)
     if checksum == NO_CHECKSUM:
@@ -102,17 +102,17 @@ def check_sent(data: bytes) -> Iterator[None]:
         raise BadFrame(WRONG_CHECKSUM)
 
 
-def opened(data: bytes) -> tuple[bytes, bytes]:
+def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
     """The JSON of a frame's header, and its checksum, neither of them checked. BadFrame."""
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     magic, checksum, header_bytes = _PREFIX.unpack_from(data)
     if magic != MAGIC:
         raise BadFrame(f"a frame begins with {MAGIC!r}, got {magic!r}")
-    return data[_PREFIX.size : _PREFIX.size + header_bytes], checksum
+    return memoryview(data)[_PREFIX.size : _PREFIX.size + header_bytes], checksum
 
 
-def contents(data: bytes, header: Any, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
+def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """The facts and arrays of a frame whose header says this, the arrays as they stand in the frame. BadFrame."""
     facts, listed = _header(header, kind)
     arrays: dict[str, Array] = {}

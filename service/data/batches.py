@@ -21,7 +21,8 @@ from typing_extensions import TypedDict
 
 from hinged.frames import SHOWN, BadFrame, check_sent, contents, opened
 from hinged.service.data.classes import Label, check_label
-from hinged.service.data.examples import STRICT, Y, check_ids, check_show
+from hinged.service.data.examples import STRICT, Raw, Y, check_ids, check_show
+from hinged.service.data.inputs import join_long
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem
 from hinged.service.data.rows import dense_rows, sparse_rows
@@ -29,7 +30,7 @@ from hinged.service.data.slices import Slices, spans
 from hinged.service.data.trees import SMALL_BYTES, tree
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
-from hinged.solvers.core.rows import BadRow, Rows, joined
+from hinged.solvers.core.rows import BadRow, Rows
 
 Array = np.ndarray[Any, Any]
 
@@ -71,7 +72,7 @@ class Batch:
     shows: Sequence[Any] = ()
 
 
-def read_batch(body: bytes, configuration: Configuration, settings: Settings, labelled: bool | None) -> Slices[Batch]:
+def read_batch(body: Raw, configuration: Configuration, settings: Settings, labelled: bool | None) -> Slices[Batch]:
     """The examples of a body. Invalid says what is wrong with which one.
 
     labelled: whether each must have a label (True), none may (False), or some (None).
@@ -106,7 +107,7 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
     return Batch(ids, labels, rows, shows)
 
 
-def _header(text: bytes, settings: Settings) -> Slices[Any]:
+def _header(text: memoryview, settings: Settings) -> Slices[Any]:
     """What a header says, which has at most so many ids as there may be examples."""
     if len(text) > SMALL_BYTES:
         most = settings.batch_examples_max
@@ -114,7 +115,7 @@ def _header(text: bytes, settings: Settings) -> Slices[Any]:
         header = yield from tree(text, {"": most, "arrays": ARRAYS_MAX, "shows": most})
     else:
         try:
-            header = from_json(text)
+            header = from_json(bytes(text))
         except ValueError as error:
             raise BadFrame(f"the header is not JSON: {error}") from None
     if isinstance(header, dict) and isinstance(facts := header.get("facts"), dict) and len(facts) > FACTS_MAX:
@@ -210,4 +211,4 @@ def _rows(arrays: dict[str, Array], configuration: Configuration) -> Slices[Rows
             r = error.row + begin
             raise Invalid(f"examples[{r}].x: {error.reason}", index=r) from None
         yield
-    return joined(found)
+    return (yield from join_long(found))  # type: ignore[return-value]

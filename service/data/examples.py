@@ -180,7 +180,9 @@ _X: dict[Form, TypeAdapter[Any]] = {
 }
 
 
-Body = bytes | dict[str, Any]
+Raw = bytes | bytearray
+"""A body as it came; a long one may be a bytearray."""
+Body = Raw | dict[str, Any]
 """A body as it came, or what it says: of a frame the parts besides op and ref."""
 
 
@@ -221,7 +223,7 @@ def parse_x(text: str, *, form: Form = "rows") -> Any:
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
     """What a body says. ValidationError."""
-    return adapter.validate_json(body) if isinstance(body, bytes) else adapter.validate_python(body)
+    return adapter.validate_python(body) if isinstance(body, dict) else adapter.validate_json(body)
 
 
 def _parsed(adapter: TypeAdapter[Any], body: Body) -> Any:

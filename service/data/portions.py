@@ -1,4 +1,4 @@
-"""A long body of examples, read in slices: first as a tree, then its examples in portions, each as a body of its own.
+"""A long body of examples, read in slices: its examples come in portions, each of which is a body of its own.
 
 So a long body is checked by the very functions that check a short one, and a client learns of the first example that
 is wrong in which place it stands.
@@ -7,24 +7,23 @@ is wrong in which place it stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from hinged.service.data.examples import Body
+from hinged.service.data.examples import Body, Raw
 from hinged.service.data.parts import Configuration, Features
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.data.slices import Slices
-from hinged.service.data.trees import SMALL_BYTES, tree
+from hinged.service.data.trees import SMALL_BYTES, Take, tree
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
-PORTION = 8_000
-"""Numbers, names and examples that are checked at once: 1 to 3 ms, as long as others wait meanwhile."""
-EXAMPLE_PARTS = 20
-"""What an example counts for beside its numbers, so that a portion has at most 400 small ones."""
+PORTION = 50
+"""Examples of a frame, which was read before, that are checked at once: of 1 MiB that takes some milliseconds."""
 PARTS_MAX = 100
 """Of an example, or of a row of numbers: far more than there are, and so few that each may be complained of."""
 ELEMENTS_MAX = 2**16
@@ -41,12 +40,14 @@ class Long(dict[str, Any]):
 
 def is_long(body: Body) -> bool:
     """Whether a body is read and checked in slices."""
-    return isinstance(body, Long) or (isinstance(body, bytes) and len(body) > SMALL_BYTES)
+    return isinstance(body, Long) or (not isinstance(body, dict) and len(body) > SMALL_BYTES)
 
 
-def long_body(body: bytes, most: Mapping[str, int]) -> Slices[Any]:
-    """What a long body says. most: as in trees.py."""
-    told = yield from tree(body, most)
+def long_body(
+    body: Raw | memoryview, most: Mapping[str, int], taken: Mapping[str, Take] = MappingProxyType({})
+) -> Slices[Any]:
+    """What a long body says. most, taken: as in trees.py."""
+    told = yield from tree(body, most, taken)
     return Long(told) if isinstance(told, dict) else told
 
 
@@ -58,56 +59,63 @@ def limits_of(configuration: Configuration | None, settings: Settings) -> Mappin
     return {"": ELEMENTS_MAX, "examples": settings.batch_examples_max, "x": dim, "indices": dim, "values": dim}
 
 
-def portions(
-    body: Body, configuration: Configuration | None, settings: Settings
-) -> Slices[list[tuple[int, dict[str, Any]]]]:
-    """Bodies that together have the examples of a long one, and the place of the first of each. Invalid.
+def in_portions(
+    body: Body, configuration: Configuration | None, settings: Settings, work: Callable[[dict[str, Any]], Slices[None]]
+) -> Slices[dict[str, Any] | None]:
+    """Have work done on bodies that have nothing but some of the examples of a long one, one after the other. Invalid.
 
-    configuration: of the model; None of one that is to be made.
+    What is found is a body with all else, and the first example; None where there is nothing else. It is known last,
+    for it may stand behind the examples. configuration: of the model; None of one that is to be made.
     """
     named = configuration is not None and not isinstance(configuration.features, Features)
-    told = (yield from long_body(body, limits_of(configuration, settings))) if isinstance(body, bytes) else body
+    first: list[Any] = []
+    told: Any
+
+    def take(begin: int, examples: list[Any]) -> Slices[None]:
+        if not begin:
+            if first:
+                raise Invalid("examples is there twice")
+            first.append(examples[0])
+        with standing_at(begin):
+            for index, example in enumerate(examples):
+                _check_example(example, f"examples[{index}]", named=named)
+            yield from work({"examples": examples})
+
+    if isinstance(body, dict):
+        told = dict(body)
+        examples = told.get("examples")
+        if isinstance(examples, list) and examples:
+            told["examples"] = []
+            if len(examples) > settings.batch_examples_max:
+                raise Invalid(f"examples must be 1 to {settings.batch_examples_max}, got {len(examples)}")
+            for begin in range(0, len(examples), PORTION):
+                yield from take(begin, examples[begin : begin + PORTION])
+                yield
+    else:
+        told = yield from long_body(body, limits_of(configuration, settings), {"examples": take})
     if not isinstance(told, dict):
         raise Invalid(f"body: an object is expected, got {shown(told)}")
-    _check_parts(told, "body")
-    examples = told.get("examples")
-    if not isinstance(examples, list) or not examples:
-        if not named:
-            _check_parts(told.get("x"), "x")
-        return [(0, told)]
-    most = settings.batch_examples_max
-    if len(examples) > most:
-        raise Invalid(f"examples must be 1 to {most}, got {len(examples)}")
-    found: list[tuple[int, dict[str, Any]]] = []
-    begin = size = 0
-    for end, example in enumerate(examples):
-        more = EXAMPLE_PARTS + _size(example, end, named=named)
-        if size + more > PORTION and end > begin:
-            found.append((begin, {**told, "examples": examples[begin:end]}))
-            begin, size = end, 0
-            yield
-        size += more
-    found.append((begin, {**told, "examples": examples[begin:]}))
-    return found
+    _check_example(told, "", named=named)
+    yield
+    if not first:
+        yield from work(told)
+        return None
+    if told["examples"]:
+        raise Invalid("examples is there twice")
+    return {**told, "examples": first} if len(told) > 1 else None
 
 
-def _size(example: Any, index: int, *, named: bool) -> int:
-    """About how many numbers and names an example has. Invalid for one of too many parts."""
+def _check_example(example: Any, place: str, *, named: bool) -> None:
+    """Refuse what has so many parts that to complain of each would take long."""
     if type(example) is not dict:
-        return 1
-    if len(example) > PARTS_MAX:
-        _check_parts(example, f"examples[{index}]")
-    x = example.get("x")
-    if type(x) is not dict:
-        return len(x) if type(x) is list else 1
-    if not named and len(x) > PARTS_MAX:
-        _check_parts(x, f"examples[{index}].x")
-    indices, values = x.get("indices"), x.get("values")
-    return len(x) + sum(len(numbers) for numbers in (indices, values) if type(numbers) is list)
+        return
+    _check_parts(example, place or "body")
+    if not named:
+        _check_parts(example.get("x"), f"{place}.x".lstrip("."))
 
 
 def _check_parts(value: Any, place: str) -> None:
-    if isinstance(value, dict) and len(value) > PARTS_MAX:
+    if type(value) is dict and len(value) > PARTS_MAX:
         raise Invalid(f"{place}: at most {PARTS_MAX} parts are allowed, got {len(value)}")
 
 
@@ -137,12 +145,17 @@ def checked_lists(
             continue
         checked: list[Any] = []
         for begin in range(0, len(given), LISTED):
-            try:
-                checked += adapter.validate_python(given[begin : begin + LISTED])
-            except ValidationError as error:
-                problem = first_problem(error, adapter)
-                message = OF_LIST.sub(lambda place: f"[{int(place[1]) + begin}]", problem, count=1)  # noqa: B023
-                raise Invalid(f"{name}{message}") from None
+            checked += checked_list(given[begin : begin + LISTED], name, begin, adapter)
             yield
         found[name] = checked
     return {**told, **{name: [] for name in found}}, found
+
+
+def checked_list(given: list[Any], name: str, begin: int, adapter: TypeAdapter[Any]) -> list[Any]:
+    """Some elements of a list of this name, of which the first stands there, once they are checked. Invalid."""
+    try:
+        return adapter.validate_python(given)  # type: ignore[no-any-return]
+    except ValidationError as error:
+        problem = first_problem(error, adapter)
+        message = OF_LIST.sub(lambda place: f"[{int(place[1]) + begin}]", problem, count=1)
+        raise Invalid(f"{name}{message}") from None

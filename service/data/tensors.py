@@ -94,7 +94,7 @@ AT_ONCE, TEXTS_AT_ONCE = 20_000, 2_000
 """Elements that are checked at once: a millisecond."""
 
 
-def read_tensor(tensor: InputTensor, binary: bytes | None) -> Slices[Array | list[str]]:
+def read_tensor(tensor: InputTensor, binary: memoryview | None) -> Slices[Array | list[str]]:
     """The values of a tensor in its shape, or its strings in a row. Invalid says what is wrong with it."""
     name, datatype, shape = tensor["name"], tensor["datatype"], tensor["shape"]
     size = math.prod(shape)
@@ -159,7 +159,7 @@ def _array(values: list[Any], datatype: str, where: str) -> Array:
         raise Invalid(f"{where}: a number is out of the range of {datatype}") from None
 
 
-def _from_bytes(data: bytes, datatype: str, shape: Sequence[int], where: str) -> Slices[Array | list[str]]:
+def _from_bytes(data: memoryview, datatype: str, shape: Sequence[int], where: str) -> Slices[Array | list[str]]:
     size = math.prod(shape)
     if datatype != "BYTES":
         dtype = np.dtype(DTYPES[datatype])
@@ -175,7 +175,7 @@ def _from_bytes(data: bytes, datatype: str, shape: Sequence[int], where: str) ->
             yield
         end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
         try:
-            texts.append(data[at + _LENGTH.size : end].decode())
+            texts.append(bytes(data[at + _LENGTH.size : end]).decode())
         except UnicodeDecodeError:
             raise Invalid(f"{where}: element {len(texts)} is no UTF-8") from None
         at = end

@@ -18,6 +18,7 @@ from hinged.service.data.examples import (
     Body,
     Details,
     LabelledExample,
+    Raw,
     UnlabelledExample,
     check_ids,
     digests,
@@ -25,9 +26,9 @@ from hinged.service.data.examples import (
     parse_predict,
     to_inputs,
 )
-from hinged.service.data.inputs import Inputs, join_inputs
+from hinged.service.data.inputs import Inputs, join_long
 from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import is_long, portions, standing_at
+from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
 from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.edge.keys import Key
@@ -59,31 +60,32 @@ def read_request(
     elsewhere: Sequence[Elsewhere] = (),
 ) -> Slices[LearnRequest]:
     """The request of a body. Invalid; Forbidden where this key may not send what it brings."""
-    form, parts, whole = form_of(configuration), [], is_long(body)
-    bodies: Sequence[tuple[int, Body]] = [(0, body)]
-    if whole:
-        bodies = yield from portions(body, configuration, settings)
-    for begin, portion in bodies:
-        with standing_at(begin):
-            examples = parse_learn(portion, settings.batch_examples_max, form=form)
-            if key is not None:
-                check_examples(key, examples)
-            if whole:
-                yield
-            parts.append(learn_request(portion, examples, configuration, settings, elsewhere))
-        if whole:
-            yield
-    return parts[0] if len(parts) == 1 and not whole else _joined(parts, reader(body, settings, elsewhere))
+    form, parts = form_of(configuration), []
+
+    def read(portion: Body) -> Slices[None]:
+        examples = parse_learn(portion, settings.batch_examples_max, form=form)
+        if key is not None:
+            check_examples(key, examples)
+        yield
+        parts.append(learn_request(portion, examples, configuration, settings, elsewhere))
+
+    if not is_long(body):
+        at_once(read(body))
+        return parts[0]
+    rest = yield from in_portions(body, configuration, settings, read)
+    if rest is not None:
+        parse_learn(rest, settings.batch_examples_max, form=form)
+    return (yield from _joined(parts, reader(body, settings, elsewhere)))
 
 
-def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], LearnRequest]) -> LearnRequest:
+def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], LearnRequest]) -> Slices[LearnRequest]:
     """Requests one after the other as one, which is read again as a whole."""
     inputs = [part.inputs for part in parts if part.inputs is not None]
     leased = any(part.leases for part in parts)
     return LearnRequest(
         [given for part in parts for given in part.ids],
         [label for part in parts for label in part.labels],
-        join_inputs(inputs) if inputs else None,
+        (yield from join_long(inputs)) if inputs else None,
         [content for part in parts for content in part.contents],
         [lease for part in parts for lease in part.leases or [None] * len(part.ids)] if leased else (),
         reread if inputs else None,
@@ -91,14 +93,14 @@ def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], Lea
     )
 
 
-async def learn_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
+async def learn_batch(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Learn the examples of a batch."""
     require(connection, "writer")  # each brings an x
     read = _batch_request(body, worker.published.configuration, registry_of(connection).settings)
     return shown_learned(worker, await worker.learn(await sliced(read)))
 
 
-def _batch_request(body: bytes, configuration: Configuration, settings: Settings) -> Slices[LearnRequest]:
+def _batch_request(body: Raw, configuration: Configuration, settings: Settings) -> Slices[LearnRequest]:
     batch = yield from read_batch(body, configuration, settings, labelled=True)
     labels, contents = cast("list[Label]", batch.labels), []
     for begin, end in spans(batch.rows.indptr):
@@ -187,19 +189,24 @@ def _read_predict(
 ) -> Slices[tuple[list[str | None], Inputs, Details]]:
     """The ids and the x of a long body, and what is to be said besides."""
     ids: list[str | None] = []
-    parts, details = [], Details()
-    for begin, portion in (yield from portions(body, configuration, settings)):
-        with standing_at(begin):
-            examples, details = parse_predict(portion, settings.batch_examples_max, form=form_of(configuration))
-            yield
-            ids += _ids(examples, settings)
-            parts.append(to_inputs([example["x"] for example in examples], configuration))
+    parts: list[Inputs] = []
+    details = Details()
+
+    def read(portion: Body) -> Slices[None]:
+        nonlocal details
+        examples, details = parse_predict(portion, settings.batch_examples_max, form=form_of(configuration))
+        ids.extend(_ids(examples, settings))
         yield
+        parts.append(to_inputs([example["x"] for example in examples], configuration))
+
+    rest = yield from in_portions(body, configuration, settings, read)
+    if rest is not None:
+        _, details = parse_predict(rest, settings.batch_examples_max, form=form_of(configuration))
     _check_explained(details, len(ids))
-    return ids, join_inputs(parts), details
+    return ids, (yield from join_long(parts)), details
 
 
-async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
+async def predict_batch(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Predict the examples of a batch."""
     published, settings = worker.published, registry_of(connection).settings
     batch = await sliced(read_batch(body, published.configuration, settings, labelled=False))

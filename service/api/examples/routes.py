@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -42,9 +41,9 @@ from hinged.service.data.examples import (
 )
 from hinged.service.data.names import DEFAULT
 from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import is_long, limits_of, long_body, portions, standing_at
+from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.records import Form
-from hinged.service.data.slices import Slices, sliced
+from hinged.service.data.slices import Slices, at_once, sliced
 from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry
@@ -101,35 +100,38 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
-    told: Body = body
-    if is_long(body):
-        told = await sliced(long_body(body, limits_of(None, settings)))
-    xs = await sliced(_xs_of(told, form_of(registry.default_template()), request))
+    xs, lacking = await sliced(_xs_of(body, form_of(registry.default_template()), request))
     require(request, "admin")
+    if lacking:
+        raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
 
     async def read(configuration: Configuration) -> LearnRequest:
-        return await sliced(read_request(told, configuration, settings))
+        return await sliced(read_request(body, configuration, settings))
 
     worker = await registry.create_default(xs, read)
     return JSON(shown_learned(worker, await worker.learn(await read(worker.published.configuration))))
 
 
-def _xs_of(body: Body, form: Form, request: Request) -> Slices[list[Any]]:
-    """The x of all examples. Invalid where one has none."""
+def _xs_of(body: Body, form: Form, request: Request) -> Slices[tuple[list[Any], int]]:
+    """The x of the first example, and how many examples have none."""
     settings = registry_of(request).settings
-    bodies: Sequence[tuple[int, Body]] = [(0, body)]
-    if is_long(body):
-        bodies = yield from portions(body, None, settings)
-    xs = []
-    for begin, portion in bodies:
-        with standing_at(begin):
-            examples = parse_learn(portion, settings.batch_examples_max, form=form)
-        check_examples(caller(request), examples)
-        xs += [example["x"] for example in examples if "x" in example]
-        if len(xs) < begin + len(examples):
-            raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
+    xs: list[Any] = []
+    lacking = 0
+
+    def read(portion: Body) -> Slices[None]:
+        nonlocal lacking
+        found = parse_learn(portion, settings.batch_examples_max, form=form)
+        check_examples(caller(request), found)
         yield
-    return xs
+        lacking += sum("x" not in example for example in found)
+        if not (xs or lacking):
+            xs.append(found[0]["x"])
+
+    if is_long(body):
+        yield from in_portions(body, None, settings, read)
+    else:
+        at_once(read(body))
+    return xs, lacking
 
 
 @router.post(

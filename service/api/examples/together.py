@@ -28,7 +28,7 @@ from hinged.service.api.examples.requests import (
 from hinged.service.api.wire import form_of, registry_of
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.answers import VALUES_MAX, Answer
-from hinged.service.data.examples import Body, Details, parse_learn, parse_predict
+from hinged.service.data.examples import Body, Details, Raw, parse_learn, parse_predict
 from hinged.service.edge.access import caller, check_examples
 from hinged.service.edge.keys import Key
 from hinged.service.edge.shortcut import SMALL_BYTES, Outcome, Work
@@ -164,7 +164,7 @@ class Gathering:
                 log.exception("unforeseen")
 
 
-async def learn_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
+async def learn_gathered(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Learn the examples of a body, and what has come with it."""
     if len(body) > SMALL_BYTES or not caller(connection).plays("writer"):  # an annotator's may bring no x
         return await learn_from(connection, worker, body)
@@ -184,7 +184,7 @@ def _reading(
     return read
 
 
-async def predict_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
+async def predict_gathered(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Predict the examples of a body, and what has come with it."""
     settings = registry_of(connection).settings
     if len(body) > SMALL_BYTES or _is_much(worker, body):
@@ -194,7 +194,7 @@ async def predict_gathered(connection: HTTPConnection, worker: Worker, body: byt
     return answer
 
 
-def _is_much(worker: Worker, body: bytes) -> bool:
+def _is_much(worker: Worker, body: Raw) -> bool:
     """Whether the answer to a small body may be long: each example has a brace, and each class two values."""
     return body.count(b"{") * answer_size(worker.published, WITH_ALL) > VALUES_MAX
 
@@ -211,7 +211,7 @@ class Soon:
         self._registry = registry
         self._gathering = gathering
 
-    def learn(self, key: Key, model: str, body: bytes, tell: Callable[[Outcome], None]) -> bool:
+    def learn(self, key: Key, model: str, body: Raw, tell: Callable[[Outcome], None]) -> bool:
         """As `learn_gathered`. False, and nothing begun, for who may not send an x."""
         if not key.plays("writer"):
             return False
@@ -238,7 +238,7 @@ class Soon:
         self._gathering.put(("learn", worker), body, _reading(self._registry.settings, key, worker), begin)
         return True
 
-    def predict(self, key: Key, model: str, body: bytes, tell: Callable[[Outcome], None]) -> bool:  # noqa: ARG002
+    def predict(self, key: Key, model: str, body: Raw, tell: Callable[[Outcome], None]) -> bool:  # noqa: ARG002
         """As `predict_gathered`. False, and nothing begun, where the answer may be long."""
         worker = self._registry.get(model)
         if _is_much(worker, body):

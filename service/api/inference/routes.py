@@ -38,26 +38,27 @@ from hinged.service.commands.predict import make_decisions
 from hinged.service.data.answers import json_pieces
 from hinged.service.data.columns import Reader
 from hinged.service.data.examples import record_of, rows_of
-from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.inputs import Inputs, Records, join_long
 from hinged.service.data.parts import Configuration, Features, NamedFeatures, TextFeatures
-from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, is_long, long_body
+from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, long_body
 from hinged.service.data.problems import shown
 from hinged.service.data.records import FIELDS_MAX, TEXT
-from hinged.service.data.slices import Slices, sliced, spans
+from hinged.service.data.slices import Slices, freed, sliced, spans
 from hinged.service.data.tensors import (
+    AT_ONCE,
     Array,
     InputTensor,
     OutputTensor,
     read_tensor,
     write_tensor,
 )
+from hinged.service.data.trees import SMALL_BYTES
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.view import Published
 from hinged.service.settings import Settings
-from hinged.solvers.core.rows import joined
 
 router = APIRouter(default_response_class=JSON)
 
@@ -67,6 +68,7 @@ LENGTH_HEADER = "Inference-Header-Content-Length"
 EXTENSIONS = ["binary_tensor_data"]
 RECORDS = 50
 """That are made of columns at once: a millisecond of wide ones."""
+WANTED = "the input is one tensor of numbers 'x' of shape [n, {}]"
 INFERENCE = operation(INFERRED, takes=INFER_BODY)
 
 
@@ -195,7 +197,7 @@ async def infer(model: str, request: Request) -> Response:
     return Response(head + tail, headers={LENGTH_HEADER: str(len(head))}, media_type=BINARY)
 
 
-async def _read(request: Request, bytes_max: int) -> tuple[bytes, bytes]:
+async def _read(request: Request, bytes_max: int) -> tuple[memoryview, memoryview]:
     """The JSON of a request, and the bytes behind it."""
     length = request.headers.get(LENGTH_HEADER)
     media_type = media_type_of(request)
@@ -204,24 +206,37 @@ async def _read(request: Request, bytes_max: int) -> tuple[bytes, bytes]:
         raise UnsupportedMediaType(f"Content-Type must be {JSON_TYPE}, got {media_type!r}")
     data = await read_bytes(request, bytes_max)
     if length is None:
-        return data, b""
+        return memoryview(data), memoryview(b"")
     if not (length.isdecimal() and len(length) < 16 and int(length) <= len(data)):
         raise Invalid(
             f"{LENGTH_HEADER} must be the length of the JSON in a body of {len(data)} bytes, got {length[:80]!r}"
         )
-    return data[: int(length)], data[int(length) :]
+    return memoryview(data)[: int(length)], memoryview(data)[int(length) :]
 
 
 def _read_infer(
-    text: bytes, binary: bytes, configuration: Configuration, settings: Settings
+    text: memoryview, binary: memoryview, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[InferBody, Inputs]]:
     """What a request says, and the inputs in it. Invalid."""
-    body = (yield from _read_long(text, configuration, settings)) if is_long(text) else parsed(INFER, text)
+    long = len(text) > SMALL_BYTES
+    body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER, bytes(text))
     _wanted(body)
-    return body, (yield from _inputs(body["inputs"], binary, configuration, settings.batch_examples_max))
+    try:
+        inputs = yield from _inputs(body["inputs"], binary, configuration, settings.batch_examples_max)
+    except Invalid:
+        yield from _let_go(body)
+        raise
+    yield from _let_go(body)
+    return body, inputs
 
 
-def _read_long(text: bytes, configuration: Configuration, settings: Settings) -> Slices[Any]:
+def _let_go(body: InferBody) -> Slices[None]:
+    for tensor in body["inputs"]:
+        if len(tensor.get("data", ())) > AT_ONCE:
+            yield from freed(tensor["data"])
+
+
+def _read_long(text: memoryview, configuration: Configuration, settings: Settings) -> Slices[Any]:
     """A long body: its tensors are checked without their data, which is a matter of each tensor."""
     rows = settings.batch_examples_max
     most = rows * configuration.features.dim if isinstance(configuration.features, Features) else rows
@@ -255,7 +270,9 @@ def _wanted(body: InferBody) -> dict[str, bool]:
     return wanted
 
 
-def _inputs(tensors: list[InputTensor], binary: bytes, configuration: Configuration, rows_max: int) -> Slices[Inputs]:
+def _inputs(
+    tensors: list[InputTensor], binary: memoryview, configuration: Configuration, rows_max: int
+) -> Slices[Inputs]:
     values = {}
     at = 0
     for tensor in tensors:
@@ -271,8 +288,8 @@ def _inputs(tensors: list[InputTensor], binary: bytes, configuration: Configurat
                 raise Invalid(f"input {name[:80]!r}: binary_data_size must be 0 to {len(binary) - at}, got {size!r}")
             part = binary[at : at + size]
             at += size
-        if isinstance(configuration.features, Features) and tensor["shape"][1:] != [configuration.features.dim]:
-            raise Invalid(_wanted_input(configuration))
+        if isinstance(configuration.features, Features):
+            _check_shape(tensor["shape"], configuration.features.dim)
         values[name] = yield from read_tensor(tensor, part)
     if at != len(binary):
         raise Invalid(f"{len(binary) - at} bytes behind the JSON belong to no input")
@@ -280,17 +297,20 @@ def _inputs(tensors: list[InputTensor], binary: bytes, configuration: Configurat
         return (yield from _records(values, tensors, configuration.features))
     x = values.get(X)
     if len(values) != 1 or not isinstance(x, np.ndarray) or x.dtype == bool:
-        raise Invalid(_wanted_input(configuration))
+        raise Invalid(WANTED.format(configuration.features.dim))
     rows = []
     for begin, end in spans(np.arange(len(x) + 1) * x.shape[1]):
         rows.append(rows_of(x[begin:end], configuration, begin))
         if end < len(x):
             yield
-    return joined(rows)
+    return (yield from join_long(rows))
 
 
-def _wanted_input(configuration: Configuration) -> str:
-    return f"the input is one tensor of numbers {X!r} of shape [n, {configuration.features.dim}]"
+def _check_shape(shape: list[int], dim: int) -> None:
+    if len(shape) != 2:
+        raise Invalid(WANTED.format(dim))
+    if shape[1] != dim:
+        raise Invalid(f"x[0]: expected {dim} features, got {shape[1]}", index=0)
 
 
 def _records(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -50,6 +49,7 @@ from hinged.service.data.examples import (
     SERVER_ID,
     Body,
     RankBody,
+    Raw,
     Strategy,
     check_ids,
     check_show,
@@ -57,9 +57,9 @@ from hinged.service.data.examples import (
     parse_rank,
     to_inputs,
 )
-from hinged.service.data.inputs import Inputs, join_inputs, x_digests
+from hinged.service.data.inputs import Inputs, join_long, x_digests
 from hinged.service.data.parts import Configuration
-from hinged.service.data.portions import is_long, portions, standing_at
+from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
@@ -102,30 +102,31 @@ async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
 
 
 def _read_offer(body: Body, configuration: Configuration, settings: Settings) -> Slices[Offer]:
-    offers, whole = [], is_long(body)
-    bodies: Sequence[tuple[int, Body]] = [(0, body)]
-    if whole:
-        bodies = yield from portions(body, configuration, settings)
-    for begin, portion in bodies:
-        with standing_at(begin):
-            examples = parse_pool(portion, settings.batch_examples_max, form=form_of(configuration))
-            ids = [example["id"] for example in examples]
-            check_ids(ids, settings.id_chars_max)
-            labels = [example.get("y") for example in examples]
-            for index, label in enumerate(labels):
-                if label is not None:
-                    check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
-            shows = [example.get("show") for example in examples]
-            for index, show in enumerate(shows):
-                check_show(show, index)
-                if whole and not index % SHOWS:
-                    yield
-            inputs = to_inputs([example["x"] for example in examples], configuration)
-            if whole:
+    offers: list[Offer] = []
+
+    def read_portion(portion: Body) -> Slices[None]:
+        examples = parse_pool(portion, settings.batch_examples_max, form=form_of(configuration))
+        ids = [example["id"] for example in examples]
+        check_ids(ids, settings.id_chars_max)
+        labels = [example.get("y") for example in examples]
+        for index, label in enumerate(labels):
+            if label is not None:
+                check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+        shows = [example.get("show") for example in examples]
+        for index, show in enumerate(shows):
+            check_show(show, index)
+            if index % SHOWS == SHOWS - 1:
                 yield
-            offers.append(Offer(ids, inputs, x_digests(inputs), labels, shows))
-        if whole:
-            yield
+        inputs = to_inputs([example["x"] for example in examples], configuration)
+        yield
+        offers.append(Offer(ids, inputs, x_digests(inputs), labels, shows))
+
+    if is_long(body):
+        rest = yield from in_portions(body, configuration, settings, read_portion)
+        if rest is not None:
+            parse_pool(rest, settings.batch_examples_max, form=form_of(configuration))
+    else:
+        at_once(read_portion(body))
 
     def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
         again = at_once(_read_offer(body, configuration, settings))
@@ -133,7 +134,7 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
 
     return Offer(
         [given for offer in offers for given in offer.ids],
-        join_inputs([offer.inputs for offer in offers]),
+        (yield from join_long([offer.inputs for offer in offers])),
         [digest for offer in offers for digest in offer.digests],
         [label for offer in offers for label in offer.labels],
         [show for offer in offers for show in offer.shows],
@@ -141,13 +142,13 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
     )
 
 
-async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
+async def offer_batch(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Offer the candidates of a batch."""
     settings = registry_of(connection).settings
     return await _offer(worker, await sliced(_read_batch_offer(body, worker.published.configuration, settings)))
 
 
-def _read_batch_offer(body: bytes, configuration: Configuration, settings: Settings) -> Slices[Offer]:
+def _read_batch_offer(body: Raw, configuration: Configuration, settings: Settings) -> Slices[Offer]:
     batch = yield from read_batch(body, configuration, settings, labelled=None)
     ids = [given for given in batch.ids if given is not None]
     if len(ids) < len(batch.ids):
@@ -275,29 +276,31 @@ async def rank_examples(model: str, request: Request) -> Response:
 
 
 def _read_rank(
-    body: bytes, configuration: Configuration, settings: Settings
+    body: Raw, configuration: Configuration, settings: Settings
 ) -> Slices[tuple[RankBody, list[str | None], Inputs, list[Label | None]]]:
     """What a body says besides its examples, and of these the ids, the x and the labels."""
     ids: list[str | None] = []
     labels: list[Label | None] = []
-    inputs, whole = [], is_long(body)
-    bodies: Sequence[tuple[int, Body]] = [(0, body)]
-    if whole:
-        bodies = yield from portions(body, configuration, settings)
-    for begin, portion in bodies:
-        with standing_at(begin):
-            told = parse_rank(portion, settings.batch_examples_max, form=form_of(configuration))
-            examples = told["examples"]
-            given = [example.get("id") for example in examples]
-            check_ids(given, settings.id_chars_max)
-            if whole:
-                yield
-            inputs.append(to_inputs([example["x"] for example in examples], configuration))
-        ids += given
-        labels += [example.get("y") for example in examples]
-        if whole:
-            yield
-    return told, ids, join_inputs(inputs), labels
+    inputs: list[Inputs] = []
+    told: list[RankBody] = []
+
+    def read(portion: Body) -> Slices[None]:
+        told[:] = [parse_rank(portion, settings.batch_examples_max, form=form_of(configuration))]
+        examples = told[0]["examples"]
+        given = [example.get("id") for example in examples]
+        check_ids(given, settings.id_chars_max)
+        ids.extend(given)
+        labels.extend(example.get("y") for example in examples)
+        yield
+        inputs.append(to_inputs([example["x"] for example in examples], configuration))
+
+    if is_long(body):
+        rest = yield from in_portions(body, configuration, settings, read)
+        if rest is not None:
+            told[:] = [parse_rank(rest, settings.batch_examples_max, form=form_of(configuration))]
+    else:
+        at_once(read(body))
+    return told[0], ids, (yield from join_long(inputs)), labels
 
 
 @router.get("/models/{model}/suspects", tags=["labels"], openapi_extra=operation(SUSPECTS))

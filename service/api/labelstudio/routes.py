@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +27,6 @@ from hinged.service.api.labelstudio.shapes import (
     WEBHOOK,
     WEBHOOK_BODY,
     ReconcileBody,
-    Task,
     TasksBody,
     WebhookBody,
 )
@@ -42,6 +40,7 @@ from hinged.service.data.choices import Control, control_of, region_of
 from hinged.service.data.examples import parse_predict, to_inputs
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
+from hinged.service.data.portions import checked_list
 from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
@@ -83,12 +82,20 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
     """Predict tasks: of each the label, and a score that is lowest where a label is worth most."""
     registry = registry_of(request)
     worker, most = registry.get(model), registry.settings.batch_examples_max
-    body: TasksBody = await read_lists(request, TASKS, LISTS)
-    tasks, control = body["tasks"], _control(body["label_config"])
-    if len(tasks) > most:
-        raise Invalid(f"tasks must be at most {most}, got {len(tasks)}")
     published, version = worker.published, _version(worker)
-    read = await sliced(_read(tasks, published.configuration))
+    read: list[Inputs | None] = []
+
+    def take(begin: int, tasks: list[Any]) -> Slices[None]:
+        for task in checked_list(tasks, "tasks", begin, LISTS["tasks"]):
+            read.append(_inputs(task["data"], published.configuration))
+            yield
+
+    body: TasksBody = await read_lists(request, TASKS, LISTS, {"tasks": take})
+    control = _control(body["label_config"])
+    if not read:
+        await sliced(take(0, body["tasks"]))
+    if len(read) > most:
+        raise Invalid(f"tasks must be at most {most}, got {len(read)}")
     taken = [r for r, inputs in enumerate(read) if inputs is not None]
     found: dict[int, dict[str, Any]] = {}
     if taken:
@@ -100,16 +107,7 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
     def results(begin: int, end: int) -> list[dict[str, Any]]:
         return [_prediction(found.get(r), control, version) for r in range(begin, end)]
 
-    return JSON({"results": Parts(len(tasks), RESULT_VALUES, results), "model_version": version})
-
-
-def _read(tasks: Sequence[Task], configuration: Configuration) -> Slices[list[Inputs | None]]:
-    """The x of each task, as far as it is one of the model's."""
-    found = []
-    for task in tasks:
-        found.append(_inputs(task["data"], configuration))
-        yield
-    return found
+    return JSON({"results": Parts(len(read), RESULT_VALUES, results), "model_version": version})
 
 
 def _inputs(data: dict[str, Any], configuration: Configuration) -> Inputs | None:

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from running import PATIENCE_S, RunningServer
 
 HOLD_MAX_S = "0.02"
-TRIES = int(__import__("os").environ.get("T","4"))
+TRIES = int(__import__("os").environ.get("T", "4"))
 """A body that holds the loop does so each time; what else happens in the process does not."""
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {
