@@ -88,7 +88,7 @@ def as_written(facts: Any) -> Any:
     return {**WITHOUT_ANY, **WITHOUT.get(solver, {}), **facts, **steps}
 
 
-def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
+def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Configuration:
     """What a client asks for, with the defaults of a new model. Invalid says what was got and what is allowed.
 
     Features are scaled, unless gamma is a number (which speaks of x as it is) or too many columns would be centred;
@@ -135,7 +135,7 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
     return _checked(_read(body), settings)
 
 
-def _read(body: bytes | str) -> Configuration:
+def _read(body: bytes | bytearray | str) -> Configuration:
     try:
         return CONFIGURATIONS.validate_json(body)
     except ValidationError as error:

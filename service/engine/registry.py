@@ -207,7 +207,9 @@ class Registry:
         """The default model's configuration as far as it needs no example: the width is yet to come."""
         return default_configuration(self.settings.default_model, dense=True, dim=1, settings=self.settings)
 
-    async def create_default(self, xs: Sequence[Any], read: Callable[[Configuration], LearnRequest]) -> Worker:
+    async def create_default(
+        self, xs: Sequence[Any], read: Callable[[Configuration], Awaitable[LearnRequest]]
+    ) -> Worker:
         """The default model, made from the x of its first examples; the one that is there if others came before them.
 
         read: their request, as a configuration reads it. Nothing of a bad one is kept, so no model of its width either.
@@ -215,7 +217,7 @@ class Registry:
         dense = isinstance(xs[0], list)
         dim = len(xs[0]) if dense else 0
         configuration = default_configuration(self.settings.default_model, dense, dim, self.settings)
-        rehearse(configuration, read(configuration), self.settings)
+        rehearse(configuration, await read(configuration), self.settings)
         try:
             await self.begin(DEFAULT, configuration)
         except Conflict:

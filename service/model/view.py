@@ -39,6 +39,11 @@ class Decided:
     probabilities: Array
     outside: Outside = field(default_factory=dict)
 
+    def part(self, begin: int, end: int) -> Decided:
+        """What was decided on rows begin..end."""
+        outside = {r - begin: found for r, found in self.outside.items() if begin <= r < end}
+        return Decided(self.columns[begin:end], self.numbers[begin:end], self.probabilities[begin:end], outside)
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
@@ -82,10 +87,14 @@ class Published:
 
     def scores(self, decided: Decided) -> list[dict[str, float]]:
         """The score of each class by name, for each row."""
+        return [dict(zip(self.names, scores, strict=False)) for scores in self.score_columns(decided).tolist()]
+
+    def score_columns(self, decided: Decided) -> Array:
+        """The same as a matrix: (m, classes), or (m, 0) before any is known."""
         columns = decided.columns
         if columns.shape[1] == 1:
             columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
-        return [dict(zip(self.names, scores, strict=False)) for scores in columns.tolist()]
+        return columns
 
     def probabilities(self, decided: Decided) -> list[dict[str, float | None]]:
         """The probability of each class by name, for each row; None where it is unknown."""

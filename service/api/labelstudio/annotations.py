@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 SOON_S = 0.08
 """A webhook is a part of the annotator's own request: after so long it is answered, whatever is still to be done."""
+CELL_CHARS_MAX = 2**18
+"""Of an x that is a text of JSON, which is parsed in one go: 3 ms."""
 WAITING_MAX = 1_000
 
 
@@ -167,9 +169,11 @@ def x_of(data: Mapping[str, Any], *, form: Form) -> Any:
             if not name.startswith("_") and (value is None or isinstance(value, str | int | float))
         }
     if isinstance(x, str):  # a cell of a table
+        if len(x) > CELL_CHARS_MAX:
+            raise Invalid(f"a task's x as a text has at most {CELL_CHARS_MAX} characters, got {len(x)}")
         try:
             x = json.loads(x)
-        except ValueError:
+        except (ValueError, RecursionError):
             x = None
     if not isinstance(x, list | dict):
         raise Invalid("a task's data needs x, numbers or indices and values: the model's features have no names")

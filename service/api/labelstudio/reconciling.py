@@ -23,6 +23,7 @@ from hinged.service.api.labelstudio.shapes import AnnotatedTask, Project
 from hinged.service.api.labelstudio.studio import Studio
 from hinged.service.api.labelstudio.webhooks import UPSERTS, told
 from hinged.service.commands.listing import Cursor, ListFilter
+from hinged.service.data.slices import sliced
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid, ServiceError
 from hinged.service.model.revisions import REMOVED_MS
@@ -119,10 +120,8 @@ async def _take_task(
     for annotation in task["annotations"]:
         one = {"id": task["id"], "data": task["data"]}
         try:
-            changed = told(
-                {"action": UPSERTS[0], "annotation": annotation, "task": one, "project": project},  # type: ignore[typeddict-item]
-                worker.published.labels,
-            )
+            body: Any = {"action": UPSERTS[0], "annotation": annotation, "task": one, "project": project}
+            changed = await sliced(told(body, worker.published.labels))
             counts.update(await take_in(worker, settings, inbox, changed) or ["ignored"])
         except Invalid as error:
             counts["refused"] += 1

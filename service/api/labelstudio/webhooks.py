@@ -10,6 +10,7 @@ from hinged.service.api.labelstudio.annotations import Annotation
 from hinged.service.api.labelstudio.shapes import SentAnnotation, WebhookBody
 from hinged.service.data.choices import chosen, control_of, label_of
 from hinged.service.data.classes import Label
+from hinged.service.data.slices import Slices
 from hinged.service.data.times import milliseconds
 from hinged.service.errors import Invalid
 from hinged.service.model.metrics import QUERIED, RANDOM, STREAMED
@@ -22,14 +23,14 @@ AHEAD_S = 86_400.0
 UPSERTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 
 
-def told(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
+def told(body: WebhookBody, labels: Sequence[Label]) -> Slices[list[Annotation]]:
     """The annotations that it tells of, none for most actions. labels: those that the model knows. Invalid."""
     if body["action"] == "ANNOTATIONS_DELETED":
         return [Annotation(annotation["id"], changed_ms=REMOVED_MS) for annotation in body.get("annotations") or []]
-    return _changed(body, labels) if body["action"] in UPSERTS else []
+    return (yield from _changed(body, labels)) if body["action"] in UPSERTS else []
 
 
-def _changed(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
+def _changed(body: WebhookBody, labels: Sequence[Label]) -> Slices[list[Annotation]]:
     sent, tasks = _listed(body.get("annotation")), _listed(body.get("task"))
     project = body.get("project") or {}
     configuration = project.get("label_config")
@@ -47,6 +48,8 @@ def _changed(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
         label = None if choice is None else label_of(choice, labels)
         changed_ms = _changed_ms(annotation)
         found.append(Annotation(annotation["id"], label, data, _annotator(annotation), source, changed_ms))
+        if len(sent) > 1:
+            yield
     return found
 
 

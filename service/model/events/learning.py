@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hinged.frames import encode, peek
+from hinged.frames import PIECE, encode, peek
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, inputs_state, read_inputs
@@ -144,7 +144,8 @@ class Learned(ModelEvent):
             "contents": np.frombuffer(b"".join(self.contents), np.uint8),
             "sources": self.sources,
         }
-        return encode(self.KIND, facts, arrays if self.numbers is None else arrays | {"numbers": self.numbers})
+        arrays |= {} if self.numbers is None else {"numbers": self.numbers}
+        return encode(self.KIND, facts, arrays, long=len(self.ids) > PIECE)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
@@ -273,7 +274,8 @@ class Predicted(ErasedWhole):
     def encode(self) -> bytes:
         """The event's payload."""
         facts, arrays = predictions_state(self.predictions)
-        return encode(self.KIND, {"predictions": facts, "at_ms": self.at_ms}, arrays)
+        long = len(self.predictions) > PIECE
+        return encode(self.KIND, {"predictions": facts, "at_ms": self.at_ms}, arrays, long=long)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
