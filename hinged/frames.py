@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from reprlib import repr as repr_of
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,10 @@ Array = np.ndarray[Any, Any]
 MAGIC = b"hng1"
 DTYPES = ("int8", "uint8", "int32", "int64", "uint64", "float32", "float64")
 NO_CHECKSUM = bytes(16)
+WRONG_CHECKSUM = "the checksum does not match"
+AXES_MAX = 32
+"""Of an array. The product of so many axes takes no time, and NumPy has no more."""
+SHOWN = 80  # characters of a name in a message
 PIECE, PIECE_BYTES = 1_000, 2**18
 """Entries of a long list and bytes of a large array that are copied at once, under Python's lock: some 0.1 ms."""
 _PREFIX = struct.Struct("<4s16sI")
@@ -76,36 +80,68 @@ def _pieced(value: Any) -> str:
     return _json(value)
 
 
-def decode(data: bytes, kind: str, *, sent: bool = False) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The facts and (writable) arrays of a frame of this kind. BadFrame if it is not one or fails its checksum.
+def decode(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The facts and (writable) arrays of a frame of this kind. BadFrame if it is not one or fails its checksum."""
+    text, checksum = opened(data)
+    if checksum != _checksum(memoryview(data)[_PREFIX.size :]):
+        raise BadFrame(WRONG_CHECKSUM)
+    facts, arrays = contents(data, _parsed(bytes(text)), kind)
+    return facts, {name: array.copy() for name, array in arrays.items()}
 
-    sent: it came over the network, not from a disk. Then sixteen zeros stand for no checksum, and arrays need not be
-    writable.
-    """
+
+def check_sent(data: bytes | bytearray) -> Iterator[None]:
+    """Check a frame that came over the network, a piece at a time: sixteen zeros stand for no checksum. BadFrame."""
+    _, checksum = opened(data)
+    if checksum == NO_CHECKSUM:
+        return
+    digest, rest = hashlib.blake2b(digest_size=16), memoryview(data)[_PREFIX.size :]
+    for begin in range(0, len(rest), PIECE_BYTES):
+        digest.update(rest[begin : begin + PIECE_BYTES])
+        yield
+    if checksum != digest.digest():
+        raise BadFrame(WRONG_CHECKSUM)
+
+
+def opened(data: bytes | bytearray) -> tuple[memoryview, bytes]:
+    """The JSON of a frame's header, and its checksum, neither of them checked. BadFrame."""
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     magic, checksum, header_bytes = _PREFIX.unpack_from(data)
     if magic != MAGIC:
         raise BadFrame(f"a frame begins with {MAGIC!r}, got {magic!r}")
-    if not (sent and checksum == NO_CHECKSUM) and checksum != _checksum(memoryview(data)[_PREFIX.size :]):
-        raise BadFrame("the checksum does not match")
-    start = _PREFIX.size + header_bytes
-    facts, listed = _header(data[_PREFIX.size : start], kind)
-    arrays = {}
-    at = _padded(start)
+    return memoryview(data)[_PREFIX.size : _PREFIX.size + header_bytes], checksum
+
+
+def contents(data: bytes | bytearray, header: Any, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The facts and arrays of a frame whose header says this, the arrays as they stand in the frame. BadFrame."""
+    facts, listed = _header(header, kind)
+    arrays: dict[str, Array] = {}
+    at = _padded(_PREFIX.size + _PREFIX.unpack_from(data)[2])
     for name, dtype, shape in listed:
-        bytes_needed = math.prod(shape) * np.dtype(dtype).itemsize
-        if at + bytes_needed > len(data):
-            raise BadFrame(f"array {name} of shape {shape} is longer than the frame")
-        flat = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"), math.prod(shape), at)
+        stored = _STORED[dtype]
+        size = _product(shape, len(data))
+        if at + size * stored.itemsize > len(data):
+            raise BadFrame(f"array {name[:SHOWN]!r} of shape {shape} is longer than the frame")
         try:
-            arrays[name] = flat.reshape(shape).astype(dtype, copy=not sent)
-        except (ValueError, OverflowError) as error:  # too many axes, or a long one beside an empty one
-            raise BadFrame(f"array {name} cannot have shape {shape}: {error}") from None
-        at += _padded(bytes_needed)
+            arrays[name] = np.frombuffer(data, stored, size, at).reshape(shape).astype(dtype, copy=False)
+        except (ValueError, OverflowError) as error:  # a long axis beside an empty one
+            raise BadFrame(f"array {name[:SHOWN]!r} cannot have shape {shape}: {error}") from None
+        at += _padded(size * stored.itemsize)
     if at != len(data):
         raise BadFrame(f"the frame should have {at} bytes, got {len(data)}")
     return facts, arrays
+
+
+def _product(shape: Sequence[int], most: int) -> int:
+    """The elements of an array of this shape; some number beyond `most` where they are more."""
+    if 0 in shape:
+        return 0
+    size = 1
+    for n in shape:
+        size *= n
+        if size > most:
+            break
+    return size
 
 
 def peek(data: bytes, kind: str) -> dict[str, Any]:
@@ -113,7 +149,7 @@ def peek(data: bytes, kind: str) -> dict[str, Any]:
     if len(data) < _PREFIX.size:
         raise BadFrame(f"a frame has at least {_PREFIX.size} bytes, got {len(data)}")
     _, _, header_bytes = _PREFIX.unpack_from(data)
-    return _header(data[_PREFIX.size : _PREFIX.size + header_bytes], kind)[0]
+    return _header(_parsed(data[_PREFIX.size : _PREFIX.size + header_bytes]), kind)[0]
 
 
 def kind_of(data: bytes) -> str:
@@ -125,21 +161,24 @@ def kind_of(data: bytes) -> str:
     return str(header.get("kind", "")) if isinstance(header, dict) else ""
 
 
-def _header(data: bytes, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
-    """The facts, and name, dtype and shape of each array. A right checksum is no right header: all is checked."""
+def _parsed(text: bytes) -> Any:
     try:
-        header = json.loads(data)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"the header is not JSON: {error}") from None
+
+
+def _header(header: Any, kind: str) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
+    """The facts, and name, dtype and shape of each array. A right checksum is no right header: all is checked."""
     match header:
         case {"kind": str(found), "facts": dict(facts), "arrays": list(listed)}:
             if found != kind:
-                raise BadFrame(f"expected a frame of kind {kind!r}, got {found!r}")
+                raise BadFrame(f"expected a frame of kind {kind!r}, got {found[:SHOWN]!r}")
         case _:
             raise BadFrame("the header has not the parts kind, facts and arrays")
     for entry in listed:
         if not _tells_of_an_array(entry):
-            raise BadFrame(f"an array is a name, a dtype and a shape, got {str(entry)[:80]}")
+            raise BadFrame(f"an array is a name, a dtype and a shape of {AXES_MAX} axes at most, got {repr_of(entry)}")
     return facts, listed
 
 
@@ -148,6 +187,8 @@ def _tells_of_an_array(entry: object) -> bool:
         return False
     name, dtype, shape = entry
     if type(name) is not str or type(dtype) is not str or dtype not in DTYPES or type(shape) is not list:
+        return False
+    if len(shape) > AXES_MAX:
         return False
     for n in shape:  # noqa: SIM110  a third of the time of all(), for each array of each event that is read
         if type(n) is not int or not 0 <= n < 2**63:

@@ -40,6 +40,7 @@ from hinged.service.edge.allocator import settle
 from hinged.service.edge.connection import Connection
 from hinged.service.edge.direct import Direct
 from hinged.service.edge.ending import FAILURE, end, give_up, has_given_up
+from hinged.service.edge.holds import Holds
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.edge.queries import known_query
 from hinged.service.edge.serving import Server, make_server
@@ -104,6 +105,7 @@ def create_app(
         store = make_store()
         registry = app.state.registry = Registry(store, chosen)
         exposition.watch(registry)
+        holds.start()
         node: Node | Siblings | None
         node = app.state.node = join(store, registry, chosen, app.edge, access, app.state.streams)
         if place is not None:
@@ -131,6 +133,7 @@ def create_app(
         await registry.stop(chosen.shutdown_s if stops_at is None else max(STOP_LEAST_S, stops_at - now))
         if node is not None:
             await node.stop()
+        holds.stop()
         app.edge.close()
 
     app = Application(
@@ -149,6 +152,8 @@ def create_app(
     app.state.labelstudio = Inbox()
     app.state.gathering = Gathering()
     exposition = app.state.exposition = Exposition(streams)
+    holds = Holds()
+    exposition.add(holds)
     app.include_router(router, dependencies=[Depends(authorise), Depends(known_query)])
     app.edge = Edge(app.passed_on, chosen, exposition.count, Direct(quick_routes(), _unforeseen))
     app.shortcut = Shortcut(app.edge, access, chosen.body_bytes_max)

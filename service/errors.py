@@ -8,6 +8,11 @@ from typing import Any, ClassVar
 UNFORESEEN = "something unforeseen went wrong; the server's log has the traceback"
 
 
+def sendable(text: str) -> str:
+    """A text that may quote half a character out of some JSON, which no encoding has, with a question mark there."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 class ServiceError(Exception):
     """Base of every error that leaves the server; `body` is its one shape on the wire."""
 
@@ -17,8 +22,8 @@ class ServiceError(Exception):
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
-        self.message = message
-        self.details = details
+        self.message = sendable(message)
+        self.details = {name: sendable(part) if isinstance(part, str) else part for name, part in details.items()}
 
     def body(self) -> dict[str, Any]:
         """The error as every route and every frame answers it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,6 +29,13 @@ def _sendable(token: SecretStr) -> SecretStr:
     if not (text and text.isascii() and text.isprintable()):
         raise PydanticCustomError("secret", "it must be one line of ASCII, without control characters")
     return SecretStr(text)
+
+
+def _networks(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Addresses and networks, each as it is."""
+    for name in names:
+        ip_network(name)
+    return names
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_by_comma)]
@@ -59,6 +67,9 @@ class Settings(BaseSettings):
         description="names that a request's Host may have, by comma; * is any",
     )
     allowed_origins: Names = Field((), description="origins of pages that may write, by comma")
+    proxies: Annotated[Names, AfterValidator(_networks)] = Field(
+        (), description="addresses or networks of proxies that are believed when they say who asks, by comma"
+    )
     keys_file: Path | None = Field(None, description="file of API keys; without one everyone may do everything")
     open: bool = Field(False, description="listen for others than this machine although there are no keys")
     ticket_s: float = Field(30.0, gt=0, le=3600, description="life of a ticket for one stream, seconds")

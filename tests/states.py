@@ -14,8 +14,8 @@ def digest_of(model, without=None):
     Learning curves are left out: their points stand where micro-batches ended.
 
     without: by solver, the parameters of a configuration that do not count; of an older version, which knew no
-    annotators, nothing of how an x is shown, for whom a lease was skipped, who decides between labels or what makes
-    probabilities, and less of features than there is now.
+    annotators and no revisions, nothing of how an x is shown, for whom a lease was skipped, who decides between labels
+    or what makes probabilities, and less of features than there is now.
     """
     facts, arrays = decode(model.snapshot(), SNAPSHOT)
     for learner in (facts["learner"], *facts["shadows"].values()):
@@ -33,7 +33,7 @@ def digest_of(model, without=None):
     for answered in facts["annotators"]["answers"]:
         answered["at_ms"] = 0
     if without is not None:
-        del facts["annotators"]
+        del facts["annotators"], facts["revisions"]
         for candidate in facts["pool"]["candidates"]:
             for lease in candidate["leases"]:
                 lease.pop("skipped", None)

@@ -1,61 +1,26 @@
 """The proxy of docker/nginx.conf, before a real server: TLS, WebSocket, event stream, and what it must not change."""
 
 import asyncio
-import os
-import shutil
 import socket
 import ssl
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from asking import BASE, example
-from running import PATIENCE_S, ROOT, RunningServer, eventually, free_port, missing
+from proxying import behind_nginx
+from running import RunningServer, eventually
 
 from hinged import AsyncClient, Client, HingedError
+from hinged.service.edge.keys import create_key
 
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory):
     """The URL of a server behind nginx, and nginx's folder, with the certificate that clients are to trust."""
-    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or missing(
-        "there is no nginx: install it (apt-get install nginx-light), then run the tests again"
-    )
     folder = tmp_path_factory.mktemp("proxy")
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    files = ["-keyout", "proxy.key", "-out", "proxy.pem"]
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject, *files]
-    subprocess.run(make, cwd=folder, check=True, capture_output=True)
-    port = free_port()
-    with RunningServer(folder / "data", allowed_hosts="localhost") as server:
-        text = (ROOT / "docker" / "nginx.conf").read_text()
-        for told, here in {
-            "listen 443": f"listen 127.0.0.1:{port}",
-            "127.0.0.1:8000": f"127.0.0.1:{server.port}",
-            "server_name kernel.example": "server_name localhost",
-            "/etc/ssl/kernel.example": f"{folder}/proxy",
-            "/var/log/nginx": str(folder),
-            "events {}": f"events {{}}\npid {folder}/nginx.pid;\ndaemon off;\n",
-        }.items():
-            assert told in text
-            text = text.replace(told, here)
-        (folder / "nginx.conf").write_text(text)
-        with (folder / "errors.log").open("w") as errors:
-            command = [nginx, "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"]
-            process = subprocess.Popen(command, stdout=errors, stderr=errors)
-        try:
-            eventually(lambda: listens(port) or process.poll() is not None)
-            assert process.poll() is None, (folder / "errors.log").read_text()
-            yield f"https://localhost:{port}", folder, server
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
-
-
-def listens(port):
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+    with RunningServer(folder / "data", allowed_hosts="localhost") as server, behind_nginx(folder, server.port) as url:
+        yield url, folder, server
 
 
 @pytest.fixture
@@ -128,6 +93,23 @@ def test_another_name_gets_no_answer_and_no_ticket_is_logged(http, proxied):
     http.get("/models?ticket=secret")
     eventually(lambda: "GET /models" in (folder / "hinged.log").read_text())
     assert "secret" not in (folder / "hinged.log").read_text() + (folder / "errors.log").read_text()
+
+
+def test_the_server_is_told_who_asks_and_not_what_the_client_says(tmp_path):
+    create_key(tmp_path / "keys.json", "admin", "admin")
+    settings = {"allowed_hosts": "localhost", "keys_file": tmp_path / "keys.json", "proxies": "127.0.0.1"}
+    with (
+        RunningServer(tmp_path / "data", **settings) as server,
+        behind_nginx(tmp_path, server.port) as url,
+        httpx.Client(
+            transport=httpx.HTTPTransport(
+                verify=ssl.create_default_context(cafile=tmp_path / "proxy.pem"), local_address="127.0.0.2"
+            )
+        ) as http,
+    ):
+        forged = {"authorization": "Bearer nobody", "x-forwarded-for": "203.0.113.7"}
+        assert http.get(f"{url}/models", headers=forged).status_code == 401
+        eventually(lambda: "a key that is not known, from 127.0.0.2\n" in server.log.read_text())
 
 
 def test_while_the_server_is_started_anew_a_client_asks_again_until_it_is_there(client, proxied):

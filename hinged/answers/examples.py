@@ -51,7 +51,7 @@ class SupportVector(TypedDict):
 
 
 class PredictedExample(TypedDict):
-    """A prediction."""
+    """A prediction. outside: names or columns whose values lie outside of what was learned, where any do."""
 
     id: str | None
     prediction: Label | None
@@ -60,6 +60,7 @@ class PredictedExample(TypedDict):
     scores: dict[str, float]
     label: Wanted
     support_vectors: NotRequired[list[SupportVector]]
+    outside: NotRequired[list[str | int]]
 
 
 class Predicted(TypedDict):

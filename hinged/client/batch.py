@@ -14,43 +14,82 @@ PREFIX = struct.Struct("<4s16sI")  # magic, no checksum (TCP has one), length of
 FLOATS = ("float32", "float64")
 
 
+ROWS_MAX = 10_000
+BYTES_MAX = 16 * 2**20
+"""Rows, and bytes of their arrays, of one request. A server takes as many, or says that it takes fewer."""
+
+
+class Batch:
+    """Rows: X (m, dim) an array or a SciPy sparse matrix, y m labels, ids m texts, shows what m candidates are shown
+    as, None for x.
+
+    ValueError where they do not fit together.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Sequence[Any] | None = None,
+        ids: Sequence[str | None] | None = None,
+        shows: Sequence[Any] | None = None,
+    ) -> None:
+        self._sparse = X.tocsr() if hasattr(X, "tocsr") else None
+        self._dense = None if self._sparse is not None else _floats(np.asarray(X))
+        if self._dense is not None and self._dense.ndim != 2:
+            raise ValueError(f"X must have two axes (rows, features), got {self._dense.ndim}")
+        self._rows = int((X if self._dense is None else self._dense).shape[0])
+        for name, given in (("y", y), ("ids", ids), ("shows", shows)):
+            if given is not None and len(given) != self._rows:
+                raise ValueError(f"{name} must have a length of {self._rows}, as X has rows, got {len(given)}")
+        self._labels = None if y is None else y.tolist() if hasattr(y, "tolist") else list(y)
+        self._ids, self._shows = ids, shows
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def end(self, begin: int, rows_max: int) -> int:
+        """The end of the rows from `begin` on that are sent at once: `rows_max` at most, and at least one."""
+        most = min(self._rows, begin + rows_max)
+        if self._sparse is not None:
+            ends = self._sparse.indptr
+            width = self._sparse.data.itemsize + ends.itemsize
+            fits = int(np.searchsorted(ends, ends[begin] + BYTES_MAX // width, side="right")) - 1
+        else:
+            assert self._dense is not None  # noqa: S101  the one or the other
+            fits = begin + BYTES_MAX // max(1, self._dense.itemsize * self._dense.shape[1])
+        return min(most, max(fits, begin + 1))
+
+    def packed(self, begin: int, end: int) -> bytes:
+        """The bytes of these rows."""
+        facts: dict[str, Any] = {}
+        if self._sparse is not None:
+            X = self._sparse[begin:end]
+            arrays = {"indptr": _integers(X.indptr), "indices": _integers(X.indices), "values": _floats(X.data)}
+        else:
+            assert self._dense is not None  # noqa: S101  the one or the other
+            arrays = {"x": self._dense[begin:end]}
+        if self._ids is not None:
+            facts["ids"] = list(self._ids[begin:end])
+        if self._shows is not None:
+            facts["shows"] = list(self._shows[begin:end])
+        if self._labels is not None:
+            labels = self._labels[begin:end]
+            kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and another label
+            numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+            facts["labels"] = [label for _, label in numbers]
+            arrays["y"] = np.array([numbers[kind] for kind in kinds], np.int32)
+        return _framed(facts, arrays)
+
+
 def pack(
     X: Any,
     y: Sequence[Any] | None = None,
     ids: Sequence[str | None] | None = None,
     shows: Sequence[Any] | None = None,
 ) -> bytes:
-    """A batch of rows: X (m, dim) an array or a SciPy sparse matrix, y m labels, ids m texts, shows what m candidates
-    are shown as, None for x.
-
-    ValueError where they do not fit together.
-    """
-    arrays, facts = _arrays_of(X), {}
-    m = arrays["x"].shape[0] if "x" in arrays else arrays["indptr"].size - 1
-    for name, given in (("y", y), ("ids", ids), ("shows", shows)):
-        if given is not None and len(given) != m:
-            raise ValueError(f"{name} must have a length of {m}, as X has rows, got {len(given)}")
-    if ids is not None:
-        facts["ids"] = list(ids)
-    if shows is not None:
-        facts["shows"] = list(shows)
-    if y is not None:
-        labels = y.tolist() if hasattr(y, "tolist") else list(y)
-        kinds = list(zip(map(type, labels), labels, strict=True))  # True is 1, and another label
-        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-        facts["labels"] = [label for _, label in numbers]
-        arrays["y"] = np.array([numbers[kind] for kind in kinds], np.int32)
-    return _framed(facts, arrays)
-
-
-def _arrays_of(X: Any) -> dict[str, Any]:
-    if hasattr(X, "tocsr"):
-        X = X.tocsr()
-        return {"indptr": _integers(X.indptr), "indices": _integers(X.indices), "values": _floats(X.data)}
-    X = _floats(np.asarray(X))
-    if X.ndim != 2:
-        raise ValueError(f"X must have two axes (rows, features), got {X.ndim}")
-    return {"x": X}
+    """A batch as the bytes of one request. ValueError where its parts do not fit together."""
+    batch = Batch(X, y, ids, shows)
+    return batch.packed(0, len(batch))
 
 
 def _floats(array: Any) -> Any:

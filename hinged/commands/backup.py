@@ -18,6 +18,8 @@ import click
 from hinged.client.client import HingedError
 from hinged.commands.options import asks, sentence
 from hinged.commands.questions import as_lines, tell
+from hinged.commands.writing import write
+from hinged.disk import put_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +51,7 @@ class Folder:
 
     def put(self, name: str, data: bytes) -> None:
         """Write one."""
-        with (self._path / name).open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        (self._path / name).write_bytes(data)
 
     def get(self, name: str) -> bytes:
         """Read one."""
@@ -141,7 +140,7 @@ def restore(client: Client, *, backup: Path, only: tuple[str, ...], skip_existin
             made = client.import_model(model["model"], checked(place, model, backup))
             tell(made, as_json, f"{model['model']}: {made['examples']:,} examples, {len(made['classes'])} classes")
     if present:
-        click.echo(f"left alone: {', '.join(present)}", err=True)
+        write(f"left alone: {', '.join(present)}", err=True)
 
 
 def now() -> str:
@@ -163,12 +162,9 @@ def written(to: Path) -> Iterator[Place]:
                 yield Folder(part)
             else:
                 descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    with packed(file, compression) as tar:
-                        yield Tar(tar)
-                    file.flush()
-                    os.fsync(descriptor)
-            part.rename(to)
+                with os.fdopen(descriptor, "wb") as file, packed(file, compression) as tar:
+                    yield Tar(tar)
+            put_in_place(part, to)
         except BaseException:
             remove(part)
             raise

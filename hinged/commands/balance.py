@@ -14,6 +14,7 @@ import click
 
 from hinged.client.client import Client, HingedError
 from hinged.commands.options import EXIT_INTERRUPTED, asks, positive, sentence
+from hinged.commands.writing import write
 from hinged.extras import needed
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def keep_balanced(
             before()
             found = controller.round()
         except (HingedError, away) as error:
-            click.echo(sentence(error) if isinstance(error, HingedError) else str(error), err=True)
+            write(sentence(error) if isinstance(error, HingedError) else str(error), err=True)
         else:
             if found.moved or found.failed or found.said != said:
                 tell_round(found)
@@ -125,11 +126,11 @@ def tell_round(found: Round) -> None:
     """A line for what was decided, and one for each move."""
     tell_moves(found.said, found.moved)
     for step, error in found.failed:
-        click.echo(f"{step.model} was not moved from {step.source} to {step.target}: {error}", err=True)
+        write(f"{step.model} was not moved from {step.source} to {step.target}: {error}", err=True)
 
 
 def tell_moves(said: str, moves: Sequence[Move]) -> None:
     """The same, of moves that were made or would be."""
-    click.echo(said)
+    write(said)
     for step in moves:
-        click.echo(f"{step.model}: {step.source} -> {step.target}")
+        write(f"{step.model}: {step.source} -> {step.target}")

@@ -28,7 +28,6 @@ from hinged.commands.options import (
     OneLineErrors,
     SeveralLines,
     asks,
-    console,
     of_kinds,
     of_tables,
     positive,
@@ -49,6 +48,7 @@ from hinged.commands.snapshots import (
     snapshot,
 )
 from hinged.commands.studio import reconcile
+from hinged.commands.writing import console, write
 from hinged.extras import needed
 from hinged.readers import FORMATS, Choice, ReadError, fingerprint, open_source
 from hinged.version import __version__
@@ -210,7 +210,7 @@ def replay(
     except (ReadError, ReplayError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        click.echo("interrupted; the same command goes on from here", err=True)
+        write("interrupted; the same command goes on from here", err=True)
         sys.exit(EXIT_INTERRUPTED)
 
 

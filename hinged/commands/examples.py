@@ -69,8 +69,11 @@ def learn(
         "score": lambda r: figure(r["score"]),
         "": lambda r: "known already" if r["duplicate"] else votes_of(r),
     }
+    several: list[dict[str, Any]] = []
     for several in batches(one(x, y, given) or read_objects(file, "y"), batch):
         show(client.learn(model, several)["results"], as_json, columns)
+    if not several:
+        raise click.ClickException(f"{file.name} holds no examples")
 
 
 def one(x: str | None, y: str | None, given: str | None) -> Iterator[dict[str, Any]] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hinged.answers import ROLES
-from hinged.commands.options import console
+from hinged.commands.writing import console, write
 from hinged.extras import needed
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def create(path: Path, name: str, role: str, models: tuple[str, ...]) -> None:
 
     with one_line():
         text = create_key(path, name, ROLES[ROLES.index(role)], models or (EVERY,))
-    click.echo(text)
-    click.echo("This is the only time that the key is shown.", err=True)
+    write(text)
+    write("This is the only time that the key is shown.", err=True)
 
 
 @keys.command("list")
@@ -76,7 +76,7 @@ def list_keys(path: Path, as_json: bool) -> None:
     with one_line():
         found = [key.model_dump(mode="json", exclude={"sha256"}) for key in read_keys(path)]
     if as_json:
-        click.echo(json.dumps(found))
+        write(json.dumps(found))
         return
     table = Table("name", "role", "models", "created at")
     for key in found:
@@ -94,7 +94,7 @@ def revoke(path: Path, name: str) -> None:
 
     with one_line():
         revoke_key(path, name)
-    click.echo(f"{name} is revoked")
+    write(f"{name} is revoked")
 
 
 @contextmanager

@@ -16,8 +16,9 @@ import click
 from hinged.client.client import HingedError
 from hinged.commands.child import SIGNALS
 from hinged.commands.keyboard import Keys
-from hinged.commands.options import asks, console, sentence
+from hinged.commands.options import asks, sentence
 from hinged.commands.questions import STRATEGIES
+from hinged.commands.writing import console
 
 if TYPE_CHECKING:
     from rich.console import Console

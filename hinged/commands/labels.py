@@ -10,6 +10,7 @@ import click
 
 from hinged.commands.options import asks
 from hinged.commands.questions import CsvTable
+from hinged.commands.writing import write
 from hinged.extras import needed
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def labels(client: Client, *, model: str, kind: str, **wanted: str | None) -> No
     while True:
         page = client.examples(model, n=PAGE_EXAMPLES, cursor=cursor, **wanted)
         if cursor is None and page["missing"]:
-            click.echo(f"{page['missing']:,} older examples are known no more: the log was trimmed", err=True)
+            write(f"{page['missing']:,} older examples are known no more: the log was trimmed", err=True)
         writer.write(page["examples"])
         cursor = page["next"]
         if cursor is None:
@@ -70,7 +71,7 @@ class Lines:
     def write(self, examples: list[ListedExample]) -> None:
         """Some more."""
         for example in examples:
-            click.echo(json.dumps(example, ensure_ascii=False))
+            write(json.dumps(example, ensure_ascii=False))
 
     def close(self) -> None:
         """There is nothing to end."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hinged.commands.options import FILE, PARTS, asks, console, positive
+from hinged.commands.options import FILE, PARTS, asks, positive
 from hinged.commands.questions import as_lines, names, show, tell, width_of
+from hinged.commands.writing import console
 
 if TYPE_CHECKING:
     from pathlib import Path

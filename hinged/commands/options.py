@@ -14,12 +14,12 @@ import click
 import httpx
 
 from hinged.client.client import Client, HingedError
+from hinged.commands.writing import write
 from hinged.extras import Lacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.console import Console
 
 EXIT_INTERRUPTED = 130
 # How click 8.2 and later ask for the help of a group that was given no command.
@@ -40,16 +40,16 @@ class OneLineErrors(click.Group):
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
         except Lacking as error:
-            click.echo(str(error), err=True)
+            write(str(error), err=True)
             sys.exit(1)
         except click.ClickException as error:
             if isinstance(error, NO_ARGUMENTS):
-                click.echo(error.format_message(), err=True)
+                write(error.format_message(), err=True)
                 sys.exit(error.exit_code)
             context = getattr(error, "ctx", None)
             path = context.command_path if context else "hinged"
             message = error.format_message()
-            click.echo(f"{path}: {message if isinstance(error, SeveralLines) else one_line(message)}", err=True)
+            write(f"{path}: {message if isinstance(error, SeveralLines) else one_line(message)}", err=True)
             sys.exit(error.exit_code)
 
 
@@ -165,13 +165,6 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
                 raise click.ClickException(sentence(error)) from error
 
     return connected
-
-
-def console() -> Console:
-    """Where a command writes."""
-    from rich.console import Console  # noqa: PLC0415 - help and errors come faster without it
-
-    return Console()
 
 
 def sentence(error: HingedError) -> str:

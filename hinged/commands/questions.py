@@ -8,12 +8,14 @@ import io
 import itertools
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from hinged.commands.options import EXIT_INTERRUPTED, asks, console, of_tables
+from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
+from hinged.commands.writing import console, write
 from hinged.readers import Choice, ReadError, format_of, open_source
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from hinged.client.client import Client
 
 TABLES = ("csv", "tsv", "parquet", "arrow")  # JSON lines are examples of their own here
+OUTSIDE_SHOWN = 10  # columns that a line names
 STRATEGIES = ("active", "random", "gradient", "autoactive")
 
 as_lines = click.option("--json", "as_json", is_flag=True, help="JSON lines also in a terminal.")
@@ -62,7 +65,7 @@ def _without_figures(model: Mapping[str, Any]) -> list[str] | None:
 @click.option("--x", "x", metavar="JSON", help="One example, instead of FILE.")
 @click.option("--explain", type=click.IntRange(1), metavar="K", help="With the K support vectors that count most.")
 @click.option("--batch", type=click.IntRange(1), default=100, show_default=True, help="Examples a request.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probability, score.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: id, prediction, probability, score, outside.")
 @as_lines
 @asks
 def predict(
@@ -101,13 +104,22 @@ def predict(
             f"{vector['id']} ({label_name(vector['label'])}) {vector['contribution']:+.3g}"
             for vector in r["support_vectors"]
         )
-    table = CsvTable(("id", "prediction", "probability", "score"))
+    table = CsvTable(("id", "prediction", "probability", "score", "outside"))
+    outside: Counter[str | int] = Counter()
+    several: list[dict[str, Any]] = []
     for several in batches(examples, batch):
         results = client.predict(model, several, explain=explain)["results"]
+        outside.update(column for result in results for column in result.get("outside", ()))
         if as_csv:
             table.write(map(predicted_row, results))
         else:
             show(results, as_json, columns)
+    if not several:
+        raise click.ClickException(f"{'<stdin>' if str(file) == '-' else file} holds no examples")
+    if outside:
+        columns_outside = ", ".join(f"{column} ({count:,})" for column, count in outside.most_common(OUTSIDE_SHOWN))
+        more = ", ..." if len(outside) > OUTSIDE_SHOWN else ""
+        write(f"outside of what the model has learned: {columns_outside}{more}", err=True)
 
 
 def width_of(configuration: Mapping[str, Any]) -> str:
@@ -126,7 +138,9 @@ def predicted_row(result: Mapping[str, Any]) -> dict[str, Any]:
     said = result["prediction"]
     score = max(result["scores"].values(), default=None)
     label = None if said is None else label_name(said)
-    return {"id": result["id"], "prediction": label, "probability": result["probability"], "score": score}
+    outside = ", ".join(map(str, result.get("outside", ())))
+    found = {"id": result["id"], "prediction": label, "probability": result["probability"], "score": score}
+    return found | {"outside": outside}
 
 
 @click.command()
@@ -145,7 +159,7 @@ def query(
 
     found = client.query(model, n=n, annotator=annotator, strategy=strategy, lease_s=lease_s)["queries"]
     if not found and not as_json:
-        click.echo("the pool has nothing to ask", err=True)
+        write("the pool has nothing to ask", err=True)
         return
     show(
         found,
@@ -173,7 +187,7 @@ def events(client: Client, *, model: str, after: int | None, as_json: bool) -> N
     lines = as_json or not sys.stdout.isatty()
     try:
         for event in client.events(model, after=after):
-            click.echo(json.dumps(event, ensure_ascii=False) if lines else told(event))
+            write(json.dumps(event, ensure_ascii=False) if lines else told(event))
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 
@@ -194,7 +208,7 @@ def show(
     """Write objects as a table to a terminal, as JSON lines elsewhere."""
     if as_json or not sys.stdout.isatty():
         for found in objects:
-            click.echo(json.dumps(found, ensure_ascii=False))
+            write(json.dumps(found, ensure_ascii=False))
         return
     from hinged.commands.showing import table  # noqa: PLC0415 - rich is slow to import
 
@@ -205,11 +219,11 @@ def show(
 def tell(answer: Mapping[str, Any], as_json: bool, text: str) -> None:
     """Write what an answer comes to: a sentence to a terminal, the answer as a JSON line elsewhere."""
     if as_json or not sys.stdout.isatty():
-        click.echo(json.dumps(answer, ensure_ascii=False))
+        write(json.dumps(answer, ensure_ascii=False))
         return
     from hinged.commands.showing import plain  # noqa: PLC0415 - rich is slow to import
 
-    click.echo(plain(text).plain)
+    write(plain(text).plain)
 
 
 class CsvTable:
@@ -227,7 +241,7 @@ class CsvTable:
             writer.writeheader()
         self._begun = True
         writer.writerows(rows)
-        click.echo(text.getvalue(), nl=False)
+        write(text.getvalue(), nl=False)
 
 
 def batches(examples: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:

@@ -22,6 +22,7 @@ import click
 from hinged.client.client import Client, HingedError
 from hinged.commands.balance import keep_balanced, open_board
 from hinged.commands.options import positive
+from hinged.commands.writing import write
 from hinged.extras import needed
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def start(address: str, store: str, port: int, every: float) -> None:
     servers = [ray.get_actor(server_name(node)) for node in living_nodes()]
     try:
         for url in ray.get([server.url.remote() for server in servers], timeout=READY_S):
-            click.echo(url)
+            write(url)
     except ray.exceptions.RayError as error:
         raise click.ClickException(f"a server has not started: {error}; Ray's logs say why") from error
     ray.get(begin(ControllerActor, CONTROLLER, wanted).alive.remote())
@@ -271,4 +272,4 @@ def stop(address: str) -> None:
             with suppress(ray.exceptions.RayError):
                 ray.get(actor.stop.remote(), timeout=STOP_S)
         ray.kill(actor, no_restart=True)
-    click.echo(f"{sum(name != CONTROLLER for name in names)} servers stopped")
+    write(f"{sum(name != CONTROLLER for name in names)} servers stopped")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from hinged.commands.writing import printable
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -21,7 +23,7 @@ SHORT_CHARS = 60
 
 def plain(text: str) -> Text:
     """Text without markup and without what would steer a terminal."""
-    return Text("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text))
+    return Text(printable(text))
 
 
 def shown_label(label: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hinged.commands.options import FILE, asks
+from hinged.commands.writing import write
 
 if TYPE_CHECKING:
     from hinged.client.client import Client
@@ -35,7 +36,7 @@ def export_model(client: Client, *, model: str, file: Path | None, as_of: int | 
         file.write_bytes(data)
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror}") from error
-    click.echo(f"{file}: {len(data):,} bytes")
+    write(f"{file}: {len(data):,} bytes")
 
 
 @click.command("import")
@@ -49,7 +50,7 @@ def import_model(client: Client, *, file: Path, model: str) -> None:
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror}") from error
     answer = client.import_model(model, data)
-    click.echo(f"{model}: {answer['examples']:,} examples, {len(answer['classes'])} classes")
+    write(f"{model}: {answer['examples']:,} examples, {len(answer['classes'])} classes")
 
 
 @click.command()
@@ -59,7 +60,7 @@ def import_model(client: Client, *, file: Path, model: str) -> None:
 def rollback(client: Client, *, model: str, position: int) -> None:
     """Make MODEL what it was at POSITION of its log. What came later does not count any more."""
     answer = client.rollback(model, position)
-    click.echo(f"{model}: {answer['examples']:,} examples, position {answer['position']:,}")
+    write(f"{model}: {answer['examples']:,} examples, position {answer['position']:,}")
 
 
 @click.command()
@@ -71,7 +72,7 @@ def skip(client: Client, *, model: str, position: int | None) -> None:
     answer = client.skip_event(model, position)
     passed = answer["set_aside"]
     kind = f" ({passed['kind']})" if passed["kind"] else ""
-    click.echo(f"{model}: event {passed['position']:,}{kind} is set aside, position {answer['position']:,}")
+    write(f"{model}: event {passed['position']:,}{kind} is set aside, position {answer['position']:,}")
     if answer["error"]:
         raise click.ClickException(f"{model} stands again: {answer['error']}")
 
@@ -81,4 +82,4 @@ def skip(client: Client, *, model: str, position: int | None) -> None:
 @asks
 def snapshot(client: Client, *, model: str) -> None:
     """Let the server keep a snapshot of MODEL now."""
-    click.echo(f"{model}: snapshot at position {client.snapshot(model)['position']:,}")
+    write(f"{model}: snapshot at position {client.snapshot(model)['position']:,}")

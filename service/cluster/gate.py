@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from starlette.requests import HTTPConnection
@@ -13,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from hinged.service.cluster.lines import PASSED_ON
 from hinged.service.cluster.members import HERE
 from hinged.service.cluster.passing import Passing, target_of
+from hinged.service.cluster.portions import Portions
 from hinged.service.data.names import DEFAULT, MODEL_NAME
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
@@ -49,6 +51,7 @@ class Gate:
         self._passing = passing
         self._access = access
         self._reachable = reachable
+        self._portions = Portions()
         self.passed_on = 0
         self.redirected = 0
 
@@ -72,16 +75,27 @@ class Gate:
         headers = dict(scope["headers"])
         if PASSED_ON in headers:  # two servers that take each other for the owner
             raise Unavailable(f"model {name} is on its way to {address}; ask again", retry_after_s=1)
+        if not _has_ticket(scope):  # the owner would log an address of this server for the client's
+            self._access.caller(HTTPConnection(scope), basic=True)
         if scope["type"] == "websocket" or self._is_to_tell(headers):
-            if b"ticket=" not in scope["query_string"]:  # which is good once, and there
-                self._access.caller(HTTPConnection(scope), basic=True)
             self.redirected += 1
             await Response(status_code=307, headers={"Location": address + target_of(scope).decode("latin-1")})(
                 scope, receive, send
             )
             return
-        self.passed_on += 1
-        await self._passing.pass_on(scope, receive, send, address, lambda: self._members.lives(address))
+        with self.portion(scope):
+            self.passed_on += 1
+            await self._passing.pass_on(scope, receive, send, address, lambda: self._members.lives(address))
+
+    def portion(self, scope: Scope) -> AbstractContextManager[None]:
+        """While a request is passed on. Unavailable where its key or its model has its portion (portions.py)."""
+        keys = (value for name, value in scope["headers"] if name == b"authorization")
+        return self._portions.one(model_of(scope["path"]), *keys)
+
+    def waits_for_body(self, scope: Scope) -> bool:
+        """Whether a request is to be passed on by all that its head says, so that its body may come before."""
+        name = model_of(scope["path"])
+        return name is not None and self._members.elsewhere(name) is not None and self._lets_in(scope)
 
     def short_way(self, scope: Scope) -> str | None:
         """The owner of a request's model, where nothing has to be waited for and nothing is unusual.
@@ -106,6 +120,8 @@ class Gate:
             self._app.check(scope)
         except ServiceError:
             return None
+        if not self._lets_in(scope):
+            return None
         self.passed_on += 1
         return address
 
@@ -121,8 +137,13 @@ class Gate:
             self._app.check(scope)
         except ServiceError:
             return None
+        if not self._lets_in(scope):
+            return None
         self.passed_on += 1
         return address
+
+    def _lets_in(self, scope: Scope) -> bool:
+        return _has_ticket(scope) or self._access.known(scope["headers"])
 
     def lives(self, address: str) -> bool:
         """Whether a server has given a sign of life in time."""
@@ -131,6 +152,11 @@ class Gate:
     def _is_to_tell(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether who asks wants to be told where to ask, and could."""
         return self._reachable and REDIRECT in [p.strip().lower() for p in headers.get(b"prefer", b"").split(b",")]
+
+
+def _has_ticket(scope: Scope) -> bool:
+    """Whether a ticket is to let a request in: it is good once, and at the owner."""
+    return b"ticket=" in scope["query_string"]
 
 
 def model_of(path: str) -> str | None:

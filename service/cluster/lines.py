@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from hinged.service.errors import Unavailable
 
 LINES_MAX = 1_000
+"""With more lines open, one that nobody needs is closed instead of kept."""
 CONNECT_S = 2.0
 UNREAD_S = 30.0
 """How long another server may take nothing of what it is sent. A machine that went without a word has no longer."""
@@ -199,7 +200,6 @@ class Lines:
         self._loop = asyncio.get_running_loop()
         self._idle: dict[str, list[Line]] = defaultdict(list)
         self._all: set[Line] = set()
-        self._opening = 0
 
     def idle(self, address: str) -> Line | None:
         """A line to a server that is open and that nobody needs."""
@@ -211,14 +211,8 @@ class Lines:
         return None
 
     async def open(self, address: str) -> Line:
-        """Another one. Unavailable where there are too many, or the server does not take it."""
-        if len(self._all) + self._opening >= LINES_MAX:
-            raise Unavailable(f"{LINES_MAX} requests are passed on at this moment; ask again", retry_after_s=1)
-        self._opening += 1
-        try:
-            return await connect(lambda: Line(self, address), address)
-        finally:
-            self._opening -= 1
+        """Another one. Unavailable where the server does not take it."""
+        return await connect(lambda: Line(self, address), address)
 
     def came(self, line: Line) -> None:
         """It is open."""
@@ -226,6 +220,9 @@ class Lines:
 
     def keep(self, line: Line) -> None:
         """Nobody needs it for now."""
+        if len(self._all) > LINES_MAX:
+            line.transport.abort()
+            return
         self._idle[line.address].append(line)
         line.expire_in(self._loop, IDLE_S)
 

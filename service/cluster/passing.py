@@ -12,12 +12,12 @@ import httpcore
 from starlette.types import Message, Receive, Scope, Send
 
 from hinged.service.cluster.lines import CONNECT_S, ONE_HOP, PASSED_ON, UNREAD_S
+from hinged.service.cluster.portions import REQUESTS_MAX
 from hinged.service.edge.connection import MALFORMED
 from hinged.service.errors import BadRequest, Unavailable
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS_MAX = 1_000
 LOOK_S = 0.25
 """How often, while an answer is due, it is looked whether the other server still lives."""
 NO_ANSWER = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
@@ -33,7 +33,7 @@ class Passing:
     def __init__(self, address: str) -> None:
         """address: of this server."""
         self._address = address.encode()
-        self._pool = httpcore.AsyncConnectionPool(max_connections=CONNECTIONS_MAX, keepalive_expiry=30.0)
+        self._pool = httpcore.AsyncConnectionPool(max_connections=REQUESTS_MAX, keepalive_expiry=30.0)
 
     async def close(self) -> None:
         """Close the connections."""

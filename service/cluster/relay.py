@@ -11,12 +11,13 @@ import asyncio
 import time
 from contextlib import ExitStack
 from typing import Any, Protocol, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-import httptools
 from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from hinged.service.api.wire import body_s, too_slow
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.lines import PASSED_ON, UNREAD_S, Asking, Line, Lines
 from hinged.service.cluster.passing import LOOK_S, OF_A_SERVER, target_of, unanswered
@@ -81,17 +82,40 @@ class Relaying(Connection):
         super().__init__(*arguments, **named)
         self.relay: Relay | None = self.app_state.get(RELAY)
         self.relayed: Relayed | None = None
+        self._held_back: HeldBack | None = None
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
-        """Pass a request on, or have it answered here."""
+        """Pass a request on, once a small body is whole, or have it answered here."""
         relay = self.relay
+        if relay is not None and comes_slowly(cycle) and relay.gate.waits_for_body(cast("Scope", cycle.scope)):
+            self._held_back = HeldBack(relay, self, cycle, app)
+            return
         owner = None
         if relay is not None and not cycle.waiting_for_100_continue:
             owner = relay.gate.short_way(cast("Scope", cycle.scope))
         if relay is None or owner is None:
             super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
-        else:
+            return
+        try:
             self.relayed = Relayed(relay, self, cycle, owner)
+        except ServiceError as error:
+            self.refuse(cycle, error)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body, which may be more than is held back."""
+        super().on_body(body)
+        if self._held_back is not None and len(self.cycle.body) > HIGH_WATER_LIMIT:
+            self._held_back.let_go()
+
+    def on_message_complete(self) -> None:
+        """All of the body is here."""
+        super().on_message_complete()
+        if self._held_back is not None:
+            self._held_back.let_go()
+
+    def hold_no_more(self) -> None:
+        """What was held back is begun, or refused."""
+        self._held_back = None
 
     def refuse(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
         """Answer with an error."""
@@ -118,18 +142,16 @@ class Relaying(Connection):
 
     def handle_websocket_upgrade(self) -> None:
         """The WebSocket of another server's model goes there."""
-        if self.relay is None or (self.cycle is not None and not self.cycle.response_complete):
+        if self.relay is None:
             super().handle_websocket_upgrade()
             return
         self._broken = True  # for this protocol, and no time is counted any more
         self._unlimit()
         self.flow.pause_reading()
-        self._opening = self.loop.create_task(self._open_socket(self.relay))
+        self._opening = self.begin(self._open_socket(self.relay), self.refuse_handshake)
 
     async def _open_socket(self, relay: Relay) -> None:
         scope: Any = self.scope
-        url = httptools.parse_url(self.url)
-        scope |= {"path": unquote(url.path.decode()), "raw_path": url.path, "query_string": url.query or b""}
         address = await relay.gate.way_of_socket(scope | {"type": "websocket"})
         if self.transport.is_closing():
             return
@@ -149,6 +171,10 @@ class Relaying(Connection):
         self._refuse(error)
 
     def _not_understood(self, error: ServiceError) -> None:
+        if self._held_back is not None:
+            self._broken = True
+            self._held_back.refuse(error)
+            return
         relayed = self.relayed
         if relayed is not None and self._in_body and relayed.cycle is self.cycle:
             self._broken = True
@@ -172,14 +198,65 @@ class Relaying(Connection):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody waits for an answer any more."""
         super().connection_lost(exc)
+        if self._held_back is not None:
+            self._held_back.end()
         if self.relayed is not None:
             self.relayed.left()
+
+
+def comes_slowly(cycle: RequestResponseCycle) -> bool:
+    """Whether the body of a request is still to come, and is small, or nobody knows how long it is."""
+    headers = dict(cycle.scope["headers"])
+    if not cycle.more_body or len(cycle.body) > HIGH_WATER_LIMIT:
+        return False
+    return 0 < int(headers.get(b"content-length", b"0")) <= HIGH_WATER_LIMIT or b"transfer-encoding" in headers
+
+
+class HeldBack:
+    """A request for another server that has not begun, as its body is coming: clients that are slow take up nothing
+    that others need. More than HIGH_WATER_LIMIT of a body is not held back: from there on uvicorn reads no further.
+    """
+
+    def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, app: ASGIApp) -> None:
+        self._relay = relay
+        self._connection = connection
+        self._cycle = cycle
+        self._app = app
+        self._since = connection.loop.time()
+        relay.begin(self)
+        if cycle.waiting_for_100_continue:
+            connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            cycle.waiting_for_100_continue = False
+
+    def let_go(self) -> None:
+        """Begin the request."""
+        self.end()
+        self._connection._start_asgi_task(self._cycle, self._app)  # noqa: SLF001  as uvicorn would have
+
+    def look(self) -> None:
+        """Whether its client still has time."""
+        size, seconds = len(self._cycle.body), self._connection.seconds
+        if self._connection.loop.time() > self._since + body_s(size, seconds):
+            self.refuse(too_slow(size, seconds))
+
+    def refuse(self, error: ServiceError) -> None:
+        """Answer with an error, and read no further."""
+        self.end()
+        self._cycle.keep_alive = self._cycle.more_body = False
+        self._cycle.body = bytearray()
+        self._connection.refuse(self._cycle, error)
+
+    def end(self) -> None:
+        """It is begun, or refused, or nobody waits for it."""
+        self._relay.end(self)
+        self._connection.hold_no_more()
 
 
 class Relayed(Asking):
     """A request on its way, from where its head has come to the end of its answer."""
 
     def __init__(self, relay: Relay, connection: Relaying, cycle: RequestResponseCycle, address: str) -> None:
+        """Unavailable where its key or its model has too many under way."""
         self.cycle = cycle
         self._relay = relay
         self._connection = connection
@@ -192,11 +269,12 @@ class Relayed(Asking):
         self._full_since: float | None = None
         self._chunked = False  # the answer
         self._open = ExitStack()
+        self._open.enter_context(relay.gate.portion(scope))
         relay.begin(self)
         self._line = relay.lines.idle(address)
         self._opening: asyncio.Task[None] | None = None
         if self._line is None:
-            self._opening = connection.loop.create_task(self._open_line())
+            self._opening = connection.begin(self._open_line(), self.give_up)
         else:
             self._begin(self._line)
 

@@ -14,7 +14,6 @@ from websockets.frames import Close, CloseCode, Frame, Opcode
 
 from hinged.service.cluster.lines import connect
 from hinged.service.cluster.passing import unanswered
-from hinged.service.errors import Unavailable
 
 if TYPE_CHECKING:
     from hinged.service.cluster.relay import Relay, Relaying
@@ -92,7 +91,7 @@ class Spliced:
         """Carry both ways from here on. Unavailable where the owner cannot be reached."""
         try:
             await connect(lambda: _Owner(self), self._address)
-        except Unavailable:
+        except BaseException:
             self._open.close()
             raise
         if self.client.is_closing() or self.owner is None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hinged.service.commands.ask import Planned
+from hinged.service.commands.taking import revised
 from hinged.service.data.classes import Label, check_label, label_key
 from hinged.service.data.configuration import BESIDE, configured_anew, parse_configuration
 from hinged.service.data.examples import SERVER_ID
@@ -25,7 +26,6 @@ from hinged.service.errors import (
     Invalid,
     NotFound,
 )
-from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.changes import Corrected, Forgotten, Intended, Promoted, Reconfigured, Retired
 from hinged.service.model.events.learning import ClassAdded
 from hinged.service.model.model import Model
@@ -80,6 +80,7 @@ class Correct:
     label_chars_max: int
     located: Located | None = None
     annotator: str | None = None  # who changes an answer of his own
+    changed_ms: int | None = None  # when another program changed it
 
     def plan(self, model: Model, now_ms: int) -> Planned:
         """NotFound for an example that was not learned, Gone for one that is forgotten, Invalid for the label."""
@@ -88,7 +89,7 @@ class Correct:
         number = number_of(model, self.given, self.located)
         if number is None:
             raise NotFound(f"there is no learned example {self.given!r}", id=self.given)
-        events: list[ModelEvent] = []
+        events = revised(model, self.given, self.changed_ms, now_ms)
         label = class_of(model, self.label, self.classes_max, self.label_chars_max)
         if label == len(model.labels):
             events.append(ClassAdded(self.label))
@@ -97,10 +98,22 @@ class Correct:
         content = content_of(digest or b"", self.label)
         if model.corrections.get(number) == label:  # asked again
             running = [job.at for job in model.jobs.running() if (job.kind, job.number) == ("correct", number)]
-            return Planned([], lambda model: _answer(model, max(running, default=None)))
+            return Planned(events, lambda model: _answer(model, max(running, default=None)))
         events.append(Corrected(number, label, content.hex(), now_ms, self.annotator))
         at = model.position + len(events)
         return Planned(events, lambda model: _answer(model, at if model.jobs.find(at) else None))
+
+
+@dataclass(frozen=True, slots=True)
+class Hear:
+    """Another program has changed what it keeps under this id, and no example is to change by that."""
+
+    given: str
+    changed_ms: int
+
+    def plan(self, model: Model, now_ms: int) -> Planned:
+        """Nothing where that is known."""
+        return Planned(revised(model, self.given, self.changed_ms, now_ms), lambda _: {})
 
 
 @dataclass(frozen=True, slots=True)

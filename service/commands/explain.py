@@ -37,7 +37,7 @@ def explain(model: Model, inputs: Inputs, most: int) -> Explained:
     found: list[list[dict[str, Any]]] = [[] for _ in range(len(inputs))]
     if decided.columns.shape[1] == 0:
         return Explained(published, decided, found)
-    rows = published.rows(inputs)
+    rows, _ = published.seen(inputs)
     for r, number in enumerate(decided.numbers.tolist()):
         contributions = model.solver.contributions(rows.take(np.array([r])))
         if contributions is None:

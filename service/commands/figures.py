@@ -72,10 +72,9 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
         "points_max": POINTS_MAX,
         "stride": curves.own.stride,
         "curve": columns(curves.own, model.learner),
-        "shadows": {
-            name: columns(curve, model.shadows[name])
-            for name, curve in sorted(curves.shadows.items())
-            if name in model.shadows
+        "shadows": {  # one that has learned nothing since it was made has no point yet
+            name: columns(curves.shadows.get(name) or LearningCurve(), shadow)
+            for name, shadow in sorted(model.shadows.items())
         },
         "marks": [mark._asdict() for mark in curves.marks],
     }

@@ -16,10 +16,14 @@ from hinged.service.model.model import Model
 
 
 class Elsewhere(NamedTuple):
-    """Who labelled an example, where another server asked; source: how it was chosen there (metrics.py)."""
+    """Who labelled an example, where another program asked; source: how it was chosen there (metrics.py).
+
+    changed_ms: when it was last changed there, None where that is not known.
+    """
 
     annotator: str | None
     source: int
+    changed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -19,9 +20,11 @@ import numpy as np
 from hinged.service.commands.ask import Wish
 from hinged.service.commands.explain import explain
 from hinged.service.data.classes import Label
+from hinged.service.data.columns import Outside
 from hinged.service.data.examples import Details
 from hinged.service.data.inputs import Inputs, Records, x_digests
 from hinged.service.data.parts import Configuration
+from hinged.service.data.slices import Slices, sliced
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
@@ -35,7 +38,9 @@ INLINE_WORK_MAX = 5_000_000
 VALUE_WORK = 8
 CHARACTER_WORK = 400  # of finding the words of a text
 NO_DETAILS = Details()
+INLINE_VALUES_MAX = 20_000  # of a batch that the event loop itself decides on, however small the model
 KEPT_INLINE_MAX = 100  # predictions that the event loop itself makes ready to wait
+WISHES = 500  # predictions of which is told at once whether their labels are wanted: half a millisecond
 
 
 class Serving(Protocol):
@@ -67,7 +72,7 @@ class Predictions(NamedTuple):
     published: that state. labels: None while no class is known; probabilities: None where they are unknown. scores: of
     each class by name. wishes: whether the labels are wanted, where that was asked. of_classes: the probability of each
     class by name, where that was asked, None where it is unknown. support_vectors: those that carry each score, where
-    they were asked for.
+    they were asked for. outside: by row, names or columns whose values lie outside of what was learned.
     """
 
     published: Published
@@ -77,6 +82,33 @@ class Predictions(NamedTuple):
     wishes: list[Wish] | None
     of_classes: list[dict[str, float | None]] | None
     support_vectors: list[list[dict[str, Any]]] | None
+    outside: Outside
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What a state decides on a batch, of which any part can be told. details: what is told besides."""
+
+    published: Published
+    decided: Decided
+    wishes: list[Wish] | None
+    details: Details
+    support_vectors: list[list[dict[str, Any]]] | None
+
+    def part(self, begin: int, end: int) -> Predictions:
+        """The predictions of rows begin..end."""
+        published, decided = self.published, self.decided.part(begin, end)
+        numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
+        return Predictions(
+            published,
+            [None if number == UNKNOWN else published.labels[number] for number in numbers],
+            [None if math.isnan(chance) else chance for chance in chances],
+            published.scores(decided),
+            None if self.wishes is None else self.wishes[begin:end],
+            published.probabilities(decided) if self.details.probabilities else None,
+            None if self.support_vectors is None else self.support_vectors[begin:end],
+            decided.outside,
+        )
 
 
 async def make_predictions(
@@ -86,6 +118,17 @@ async def make_predictions(
     ids: Sequence[str | None] | None = None,
     details: Details = NO_DETAILS,
 ) -> Predictions:
+    """What `make_decisions` finds, all of it."""
+    return (await make_decisions(serving, published, inputs, ids, details)).part(0, len(inputs))
+
+
+async def make_decisions(
+    serving: Serving,
+    published: Published,
+    inputs: Inputs,
+    ids: Sequence[str | None] | None = None,
+    details: Details = NO_DETAILS,
+) -> Decisions:
     """Predict what was read for a state from this state: another may have another kernel or precision.
 
     ids: of each row; None where no labels will come. details: where support vectors are to explain each row, the state
@@ -96,28 +139,29 @@ async def make_predictions(
         published, decided, because = await serving.read(partial(explain, inputs=inputs, most=details.explain))
     else:
         decided = await decided_soon(serving, published, inputs, published.decide)
-    serving.predictions_served += len(inputs)
     wishes = None
     if ids is not None:
-        wishes = serving.wishes(ids, published.doubtful(decided.columns).tolist())
+        doubtful = published.doubtful(decided.columns).tolist()
+        few = len(ids) <= WISHES
+        wishes = serving.wishes(ids, doubtful) if few else await sliced(_wishes(serving, ids, doubtful))
         await _keep(serving, published, inputs, ids, decided, wishes)
-    numbers, chances = decided.numbers.tolist(), decided.probabilities.tolist()
-    return Predictions(
-        published,
-        [None if number == UNKNOWN else published.labels[number] for number in numbers],
-        [None if math.isnan(chance) else chance for chance in chances],
-        published.scores(decided),
-        wishes,
-        published.probabilities(decided) if details.probabilities else None,
-        because,
-    )
+    serving.predictions_served += len(inputs)  # not before: whoever keeps none answers nothing
+    return Decisions(published, decided, wishes, details, because)
+
+
+def _wishes(serving: Serving, ids: Sequence[str | None], doubtful: list[bool]) -> Slices[list[Wish]]:
+    found: list[Wish] = []
+    for begin in range(0, len(ids), WISHES):
+        found += serving.wishes(ids[begin : begin + WISHES], doubtful[begin : begin + WISHES])
+        yield
+    return found
 
 
 async def decided_soon(serving: Serving, published: Published, inputs: Inputs, work: Callable[[Inputs], T]) -> T:
     """Decision values take a moment: on the event loop where it is short, else on a thread of the model's."""
     values, characters = inputs.sizes if isinstance(inputs, Records) else (inputs.values.size, 0)
     work_of_all = (values + VALUE_WORK * len(inputs)) * published.view.size + CHARACTER_WORK * characters
-    if work_of_all <= INLINE_WORK_MAX:
+    if work_of_all <= INLINE_WORK_MAX and values <= INLINE_VALUES_MAX:
         return work(inputs)
     return await asyncio.get_running_loop().run_in_executor(serving.readers, work, inputs)
 

@@ -15,9 +15,16 @@ from hinged.service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, 
 from hinged.service.model.answers import FirstAnswer
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.labelling import Voted
+from hinged.service.model.events.learning import Revised
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.pool import Candidate
+
+
+def revised(model: Model, given: str, changed_ms: int | None, at_ms: int) -> list[ModelEvent]:
+    """The event by which a model knows when this was changed; none where that is not told, or is known."""
+    return [] if changed_ms in (None, model.revisions.of(given)) else [Revised(given, changed_ms or 0, at_ms)]
+
 
 Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
 """First answers of those ids that the log holds but the model has forgotten."""
@@ -50,6 +57,7 @@ def take(
     try:
         for index, content in enumerate(request.contents):
             planned.append(taking.plan_of(index, None if content is None else row, content))
+            taking.note_revision(index)
             row += content is not None
         _check_room(model, len(new.examples))
     except ServiceError as error:
@@ -93,6 +101,12 @@ class _Taking:
         for given in self.voted:
             self.new.votes[given].pop()
         del self.new.examples[self.begin :], self.new.events[self.events :]
+
+    def note_revision(self, index: int) -> None:
+        """Let the model know how new the example is that is taken, where another program keeps it."""
+        given = self.request.ids[index]
+        if self.request.elsewhere and given is not None:
+            self.new.events += revised(self.model, given, self.request.elsewhere[index].changed_ms, self.at_ms)
 
     def plan_of(self, index: int, row: int | None, content: bytes | None) -> PlannedExample:
         """What becomes of one example; `row` of the request's x and `content` are None where it brings none."""
@@ -138,7 +152,7 @@ class _Taking:
         source = candidate.source if candidate else prediction.source if prediction and meant else 0
         annotator = None
         if self.request.elsewhere:
-            annotator, source = self.request.elsewhere[index]
+            annotator, source, _ = self.request.elsewhere[index]
         return self._add(index, NewExample(given, batch, row or 0, label, content, source, annotator))
 
     def _prediction(self, given: str) -> Prediction | None:

@@ -14,16 +14,20 @@ from typing import Annotated, Any, NotRequired
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError, with_config
+from pydantic_core import from_json
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.frames import BadFrame, decode
+from hinged.frames import SHOWN, BadFrame, check_sent, contents, opened
 from hinged.service.data.classes import Label, check_label
-from hinged.service.data.examples import STRICT, Y, check_ids, check_show
+from hinged.service.data.examples import STRICT, Raw, Y, check_ids, check_show
+from hinged.service.data.inputs import join_long
 from hinged.service.data.parts import Configuration
 from hinged.service.data.problems import first_problem
 from hinged.service.data.rows import dense_rows, sparse_rows
+from hinged.service.data.slices import Slices, spans
+from hinged.service.data.trees import SMALL_BYTES, tree
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 from hinged.solvers.core.rows import BadRow, Rows
@@ -37,6 +41,9 @@ NONE = -1
 
 FLOATS = (np.float32, np.float64)
 INTEGERS = (np.int32, np.int64)
+ARRAYS_MAX = FACTS_MAX = 16
+"""Far more than a batch has, and so few that each may be looked at."""
+SHOWS = 50  # that are looked at at once: a millisecond
 SPARSE = ("indptr", "indices", "values")
 
 
@@ -65,7 +72,7 @@ class Batch:
     shows: Sequence[Any] = ()
 
 
-def read_batch(body: bytes, configuration: Configuration, settings: Settings, labelled: bool | None) -> Batch:
+def read_batch(body: Raw, configuration: Configuration, settings: Settings, labelled: bool | None) -> Slices[Batch]:
     """The examples of a body. Invalid says what is wrong with which one.
 
     labelled: whether each must have a label (True), none may (False), or some (None).
@@ -73,26 +80,51 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
     if configuration.features.type in ("named", "text"):
         raise Invalid("a batch holds rows of numbers; named features and texts are sent as JSON")
     try:
-        told, arrays = decode(body, KIND, sent=True)
+        yield from check_sent(body)
+        header = yield from _header(opened(body)[0], settings)
+        yield
+        told, arrays = contents(body, header, KIND)
         facts = FACTS.validate_python(told)
     except BadFrame as error:
         raise Invalid(f"the body is no batch: {error}") from None
     except ValidationError as error:
-        problem = first_problem(error, FACTS).encode(errors="replace").decode()  # what it shows may be half a character
-        raise Invalid(f"the batch's facts: {problem}") from None
+        raise Invalid(f"the batch's facts: {first_problem(error, FACTS)}") from None
+    yield
     m = _check_names(arrays, labelled)
     if not 1 <= m <= settings.batch_examples_max:
-        raise Invalid(f"examples must be 1 to {settings.batch_examples_max}, got {m}")
+        most = settings.batch_examples_max  # which a client sends at once, then
+        raise Invalid(f"examples must be 1 to {most}, got {m}", examples_max=most)
+    _check_indptr(arrays)
     given = facts.get("ids")
     ids: list[str | None] = [None] * m if given is None else given
     if len(ids) != m:
         raise Invalid(f"ids must be as many as the examples, {m}, got {len(ids)}")
     check_ids(ids, settings.id_chars_max)
+    yield
     labels = _labels(facts.get("labels", []), arrays.get("y"), m, settings, labelled)
-    return Batch(ids, labels, _rows(arrays, configuration), _shows(facts, m, candidates=labelled is None))
+    yield
+    shows = yield from _shows(facts, m, candidates=labelled is None)
+    rows = yield from _rows(arrays, configuration)
+    return Batch(ids, labels, rows, shows)
 
 
-def _shows(facts: BatchFacts, m: int, *, candidates: bool) -> list[Any]:
+def _header(text: memoryview, settings: Settings) -> Slices[Any]:
+    """What a header says, which has at most so many ids as there may be examples."""
+    if len(text) > SMALL_BYTES:
+        most = settings.batch_examples_max
+        yield
+        header = yield from tree(text, {"": most, "arrays": ARRAYS_MAX, "shows": most})
+    else:
+        try:
+            header = from_json(bytes(text))
+        except ValueError as error:
+            raise BadFrame(f"the header is not JSON: {error}") from None
+    if isinstance(header, dict) and isinstance(facts := header.get("facts"), dict) and len(facts) > FACTS_MAX:
+        raise BadFrame(f"a batch has at most {FACTS_MAX} facts, got {len(facts)}")
+    return header
+
+
+def _shows(facts: BatchFacts, m: int, *, candidates: bool) -> Slices[list[Any]]:
     if "shows" not in facts:
         return []
     shows = facts["shows"]
@@ -102,6 +134,8 @@ def _shows(facts: BatchFacts, m: int, *, candidates: bool) -> list[Any]:
         raise Invalid(f"shows must be as many as the examples, {m}, got {len(shows)}")
     for index, show in enumerate(shows):
         check_show(show, index)
+        if not index % SHOWS:
+            yield
     return shows
 
 
@@ -111,18 +145,24 @@ def _check_names(arrays: dict[str, Array], labelled: bool | None) -> int:
     wanted = {*x, *(("y",) if labelled or (labelled is None and "y" in arrays) else ())}
     if set(arrays) != wanted:
         y = "" if labelled is False else ", and y" if labelled else ", and perhaps y"
-        raise Invalid(f"a batch has the array x, or {', '.join(SPARSE)}{y}; got {str(list(arrays))[:200]}")
+        got = ", ".join(name[:SHOWN] for name in arrays)
+        raise Invalid(f"a batch has the array x, or {', '.join(SPARSE)}{y}; got {got[:200]}")
     if "x" in arrays:
         _check(arrays, "x", FLOATS, 2)
         return len(arrays["x"])
     for name, dtypes in (("indptr", INTEGERS), ("indices", INTEGERS), ("values", FLOATS)):
         _check(arrays, name, dtypes, 1)
+    return len(arrays["indptr"]) - 1
+
+
+def _check_indptr(arrays: dict[str, Array]) -> None:
+    if "x" in arrays:
+        return
     indptr, nnz = arrays["indptr"], arrays["values"].size
     if not indptr.size or indptr[0] != 0 or indptr[-1] != nnz or (indptr[1:] < indptr[:-1]).any():
         raise Invalid(f"indptr must begin with 0, never fall and end with the number of values, {nnz}")
     if arrays["indices"].size != nnz:
         raise Invalid(f"indices must be as many as the values, {nnz}, got {arrays['indices'].size}")
-    return len(indptr) - 1
 
 
 def _check(arrays: dict[str, Array], name: str, dtypes: Sequence[type], axes: int) -> None:
@@ -153,10 +193,23 @@ def _labels(
     return [by_number[number] for number in y.tolist()]
 
 
-def _rows(arrays: dict[str, Array], configuration: Configuration) -> Rows:
-    try:
-        if "x" in arrays:
-            return dense_rows(arrays["x"], configuration)
-        return sparse_rows(arrays["indptr"], arrays["indices"], arrays["values"], configuration)
-    except BadRow as error:
-        raise Invalid(f"examples[{error.row}].x: {error.reason}", index=error.row) from None
+def _rows(arrays: dict[str, Array], configuration: Configuration) -> Slices[Rows]:
+    found = []
+    x = arrays.get("x")
+    if x is None:
+        indptr, indices, values = (arrays[name] for name in SPARSE)
+    else:
+        indptr = np.arange(len(x) + 1) * x.shape[1]
+    for begin, end in spans(indptr):
+        try:
+            if x is not None:
+                found.append(dense_rows(x[begin:end], configuration))
+            else:
+                first, last = indptr[begin], indptr[end]
+                part = indptr[begin : end + 1] - first
+                found.append(sparse_rows(part, indices[first:last], values[first:last], configuration))
+        except BadRow as error:
+            r = error.row + begin
+            raise Invalid(f"examples[{r}].x: {error.reason}", index=r) from None
+        yield
+    return (yield from join_long(found))  # type: ignore[return-value]

@@ -43,8 +43,17 @@ def check_label(label: Label, place: str, chars_max: int, **details: Any) -> Non
         raise Invalid(f"{place}: an integer label has at most 63 bits", **details)
     if isinstance(label, str) and len(label) > chars_max:
         raise Invalid(f"{place}: a label has at most {chars_max} characters, got {len(label)}", **details)
-    if isinstance(label, str) and any("\ud800" <= c <= "\udfff" for c in label):
+    if isinstance(label, str) and not is_whole(label):
         raise Invalid(f"{place}: a label is made of whole characters, got half of one", **details)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is made of whole characters: JSON may hold one half of two."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_labels(labels: Sequence[Label], chars_max: int) -> None:

@@ -85,7 +85,7 @@ def as_written(facts: Any) -> Any:
     return {**WITHOUT_ANY, **WITHOUT.get(solver, {}), **facts, **steps}
 
 
-def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
+def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Configuration:
     """What a client asks for, with the defaults of a new model. Invalid says what was got and what is allowed.
 
     Features are scaled, unless gamma is a number (which speaks of x as it is) or too many columns would be centred;
@@ -95,7 +95,7 @@ def new_configuration(body: bytes | str, settings: Settings) -> Configuration:
     gamma, features = configuration.gamma, configuration.features
     said, defaults = features.model_fields_set, dict[str, Any](warmup_candidates=True)
     if isinstance(features, NamedFeatures):
-        defaults |= {"times": True, "identifiers": True}
+        defaults |= {"times": True, "identifiers": True, "since": ()}
     if isinstance(features, Features):
         wide = features.type == "dense" and features.dim > CENTRED_MAX
         defaults["scale"] = None if wide or isinstance(gamma, float) else AUTO
@@ -119,7 +119,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
         if span is not None and held is not None and "step" not in span.model_fields_set:
             parts[name] = span.model_copy(update={"step": held.step})
     if asked.features.type == there.features.type:
-        unsaid = {"scale", "times", "identifiers", "warmup_candidates"} - asked.features.model_fields_set
+        unsaid = {"scale", "times", "identifiers", "since", "warmup_candidates"} - asked.features.model_fields_set
         facts = {name: getattr(there.features, name) for name in unsaid if hasattr(there.features, name)}
         parts["features"] = asked.features.model_copy(update=facts)
     if asked.gamma == SCALE and there.gamma == AUTO:
@@ -132,7 +132,7 @@ def parse_configuration(body: bytes | str, settings: Settings) -> Configuration:
     return _checked(_read(body), settings)
 
 
-def _read(body: bytes | str) -> Configuration:
+def _read(body: bytes | bytearray | str) -> Configuration:
     try:
         return CONFIGURATIONS.validate_json(body)
     except ValidationError as error:
@@ -155,6 +155,11 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
             f'features.scale: "auto" centres dense features, at most {CENTRED_MAX} of them, got dim {features.dim}; '
             "sparse ones it does not"
         )
+    if isinstance(features, NamedFeatures):
+        for name in features.since or ():
+            kind = features.kinds.get(name, "time" if features.times else "category")
+            if kind != "time":
+                raise Invalid(f"features.since: {name[:80]!r} must be a name of times, got one that is a {kind}")
     if isinstance(gamma, str) and warmup == 0:
         raise Invalid(f'kernel.gamma: "{gamma}" comes from the warm-up of the features, and there is none here')
     plain = isinstance(features, Features) and not configuration.scaled

@@ -180,7 +180,9 @@ _X: dict[Form, TypeAdapter[Any]] = {
 }
 
 
-Body = bytes | dict[str, Any]
+Raw = bytes | bytearray
+"""A body as it came; a long one may be a bytearray."""
+Body = Raw | dict[str, Any]
 """A body as it came, or what it says: of a frame the parts besides op and ref."""
 
 
@@ -204,7 +206,7 @@ def parse_pool(body: Body, examples_max: int, *, form: Form = "rows") -> list[Ca
     return _examples(_parsed(_POOL[form], body), ("x",), examples_max)
 
 
-def parse_rank(body: bytes, examples_max: int, *, form: Form = "rows") -> RankBody:
+def parse_rank(body: Body, examples_max: int, *, form: Form = "rows") -> RankBody:
     """The examples to rank of a body."""
     parsed: RankBody = _parsed(_RANK[form], body)
     _examples({"examples": parsed["examples"]}, ("x",), examples_max)
@@ -221,7 +223,7 @@ def parse_x(text: str, *, form: Form = "rows") -> Any:
 
 def validated(adapter: TypeAdapter[Any], body: Body) -> Any:
     """What a body says. ValidationError."""
-    return adapter.validate_json(body) if isinstance(body, bytes) else adapter.validate_python(body)
+    return adapter.validate_python(body) if isinstance(body, dict) else adapter.validate_json(body)
 
 
 def _parsed(adapter: TypeAdapter[Any], body: Body) -> Any:
@@ -279,6 +281,8 @@ def check_ids(ids: Sequence[str | None], chars_max: int) -> None:
 
 def check_show(show: Any, index: int) -> None:
     """Refuse what is too much to be shown with a candidate, or no JSON. Invalid."""
+    if _has_more_parts(show, SHOW_BYTES_MAX):
+        raise Invalid(f"examples[{index}].show: has at most {SHOW_BYTES_MAX} bytes as JSON, got more", index=index)
     try:
         size = len(show_text(show).encode())
     except (ValueError, RecursionError):
@@ -288,6 +292,20 @@ def check_show(show: Any, index: int) -> None:
             f"examples[{index}].show: has at most {SHOW_BYTES_MAX} bytes as JSON, got {size}; send an address of it",
             index=index,
         )
+
+
+def _has_more_parts(show: Any, most: int) -> bool:
+    """Whether something has more parts and characters than that, each of which takes a byte; found early if so."""
+    left, found = [show], 0
+    while left and found <= most:
+        part = left.pop()
+        if isinstance(part, str):
+            found += len(part)
+        elif isinstance(part, dict | list):
+            found += len(part)
+            if found <= most:
+                left += part if isinstance(part, list) else part.values()
+    return found > most
 
 
 def show_text(show: Any) -> str:
@@ -352,12 +370,12 @@ def _matrix(xs: Sequence[Sequence[float]], dim: int) -> np.ndarray[Any, Any]:
     return matrix
 
 
-def rows_of(X: np.ndarray[Any, Any], configuration: Configuration) -> Rows:
-    """The canonical rows of a matrix (m, dim). Invalid says which row is wrong and why."""
+def rows_of(X: np.ndarray[Any, Any], configuration: Configuration, begin: int = 0) -> Rows:
+    """The canonical rows of a matrix (m, dim), which stand there. Invalid says which row is wrong and why."""
     try:
         return dense_rows(X, configuration)
     except BadRow as error:
-        raise Invalid(f"x[{error.row}]: {error.reason}", index=error.row) from None
+        raise Invalid(f"x[{begin + error.row}]: {error.reason}", index=begin + error.row) from None
 
 
 def record_of(x: dict[str, Any], index: int, features: NamedFeatures | TextFeatures) -> Record:

@@ -17,6 +17,7 @@ import numpy as np
 from hinged.frames import BadFrame
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.records import TEXT, Record, pack_records, unpack_records
+from hinged.service.data.slices import SPAN_VALUES, Slices
 from hinged.solvers.core.kernels import NORM_MAX
 from hinged.solvers.core.rows import Rows, joined
 
@@ -64,6 +65,35 @@ def join_inputs(batches: Sequence[Inputs]) -> Inputs:
     if isinstance(batches[0], Records):
         return Records(tuple(record for batch in batches for record in batch.records))  # type: ignore[union-attr]
     return joined(list(batches))  # type: ignore[arg-type]
+
+
+def join_long(batches: Sequence[Inputs]) -> Slices[Inputs]:
+    """The same in slices: memory that was never used costs half a millisecond for each MiB."""
+    rows = [batch for batch in batches if isinstance(batch, Rows)]
+    sizes = [each.values.size for each in rows]
+    if sum(sizes) <= SPAN_VALUES:
+        return join_inputs(batches)
+    arrays: list[Array] = []
+    for name in ("indices", "values"):
+        parts = [getattr(each, name) for each in rows]
+        found, end = np.empty(sum(sizes), np.result_type(*{part.dtype for part in parts})), 0
+        for part in parts:
+            for first in range(0, part.size, SPAN_VALUES):
+                piece = part[first : first + SPAN_VALUES]
+                found[end : end + piece.size] = piece
+                end += piece.size
+                yield
+        arrays.append(found)
+    ends = [each.indptr[1:] + before for each, before in zip(rows, np.cumsum([0, *sizes]), strict=False)]
+    return Rows(
+        np.concatenate(([0], *ends)),
+        arrays[0],
+        arrays[1],
+        np.concatenate([each.norms for each in rows]),
+        np.concatenate([each.selves for each in rows]),
+        rows[0].dim,
+        rows[0].measure if len({each.measure for each in rows}) == 1 else None,
+    )
 
 
 def inputs_state(inputs: Inputs) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -5,8 +5,8 @@ weekdays and months are those that are written, in whatever zone: an office open
 
 Each of the three is a circle, on which the end of one round is next to the beginning of the next: a cosine and a sine,
 the time of day, the day of the week, the part of the year. An arc of it, nine to five or the weekend, is cut off by a
-line, so linear kernels learn it too. Beside them stands how long it is since the example before: bent, by its
-logarithm. A day has no hour, and nothing is told of what passed since another.
+line, so linear kernels learn it too. Where a model asks for it, how long it is since the example before stands beside
+them: bent, by its logarithm. A day has no hour, and nothing is told of what passed since another.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ ASPECTS: tuple[Aspect, ...] = (*((cycle, part) for cycle in (HOUR, WEEKDAY, MONT
 
 DAY_S = 86_400
 AT_MAX = 1e12  # seconds: beyond the year 9999
+SINCE_CLIP = 2.0
+"""Deviations from the mean within which the time since is held.
+
+At 5, as for other numbers, a gap longer than any that was learned carries a point away from all others, and an RBF
+machine predicts one class for whatever is asked a day later.
+"""
 UNIT_S = 1.0  # below it seconds count as they are, above it by their logarithm
 
 _FORM = re.compile(

@@ -149,7 +149,17 @@ class NamedFeatures(Part):
         False,
         description="whether the warm-up leaves out names of which nearly all strings differ; else they are categories",
     )
+    since: tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None = Field(
+        None,
+        max_length=FIELDS_MAX,
+        description="names of times that also tell the time since the example before; null: all, as once in each model",
+    )
     warmup_candidates: Candidates = False
+
+    @field_validator("since", mode="before")
+    @classmethod
+    def _list_to_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
 
     @property
     def kinds(self) -> dict[str, Kind]:

@@ -17,6 +17,7 @@ UNKNOWN, MISSING = "extra_forbidden", "missing"
 NO_TAG, OTHER_TAG = "union_tag_not_found", "union_tag_invalid"
 
 Loc = tuple[int | str, ...]
+_json = json.JSONEncoder(ensure_ascii=False)
 
 
 def first_problem(error: ValidationError, adapter: TypeAdapter[Any], skip: int = 0) -> str:
@@ -69,9 +70,15 @@ def place(loc: Loc) -> str:
 
 
 def shown(value: Any) -> str:
-    """What was got, as JSON has it, cut to a length that a message bears."""
+    """What was got, as JSON has it, cut to a length that a message bears. It is not gone through any further."""
+    if isinstance(value, str | bytes):
+        value = value[: GOT_CHARS_MAX + 1]
+    got = ""
     try:
-        got = json.dumps(value, ensure_ascii=False)
+        for part in _json.iterencode(value):
+            got += part
+            if len(got) > GOT_CHARS_MAX:
+                break
     except (TypeError, ValueError):  # bytes, or what no client sends
         got = str(value)
     got = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in got[: GOT_CHARS_MAX + 1])

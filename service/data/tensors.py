@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 import numpy as np
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError, with_config
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema, with_config
+from pydantic_core import PydanticCustomError
 
 # pydantic needs typing_extensions' TypedDict below Python 3.12
 from typing_extensions import TypedDict
 
-from hinged.service.data.problems import first_problem
+from hinged.service.data.answers import Parts
+from hinged.service.data.problems import NAME_CHARS_MAX, first_problem
+from hinged.service.data.slices import Slices
 from hinged.service.errors import Invalid
 
 Array = np.ndarray[Any, Any]
@@ -31,7 +34,32 @@ DTYPES: dict[str, str] = {
 _LENGTH = struct.Struct("<I")
 
 _CLOSED = ConfigDict(strict=True)
-Parameters = dict[str, StrictBool | StrictInt | Annotated[float, Field(strict=True)] | StrictStr]
+
+
+def _check_parameters(found: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is no parameter, one complaint for all of them."""
+    if len(found) > PARAMETERS_MAX:
+        raise PydanticCustomError("parameters", "at most {most} are allowed", {"most": PARAMETERS_MAX})
+    for name, value in found.items():
+        if not isinstance(value, bool | int | float | str):
+            raise PydanticCustomError(
+                "parameters", "{name} must be a boolean, a number or a string", {"name": repr(name[:NAME_CHARS_MAX])}
+            )
+    return found
+
+
+PARAMETERS_MAX = 1_000
+Parameters = Annotated[
+    dict[str, Any],
+    AfterValidator(_check_parameters),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": PARAMETERS_MAX,
+            "additionalProperties": {"anyOf": [{"type": kind} for kind in ("boolean", "integer", "number", "string")]},
+        }
+    ),
+]
 Number = Annotated[float, Field(strict=True)]
 
 
@@ -58,47 +86,80 @@ class OutputTensor(TypedDict):
 
 
 def _data_of(kind: Any) -> TypeAdapter[Any]:
-    element = Annotated[kind, Field(strict=True)]
-    flat = Annotated[list[element], Field(fail_fast=True)]
-    return TypeAdapter(flat | Annotated[list[flat], Field(fail_fast=True)], config=ConfigDict(strict=True))
+    return TypeAdapter(Annotated[list[Annotated[kind, Field(strict=True)]], Field(fail_fast=True)])
 
 
 _FLOATS, _INTEGERS, _TRUTHS, _TEXTS = (_data_of(kind) for kind in (float, int, bool, str))
+AT_ONCE, TEXTS_AT_ONCE = 20_000, 2_000
+"""Elements that are checked at once: a millisecond."""
 
 
-def read_tensor(tensor: InputTensor, binary: bytes | None) -> Array | list[str]:
+def read_tensor(tensor: InputTensor, binary: memoryview | None) -> Slices[Array | list[str]]:
     """The values of a tensor in its shape, or its strings in a row. Invalid says what is wrong with it."""
     name, datatype, shape = tensor["name"], tensor["datatype"], tensor["shape"]
     size = math.prod(shape)
     where = f"input {name[:80]!r}"
     if binary is not None:
-        return _from_bytes(binary, datatype, shape, where)
+        return (yield from _from_bytes(binary, datatype, shape, where))
     if "data" not in tensor:
         raise Invalid(f"{where}: data is missing")
-    data = tensor["data"]
     adapter = {"B": _TRUTHS, "U": _INTEGERS, "I": _INTEGERS, "F": _FLOATS}[datatype[0]]
     if datatype == "BYTES":
         adapter = _TEXTS
-    try:
-        values = adapter.validate_python(data)
-    except ValidationError as error:
-        raise Invalid(f"{where}: {first_problem(error, adapter)}") from None
-    if values and isinstance(values[0], list):
-        if len(shape) != 2 or any(len(row) != shape[1] for row in values) or len(values) != shape[0]:
-            raise Invalid(f"{where}: data is nested otherwise than its shape {shape} says")
-        values = [value for row in values for value in row]
-    if len(values) != size:
-        raise Invalid(f"{where}: shape {shape} has {size} elements, got {len(values)}")
+    texts: list[str] = []
+    parts: list[Array] = []
+    begin = 0
+    for values in _in_a_row(tensor["data"], shape, where):
+        for first in range(0, len(values), AT_ONCE):
+            part = values[first : first + AT_ONCE]
+            begin += len(part)
+            if begin > size:
+                break
+            try:
+                checked = adapter.validate_python(part)
+            except ValidationError as error:
+                raise Invalid(f"{where}: {first_problem(error, adapter)}") from None
+            if datatype == "BYTES":
+                texts += checked
+            else:
+                parts.append(_array(checked, datatype, where))
+            if begin > AT_ONCE:
+                yield
+        if begin > size:
+            break
+    if begin != size:
+        got = "more" if begin > size else begin
+        raise Invalid(f"{where}: shape {shape} has {size} elements, got {got}")
     if datatype == "BYTES":
-        return list(values)
+        return texts
+    return np.concatenate(parts or [np.zeros(0, DTYPES[datatype])]).reshape(shape)
+
+
+def _in_a_row(data: list[Any], shape: list[int], where: str) -> Iterator[list[Any]]:
+    """The elements, of nested data some rows at a time. Invalid where it is nested otherwise than its shape says."""
+    if not (data and isinstance(data[0], list)):
+        yield data
+        return
+    problem = Invalid(f"{where}: data is nested otherwise than its shape {shape} says")
+    if len(shape) != 2 or len(data) != shape[0]:
+        raise problem
+    rows = max(1, AT_ONCE // max(1, shape[1]))
+    for begin in range(0, len(data), rows):
+        part = data[begin : begin + rows]
+        if any(not isinstance(row, list) or len(row) != shape[1] for row in part):
+            raise problem
+        yield part[0] if len(part) == 1 else [value for row in part for value in row]
+
+
+def _array(values: list[Any], datatype: str, where: str) -> Array:
     try:
         with np.errstate(over="ignore"):
-            return np.array(values, DTYPES[datatype]).reshape(shape)
+            return np.array(values, DTYPES[datatype])
     except OverflowError:
         raise Invalid(f"{where}: a number is out of the range of {datatype}") from None
 
 
-def _from_bytes(data: bytes, datatype: str, shape: Sequence[int], where: str) -> Array | list[str]:
+def _from_bytes(data: memoryview, datatype: str, shape: Sequence[int], where: str) -> Slices[Array | list[str]]:
     size = math.prod(shape)
     if datatype != "BYTES":
         dtype = np.dtype(DTYPES[datatype])
@@ -107,11 +168,14 @@ def _from_bytes(data: bytes, datatype: str, shape: Sequence[int], where: str) ->
                 f"{where}: shape {list(shape)} of {datatype} has {size * dtype.itemsize} bytes, got {len(data)}"
             )
         return np.frombuffer(data, dtype).reshape(shape)
-    texts, at = [], 0
-    while at + _LENGTH.size <= len(data):
+    texts: list[str] = []
+    at = 0
+    while at + _LENGTH.size <= len(data) and len(texts) <= size:
+        if len(texts) % TEXTS_AT_ONCE == TEXTS_AT_ONCE - 1:
+            yield
         end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
         try:
-            texts.append(data[at + _LENGTH.size : end].decode())
+            texts.append(bytes(data[at + _LENGTH.size : end]).decode())
         except UnicodeDecodeError:
             raise Invalid(f"{where}: element {len(texts)} is no UTF-8") from None
         at = end
@@ -127,11 +191,16 @@ def write_tensor(
     shape = list(values.shape) if isinstance(values, np.ndarray) else [len(values)]
     tensor: OutputTensor = {"name": name, "datatype": datatype, "shape": shape}
     if not binary:
-        flat = values.ravel().tolist() if isinstance(values, np.ndarray) else values
-        return tensor | {"data": flat}, b""
+        flat = values.ravel() if isinstance(values, np.ndarray) else values
+        parts = Parts(len(flat), 1, lambda begin, end: _listed(flat[begin:end]))
+        return cast("OutputTensor", tensor | {"data": parts.all() if parts.short else parts}), b""
     if isinstance(values, np.ndarray):
         data = values.astype(DTYPES[datatype]).tobytes()
     else:
         texts = [text.encode() for text in values]
         data = b"".join(_LENGTH.pack(len(text)) + text for text in texts)
     return tensor | {"parameters": {"binary_data_size": len(data)}}, data
+
+
+def _listed(values: Array | list[str]) -> list[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else values

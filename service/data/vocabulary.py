@@ -6,7 +6,7 @@ The first `warmup` records are observed, then `freeze` fixes the columns:
   So one wild value cannot drown the other fields: with gamma "scale" it leaves some of the likeness of two points.
 - a name with a string or a boolean gets a column for each value, 1 where the value stands.
 - a name whose strings are days and times (declared, or nearly all of them) gets the columns of moments.py. That of the
-  time since the example before is one of numbers.
+  time since the example before, where it is asked for, is one of numbers within -SINCE_CLIP..SINCE_CLIP.
 - a name whose strings are nearly all different (an identifier, a free text) gets no columns for them.
 - a name with several kinds gets the columns of each. What is missing has no entry: a missing number counts as the mean.
 - where all numbers of a name are equal there is no deviation: their size is the scale, 1 if it is 0.
@@ -18,7 +18,7 @@ column holds never changes. A name or value that comes later is given the next f
 value's size as the scale and mean 0. Where there is none, it is counted and ignored.
 
 `encode` adds columns, and notes the moments for the next record; it is for the one writer of a model. Predictions
-encode by a `Reader`, which knows the columns that there were when it was made.
+read by a `Reader`, which knows the columns that there were when it was made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,7 +34,7 @@ import numpy as np
 
 from hinged.service.data.columns import Fields, Kind, Names, Reader, Value, looked_up, pieces, standardised
 from hinged.service.data.kinds import UNIQUE_MIN, found_identifiers, found_times, strings_of
-from hinged.service.data.moments import ASPECTS, AT_MAX, SINCE
+from hinged.service.data.moments import ASPECTS, AT_MAX, SINCE, SINCE_CLIP
 from hinged.service.data.observing import Observing
 from hinged.service.data.records import (
     NAME_CHARS_MAX,
@@ -46,7 +46,7 @@ from hinged.service.data.records import (
 from hinged.service.data.spread import Spread, spread_of
 from hinged.service.data.texts import BUCKETS, counts_of, even, read_weights, weights_of
 from hinged.solvers.core.states import COUNT_MAX, StateReader
-from hinged.solvers.estimators.scaling import CSR, FLAT
+from hinged.solvers.estimators.scaling import CLIP, CSR, FLAT
 
 Array = np.ndarray[Any, Any]
 
@@ -63,7 +63,9 @@ class Vocabulary(Observing[Record]):
     """The columns of a model with named features.
 
     kinds: what the strings of some names are; find_times, find_identifiers: whether the warm-up tells which others are
-    days and times, and which are nearly all different; buckets: columns of texts, where any name has them.
+    days and times, and which are nearly all different; since: which names of times tell how long it is since the
+    example before, None for all in a model that was made when all did, which goes on learning it within -CLIP..CLIP;
+    buckets: columns of texts, where any name has them.
     """
 
     NAME, ITEMS, FIRST = "vocabulary", "records", STAGE_MIN
@@ -76,6 +78,7 @@ class Vocabulary(Observing[Record]):
         *,
         find_times: bool = False,
         find_identifiers: bool = False,
+        since: Collection[str] | None = (),
         buckets: int = BUCKETS,
     ) -> None:
         self.kinds = dict(kinds or {})
@@ -87,6 +90,7 @@ class Vocabulary(Observing[Record]):
         super().__init__(warmup)
         self.columns_max = columns_max
         self.find_times, self.find_identifiers = find_times, find_identifiers
+        self.since = None if since is None else frozenset(since)
         self.buckets = buckets
         self._begin()
 
@@ -95,6 +99,7 @@ class Vocabulary(Observing[Record]):
         self._columns: list[tuple[str | None, Value | int]] = []  # None: what it meant was forgotten
         self._mean = np.zeros(STAGE_MIN)
         self._scale = np.ones(STAGE_MIN)
+        self._limit = np.full(STAGE_MIN, CLIP)
         self._times = {name for name, kind in self.kinds.items() if kind == "time"}
         self._left_out: dict[str, int] = {}  # names without columns of strings, and how many different ones were seen
         self._weights = even(self.buckets)
@@ -114,7 +119,7 @@ class Vocabulary(Observing[Record]):
 
     def _names(self, before: dict[str, float]) -> Names:
         times, texts, left_out = self._times, self._texts, self._left_out.keys()
-        return Names(self._fields, times, texts, left_out, self._weights, self.columns_max, before)
+        return Names(self._fields, times, texts, left_out, self._weights, self.columns_max, self.since, before)
 
     # -- the warm-up ----------------------------------------------------------------------------------------------
 
@@ -164,7 +169,8 @@ class Vocabulary(Observing[Record]):
     def encode(self, records: Sequence[Record]) -> CSR:
         """indptr, indices, values (float64) of the records. Gives columns to what has none while there are any."""
         found = looked_up(records, self.names, self.columns_max, self._unseen, notes=True)
-        return standardised(*found, self._mean, self._scale)
+        limit = self._limit if self.since is not None else np.full(self._limit.size, CLIP)
+        return standardised(*found, self._mean, self._scale, limit)
 
     @contextmanager
     def from_the_first(self) -> Iterator[None]:
@@ -177,20 +183,20 @@ class Vocabulary(Observing[Record]):
 
     def reader(self) -> Reader:
         """The present columns, for predictions."""
-        return Reader(self._names(dict(self._before)), len(self._columns), self._mean, self._scale)
+        return Reader(self._names(dict(self._before)), len(self._columns), self._mean, self._scale, self._limit)
 
     def forget(self, columns: Iterable[int]) -> None:
         """Forget what these columns mean; they stay empty. Readers keep what they know.
 
         With the last of a name's other columns goes that of the time since, and when the newest example was goes, too.
         """
-        self._mean, self._scale = self._mean.copy(), self._scale.copy()
+        self._mean, self._scale, self._limit = self._mean.copy(), self._scale.copy(), self._limit.copy()
         gone = {column for column in columns if column < len(self._columns)}  # a text's have no words
         told = {name for c, (name, value) in enumerate(self._columns) if c not in gone and value != SINCE}
         gone |= {c for c, (name, value) in enumerate(self._columns) if value == SINCE and name not in told}
         for column in gone:
             self._columns[column] = (None, column)
-            self._mean[column], self._scale[column] = 0.0, 1.0
+            self._mean[column], self._scale[column], self._limit[column] = 0.0, 1.0, CLIP
         self._fields = {}
         for column, (name, value) in enumerate(self._columns):
             if name is not None:
@@ -216,7 +222,9 @@ class Vocabulary(Observing[Record]):
         if column == self._mean.size:  # into new arrays: readers keep theirs
             self._mean = np.concatenate((self._mean, np.zeros(column)))
             self._scale = np.concatenate((self._scale, np.ones(column)))
+            self._limit = np.concatenate((self._limit, np.full(column, CLIP)))
         self._mean[column], self._scale[column] = mean, scale
+        self._limit[column] = SINCE_CLIP if value == SINCE else CLIP
         self._columns.append((name, value))
         self._fields.setdefault(name, {})[value] = column
         return column

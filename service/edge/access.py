@@ -140,6 +140,13 @@ class Access:
             raise Unauthenticated("this key is not known, or was revoked")
         return key
 
+    def known(self, headers: Headers) -> bool:
+        """Whether the key in these headers is one that any route would take."""
+        try:
+            return self._find(_credentials(headers), basic=True) is not None
+        except ServiceError:
+            return False
+
     def admitted(self, headers: Headers, route: str, model: str) -> Key | None:
         """The key in these headers, if it may use a route on a model, by the route's rule; None where `authorise` is to
         say why not.

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import socket
 import sys
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Coroutine, Sequence, Sized
 from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import unquote
 
+import httptools
 from pydantic_core import to_json
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from hinged.service.edge.shortcut import SMALL_BYTES, Shortcut, Way
-from hinged.service.errors import BadRequest, RequestTimeout, ServiceError
+from hinged.service.errors import UNFORESEEN, BadRequest, InternalError, RequestTimeout, ServiceError
+
+log = logging.getLogger(__name__)
 
 HEAD_BYTES_MAX = 2**16
 """Longest head of a request: its first line and its headers. So much may also stand between two pieces of a body."""
@@ -33,6 +39,10 @@ WHOLE = "hinged.whole"
 
 MALFORMED = "hinged.malformed"
 """Of a scope: what is wrong with its body, of which nothing more comes."""
+
+VERSIONS = frozenset({"1.0", "1.1"})
+URL_PARTS = re.compile(rb"[/?#]")
+"""What ends the host and port of a URL."""
 
 
 class Together:
@@ -115,6 +125,11 @@ class Connection(HttpToolsProtocol):
 
     uvicorn itself waits for ever, takes heads of any length, and closes without a word where it cannot understand a
     body. How long a body may take is for whoever reads it.
+
+    It takes what comes for the same requests as any other parser does, or refuses it: a proxy sends the requests of
+    several clients over one connection, and where the two disagree about the end of one request, its client writes the
+    next one. So a head that only some parsers understand is refused (`_check_head`), nothing behind the last request of
+    a connection is looked at, and an `Upgrade` to anything but a WebSocket is ignored (`_without_upgrade`).
     """
 
     seconds = 60.0
@@ -122,7 +137,11 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.parser = httptools.HttpRequestParser(self)  # without the leniency that uvicorn gives its own
         self._limit: asyncio.TimerHandle | None = None
+        self._opens_socket = False  # whether the head is a WebSocket's handshake
+        self._ignores_upgrade = False  # whether it is to be parsed again without its Upgrade
+        self._last = False  # whether no request comes after the one that has come as a whole
         self._in_message = False
         self._in_head = False
         self._in_body = False  # of a request that the application was given
@@ -160,15 +179,102 @@ class Connection(HttpToolsProtocol):
                 return
             piece, data = (data, b"") if len(data) <= room else (data[:room], data[room:])
             self._moved = self._whole_head = False
-            super().data_received(piece)
+            self._parse(piece)
             self._apart = 0 if self._moved else self._apart + len(piece)
             if self._way is not None:
                 self._rest = self._rest or self.loop.call_later(REST_S, self._take_usual_way)
             elif self._limit is None and not self._broken and (self.cycle is None or self.cycle.response_complete):
                 self._limit = self.loop.call_later(self.seconds, self._too_late)
 
+    def _parse(self, piece: bytes) -> None:
+        self._unset_keepalive_if_required()
+        rest = memoryview(piece)
+        try:
+            while rest and not self._broken:
+                rest = rest[self._parse_some(rest) :]
+        except httptools.HttpParserError:
+            if self._last and not self._in_message:
+                self._broken = True  # for that request was told to be the last one
+            else:
+                self.send_400_response("this is no request of HTTP/1.1 that every parser understands alike")
+
+    def _parse_some(self, data: memoryview) -> int:
+        """Parse all of it, or up to the end of a head with an Upgrade, where the parser stops; how many bytes."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            size: int = upgrade.args[0]
+            if self._ignores_upgrade:
+                head = self._without_upgrade()
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.feed_data(head)
+            elif self.cycle is not None and not self.cycle.response_complete:
+                self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
+            elif size < len(data):
+                self._not_understood(BadRequest("frames come once the handshake of their WebSocket is answered"))
+            else:
+                self.handle_websocket_upgrade()
+            return size
+        return len(data)
+
+    def _without_upgrade(self) -> bytes:
+        """The head that has come, as one that asks for no other protocol.
+
+        The parser takes a head with any Upgrade for the last words of HTTP on its connection, and what follows for no
+        body, whatever its length. We speak no such protocol and may ignore the offer (RFC 9110, section 7.8).
+        """
+        self._ignores_upgrade = False
+        lines = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode(), b"\r\n"]
+        for name, value in self.headers:
+            if name != b"upgrade":
+                lines += [name, b": ", value, b"\r\n"]
+        return b"".join((*lines, b"\r\n"))
+
+    def _check_head(self) -> None:
+        """BadRequest for a head that parsers may understand in several ways, or that asks for what is not spoken."""
+        version = self.parser.get_http_version()
+        if version not in VERSIONS:
+            raise BadRequest(f"HTTP/1.1 and HTTP/1.0 are spoken here, got version {version}")
+        if self.parser.get_method() == b"CONNECT":
+            raise BadRequest("there is no CONNECT here: this is no proxy")
+        codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and (codings != [b"chunked"] or version != "1.1"):
+            told = ", ".join(repr(coding[:100].decode("latin-1")) for coding in codings)
+            raise BadRequest(f"Transfer-Encoding is `chunked`, once and in HTTP/1.1, got {told} in HTTP/{version}")
+        if not self.url.startswith(b"/"):
+            self.url = self._path_of(self.url)
+
+    def _path_of(self, target: bytes) -> bytes:
+        """The path and the query of a target that is a whole URL. BadRequest for one that is none of this server's."""
+        scheme, _, rest = target.partition(b"://")
+        authority = URL_PARTS.split(rest, maxsplit=1)[0]
+        hosts = [value.lower() for name, value in self.headers if name == b"host"]
+        if scheme.lower() not in {b"http", b"https"} or hosts != [authority.lower()]:
+            told = target[:100].decode("latin-1")
+            raise BadRequest(f"a target is a path, or a URL whose host and port are those of Host, got {told!r}")
+        path = rest[len(authority) :]
+        return path if path.startswith(b"/") else b"/" + path
+
+    def _is_handshake(self) -> bool:
+        """Whether a head with an Upgrade opens a WebSocket: by the one method that does, and without a body."""
+        named: dict[bytes, list[bytes]] = {}
+        for name, value in self.headers:
+            named.setdefault(name, []).append(value.lower())
+        return (
+            self.parser.get_method() == b"GET"
+            and self.parser.get_http_version() == "1.1"
+            and named[b"upgrade"] == [b"websocket"]
+            and named.get(b"content-length", [b"0"]) == [b"0"]
+            and b"transfer-encoding" not in named
+        )
+
+    def _should_upgrade(self) -> bool:
+        return self._opens_socket
+
     def on_message_begin(self) -> None:
         """The first byte of a head has come."""
+        if self._last:
+            raise BadRequest("the request before was the last one")  # which stops the parser, and is not answered
         super().on_message_begin()
         self._in_message = self._in_head = self._whole_head = True
         self._in_body = False
@@ -177,6 +283,16 @@ class Connection(HttpToolsProtocol):
         """From here on the request is the application's."""
         if not self._whole_head and sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
             raise BadRequest(self._too_long())
+        self._check_head()
+        self._opens_socket = False
+        if self.parser.should_upgrade():
+            self._opens_socket = self._is_handshake()
+            self._ignores_upgrade = not self._opens_socket
+            if self._ignores_upgrade:
+                return
+            url = httptools.parse_url(self.url)
+            told = {"path": unquote(url.path.decode()), "raw_path": url.path, "query_string": url.query or b""}
+            cast("dict[str, Any]", self.scope).update(told)
         self._in_head = False
         self._moved = True
         self._unlimit()
@@ -203,6 +319,10 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """All of the body is here: whoever reads it need not look at the clock."""
+        if self._ignores_upgrade:
+            return
+        parser = self.parser
+        self._last = not parser.should_keep_alive() or parser.get_http_version() != "1.1"
         if self._way is not None:
             if self._takes_shortcut(self._way):
                 self._in_message = False
@@ -286,12 +406,24 @@ class Connection(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """A WebSocket counts the time by itself."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
-            return
         self._broken = True  # for this protocol, and no time is counted any more
         self._break_unread(0)
         super().handle_websocket_upgrade()
+
+    def begin(self, work: Coroutine[Any, Any, None], fail: Callable[[ServiceError], None]) -> asyncio.Task[None]:
+        """Let a task serve the connection, for which nobody else does anything meanwhile.
+
+        fail: ends what the task was to serve where it raised what nobody foresaw.
+        """
+
+        async def ending() -> None:
+            try:
+                await work
+            except Exception:
+                log.exception("unforeseen")
+                fail(InternalError(UNFORESEEN))
+
+        return self.loop.create_task(ending())
 
     def shutdown(self) -> None:
         """The server stops: what has begun to come is answered before."""

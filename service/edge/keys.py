@@ -12,6 +12,7 @@ import hmac
 import logging
 import os
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -19,6 +20,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hinged.answers import ROLES, Role
+from hinged.disk import put_in_place
 from hinged.service.errors import Invalid, Unavailable
 
 log = logging.getLogger(__name__)
@@ -204,14 +206,15 @@ class _Edit:
         try:
             with os.fdopen(os.dup(self.descriptor), "w", encoding="utf-8") as file:
                 file.write(KeyFile(keys=self.keys).model_dump_json(indent=2) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            self.new.replace(self.path)
+            put_in_place(self.new, self.path)
         except OSError as error:
             self._give_up()
-            raise Invalid(f"{self.path} cannot be replaced: {error.strerror}") from None
+            raise Invalid(f"{self.path} cannot be replaced so that it lasts: {error.strerror}") from None
         os.close(self.descriptor)
 
     def _give_up(self) -> None:
+        """Remove the new file, unless it has its place already: a file of that name is another change's then."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self.descriptor), self.new.stat()):
+                self.new.unlink()
         os.close(self.descriptor)
-        self.new.unlink(missing_ok=True)

@@ -16,10 +16,11 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hinged.service.data.answers import is_long, json_bytes, json_pieces
+from hinged.service.data.slices import sliced
 from hinged.service.edge.access import Headers
 from hinged.service.edge.logs import log_request
 from hinged.service.edge.traces import open_spans
@@ -43,19 +44,30 @@ HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._~!$&'()*+,
 """What a Host header says in lower case: a name or an address, and perhaps a port (RFC 3986, section 3.2.2)."""
 
 
-def json_bytes(content: Any) -> bytes:
-    """The body of a JSON answer."""
-    return to_json(content, inf_nan_mode="constants")
-
-
 class JSON(Response):
-    """A JSON answer, written by pydantic's encoder."""
+    """A JSON answer, written by pydantic's encoder; a long one in pieces, between which others are served."""
 
     media_type = "application/json"
+    long: Any = None
 
     def render(self, content: Any) -> bytes:
-        """The bytes of the body."""
+        """The bytes of the body; of a long answer they come when it is sent."""
+        if is_long(content):
+            self.long = content
+            return b""
         return json_bytes(content)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer."""
+        if self.long is None:
+            await super().__call__(scope, receive, send)
+            return
+        pieces = await sliced(json_pieces(self.long))
+        self.headers["content-length"] = str(sum(map(len, pieces)))
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body"})
 
 
 def error_response(error: ServiceError, path: str = "") -> Response:

@@ -113,6 +113,8 @@ def make_server(
         port=settings.port,
         access_log=False,  # query strings may hold examples; logs.py has requests without them
         log_config=None,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=[*settings.proxies],
         timeout_keep_alive=KEEP_ALIVE_S,
         ws=PatientWebSocket,
         ws_max_size=FRAME_SLACK * settings.frame_bytes_max,

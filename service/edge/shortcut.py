@@ -20,11 +20,12 @@ from fastapi.routing import APIRoute
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from hinged.service.data.answers import json_bytes
 from hinged.service.data.names import DEFAULT
 from hinged.service.edge.access import Access, Headers
 from hinged.service.edge.direct import endpoint_of
 from hinged.service.edge.keys import Key
-from hinged.service.edge.middleware import Edge, error_response, json_bytes
+from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
 
 if TYPE_CHECKING:

@@ -21,6 +21,9 @@ from hinged.service.errors import UNFORESEEN, BadRequest, InternalError
 FRAGMENTS_MAX = 1000
 """Of a frame that comes in more fragments, those before are put together: empty ones fill no memory."""
 
+PIECES = "hinged.pieces"
+"""Of a message that is sent: a text in pieces, none of them empty."""
+
 THERE = "hinged.there"
 """Of a WebSocket's scope: what gives the next frame as `receive` does, or None where none has come yet."""
 
@@ -98,9 +101,26 @@ class PatientWebSocket(WebSocketsSansIOProtocol):
         """Send what the application says, to nobody once the socket was closed for a fault of the client."""
         if self.close_sent and message["type"] in ("websocket.send", "websocket.close"):
             raise ClientDisconnected
+        if (pieces := message.get(PIECES)) is not None:
+            await self._send_pieces(cast("list[bytes]", pieces))
+            return
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True  # it was refused with an answer, which uvicorn takes for none
+
+    async def _send_pieces(self, pieces: list[bytes]) -> None:
+        """Send a text in fragments, as far as the client takes them; nothing else is sent meanwhile but pings."""
+        for k, piece in enumerate(pieces):
+            await self.writable.wait()
+            if self.disconnected or self.close_sent or self.conn.state is not State.OPEN:
+                raise ClientDisconnected
+            last = k == len(pieces) - 1
+            if k:
+                self.conn.send_continuation(piece, last)
+            else:
+                self.conn.send_text(piece, last)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            await asyncio.sleep(0)
 
     def keepalive_timeout(self) -> None:
         """Close the socket if no pong came although there was nothing else to read."""

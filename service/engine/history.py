@@ -23,7 +23,6 @@ from hinged.service.engine.patience import Patience
 from hinged.service.engine.scheduling.turns import stand_back
 from hinged.service.errors import (
     Conflict,
-    NotFound,
     ServiceError,
     StoreUnavailable,
 )
@@ -120,8 +119,6 @@ class History:
         """The state at a position of the log. Conflict where log and snapshots no longer reach back so far."""
         try:
             return self._fold(position)
-        except KeyError:
-            raise NotFound(f"there is no model {self.name!r}") from None
         except (Damaged, ValueError):
             self._check_reach(position)  # a trim may have taken away what was being read
             raise

@@ -17,7 +17,7 @@ from hinged.service.engine.follow import Feed
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.lookup import Lookup
 from hinged.service.engine.snapshots import Snapshots
-from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
+from hinged.service.errors import UNFORESEEN, InternalError, ServiceError, StoreUnavailable
 from hinged.service.model.admission import check_events
 from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.base import NOTHING, Outcome
@@ -28,6 +28,7 @@ from hinged.service.model.view import Published
 from hinged.service.settings import Settings
 from hinged.service.store.base import (
     Damaged,
+    NoModel,
     OutcomeUnknown,
     PositionTaken,
     Store,
@@ -69,6 +70,7 @@ class Journal:
         self.read_anew: tuple[Model, Obstacle | None] | None = None
         self.along: list[Made] = []  # predictions that the next append takes along
         self._along_ms = 0
+        self._told_of_loss = False
 
     def now_ms(self) -> int:
         """The time, milliseconds since 1970; in a log it never falls, whatever the clock does."""
@@ -115,8 +117,9 @@ class Journal:
             check_events(model, every)
         try:
             self.store.append(model.name, model.position, [event.record() for event in every])
-        except PositionTaken:
+        except (PositionTaken, NoModel) as error:
             self.unresolved = True
+            self._tell_of_loss(error)
             raise
         except OutcomeUnknown:
             self.unresolved = True
@@ -124,6 +127,7 @@ class Journal:
             if self.store.end(model.name) != model.position + len(every):
                 raise
             self.unresolved = False
+        self._told_of_loss = False
         self.along = []
         outcomes = [self._apply(model.position + 1, event) for event in every[:-1]]
         outcomes.append(self._apply(model.position + 1, every[-1], successor))
@@ -159,6 +163,12 @@ class Journal:
             raise RuntimeError(f"event {position} of model {self.model.name} could not be applied") from error
         self.feed.note(position, event, drifted=outcome.drifted)
         return outcome
+
+    def _tell_of_loss(self, error: StoreUnavailable) -> None:
+        """Log, once, that the store has lost events which were acknowledged."""
+        if not self._told_of_loss:
+            self._told_of_loss = True
+            log.error("model %s is at %d and acknowledges nothing: %s", self.model.name, self.model.position, error)
 
     def _resolve(self) -> None:
         """After an append of unknown outcome: apply what stands in the log behind the model."""

@@ -45,7 +45,7 @@ from hinged.service.errors import (
 )
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
-from hinged.service.store.base import Store
+from hinged.service.store.base import NoModel, Store
 from hinged.solvers import warm
 
 log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class Registry:
         """A model of this name: the configuration that it has, whether it is new, and its state.
 
         It is in the log when this returns; where its solver is to be compiled first, that goes on, and it serves later.
-        Conflict if it is there with another configuration.
+        Conflict if it is there with another configuration, NoModel if it is in memory alone.
         """
         roster = self.opened()
         check_name(name)
@@ -164,7 +164,9 @@ class Registry:
                     roster.loads.hurry(name)
                     return configuration, True, COMPILING
         if name in roster.coming:
-            return _same(name, roster.coming[name], configuration), False, COMPILING
+            found = _same(name, roster.coming[name], configuration)
+            await self._run(self.store.end, name)
+            return found, False, COMPILING
         worker, new = await self.create(name, configuration)
         return worker.model.configuration, new, SERVING
 
@@ -180,7 +182,10 @@ class Registry:
         return found
 
     async def create(self, name: str, configuration: Configuration) -> tuple[Worker, bool]:
-        """A model of this name and configuration, and whether it is new. Conflict if it is there with another one."""
+        """A model of this name and configuration, and whether it is new. Conflict if it is there with another one.
+
+        NoModel if it is in memory alone.
+        """
         roster = self.opened()
         check_name(name)
         if roster.lacks(name):
@@ -194,13 +199,17 @@ class Registry:
                     self._serve(model, obstacle)
             worker = self.get(name)
             _same(name, worker.model.configuration, configuration)
+            if not new:
+                await self._run(self.store.end, name)  # it is not there for good if the store has lost it
             return worker, new
 
     def default_template(self) -> Configuration:
         """The default model's configuration as far as it needs no example: the width is yet to come."""
         return default_configuration(self.settings.default_model, dense=True, dim=1, settings=self.settings)
 
-    async def create_default(self, xs: Sequence[Any], read: Callable[[Configuration], LearnRequest]) -> Worker:
+    async def create_default(
+        self, xs: Sequence[Any], read: Callable[[Configuration], Awaitable[LearnRequest]]
+    ) -> Worker:
         """The default model, made from the x of its first examples; the one that is there if others came before them.
 
         read: their request, as a configuration reads it. Nothing of a bad one is kept, so no model of its width either.
@@ -208,7 +217,7 @@ class Registry:
         dense = isinstance(xs[0], list)
         dim = len(xs[0]) if dense else 0
         configuration = default_configuration(self.settings.default_model, dense, dim, self.settings)
-        rehearse(configuration, read(configuration), self.settings)
+        rehearse(configuration, await read(configuration), self.settings)
         try:
             await self.begin(DEFAULT, configuration)
         except Conflict:
@@ -233,7 +242,7 @@ class Registry:
                 roster.broken[name] = CUT_OFF
                 model.give_up(why)
                 await model.worker.stop(keep_snapshot=False)
-            with suppress(KeyError):  # an earlier deletion of unknown outcome did happen
+            with suppress(NoModel):  # an earlier deletion of unknown outcome did happen
                 await self._run(self.store.delete, name)
             roster.broken.pop(name, None)
 
@@ -328,6 +337,8 @@ class Registry:
                 found: tuple[Model, Obstacle | None] = await self._run(
                     creation.load, self.store, name, self.settings, lane=lane
                 )
+            except NoModel:  # it would be waited for in vain
+                raise
             except StoreUnavailable as error:
                 await asyncio.sleep(patience.after(error))
             else:

@@ -239,7 +239,8 @@ class Swapping(Single):
         if retraining.position < model.position:  # it takes too long, or the server stops
             return None
         with journal.going_on():
-            swapped = Swapped(retraining.swapped(model).snapshot(), journal.now_ms())
+            champion = None in retraining.learners
+            swapped = Swapped(retraining.swapped(model).snapshot(), journal.now_ms(), champion)
             # What is written can be read, for what is read of it is what the model becomes.
             successor = journal.history.successor(journal.next_position, swapped)
         journal.snapshots.let_end()

@@ -287,8 +287,9 @@ def auc(scores: Array, classes: Array) -> float | None:
 
 def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
     window, classes = tally.window, tally.cells.shape[0]
-    n = window.classes.size
-    cells = np.bincount(window.classes * classes + window.numbers, minlength=classes**2).reshape(classes, classes)
+    n, half = window.classes.size, min((tally.seen + 1) // 2, WINDOW)
+    cells = _cells(window.classes, window.numbers, classes)
+    newer = (tally.seen - 1 - np.arange(half)) % WINDOW  # places in the ring, the newest first
     overall, recent = agreement(tally.cells), agreement(cells)
     return {
         "predicted": tally.seen,
@@ -301,11 +302,20 @@ def _figures(tally: Tally, labels: Sequence[Label]) -> Figures:
             "brier": float(window.losses[:, BRIER].mean()) if n else None,
             "auc": auc(window.scores, window.classes),
         },
+        "newest_half": {
+            "examples": half,
+            **agreement(_cells(window.classes[newer], window.numbers[newer], classes)),
+        },
         "fading": _fading(tally),
         "confusion": {"classes": list(labels), "all": tally.cells.tolist(), "window": cells.tolist()}
         if 0 < len(labels) <= CONFUSION_CLASSES_MAX
         else None,
     }
+
+
+def _cells(truth: Array, predicted: Array, classes: int) -> Array:
+    """(classes, classes) examples by class (rows) and predicted class."""
+    return np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def _fading(tally: Tally) -> Figures:

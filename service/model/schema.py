@@ -153,6 +153,13 @@ class AnnotatorsFacts(TypedDict):
 
 
 @with_config(STRICT)
+class RevisionsFacts(TypedDict):
+    """When what another program keeps was changed (revisions.py)."""
+
+    newest: list[Annotated[tuple[StrictStr, Milliseconds], Strict(strict=False)]]
+
+
+@with_config(STRICT)
 class StateFacts(TypedDict):
     """All of it."""
 
@@ -174,6 +181,7 @@ class StateFacts(TypedDict):
     pending: PendingFacts
     curves: NotRequired[CurvesFacts]
     annotators: NotRequired[AnnotatorsFacts]
+    revisions: NotRequired[RevisionsFacts]
 
 
 FACTS: TypeAdapter[StateFacts] = TypeAdapter(StateFacts)

@@ -27,6 +27,7 @@ from hinged.service.model.learner import Learner
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.pending import Pending
 from hinged.service.model.pool import Pool
+from hinged.service.model.revisions import Revisions
 from hinged.service.model.schema import FACTS
 from hinged.service.model.tombstones import Tombstones
 from hinged.solvers.core.rows import rows_from_csr
@@ -38,7 +39,7 @@ Part = TypeVar("Part", Pool, Pending)
 SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
 SHADOWS_MAX = 8
-LATER = ("curves", "annotators")  # parts that older snapshots do not have
+LATER = ("curves", "annotators", "revisions")  # parts that older snapshots do not have
 
 
 class State:
@@ -75,6 +76,7 @@ class State:
         self.set_aside: list[tuple[int, str]] = []  # positions and kinds of events that could not be applied
         self.curves = Curves()
         self.annotators = Annotators()
+        self.revisions = Revisions()
 
     @property
     def configuration(self) -> Configuration:
@@ -161,6 +163,7 @@ class State:
             "traces": self.tombstones,
             "curves": self.curves,
             "annotators": self.annotators,
+            "revisions": self.revisions,
         }
 
     @classmethod

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hinged.service.data.classes import Label
+from hinged.service.data.columns import Outside
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.model.decisions import numbers_of
 from hinged.service.model.learner import Learner
 from hinged.service.model.metrics import UNKNOWN
-from hinged.service.model.warmup import AnyReader, encoded
+from hinged.service.model.warmup import AnyReader, encoded, seen
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.reports import View
 from hinged.solvers.core.rows import Rows
@@ -28,11 +29,20 @@ UNCALIBRATED = Calibration(np.zeros((0, 2)))
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Decision values (m, K) of a batch, predicted class numbers (m,) and their probabilities (m,), NaN if unknown."""
+    """Decision values (m, K) of a batch, predicted class numbers (m,) and their probabilities (m,), NaN if unknown.
+
+    outside: what in which rows lies outside of what was learned, where decision values were computed.
+    """
 
     columns: Array
     numbers: Array
     probabilities: Array
+    outside: Outside = field(default_factory=dict)
+
+    def part(self, begin: int, end: int) -> Decided:
+        """What was decided on rows begin..end."""
+        outside = {r - begin: found for r, found in self.outside.items() if begin <= r < end}
+        return Decided(self.columns[begin:end], self.numbers[begin:end], self.probabilities[begin:end], outside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +61,40 @@ class Published:
     examples: int
 
     def rows(self, inputs: Inputs) -> Rows:
-        """A batch as the view takes it."""
+        """A batch as the view takes it, each x by itself."""
         dim, dtype = self.configuration.features.dim, self.configuration.dtype
         return encoded(self.reader, inputs, self.kernel, dim, dtype)
 
+    def seen(self, inputs: Inputs) -> tuple[Rows, Outside]:
+        """The batch of one request as the view takes it, in order; and what in it lies outside of what was learned."""
+        dim, dtype = self.configuration.features.dim, self.configuration.dtype
+        return seen(self.reader, inputs, self.kernel, dim, dtype)
+
     def decide(self, inputs: Inputs) -> Decided:
-        """Decide on a batch. Before the first example no class is known, in a warm-up perhaps only the majority's."""
+        """Decide on the batch of one request.
+
+        Before the first example no class is known, in a warm-up perhaps only the majority's.
+        """
         m = len(inputs)
         if not self.labels:
             return Decided(np.zeros((m, 0)), np.full(m, UNKNOWN, np.int32), np.full(m, np.nan))
         if self.majority != UNKNOWN:
             return Decided(np.zeros((m, 0)), np.full(m, self.majority, np.int32), np.full(m, np.nan))
-        columns = self.view.decision(self.rows(inputs))
+        rows, outside = self.seen(inputs)
+        columns = self.view.decision(rows)
         numbers = numbers_of(columns, len(self.labels))
-        return Decided(columns, numbers, self.calibration(columns, numbers))
+        return Decided(columns, numbers, self.calibration(columns, numbers), outside)
 
     def scores(self, decided: Decided) -> list[dict[str, float]]:
         """The score of each class by name, for each row."""
+        return [dict(zip(self.names, scores, strict=False)) for scores in self.score_columns(decided).tolist()]
+
+    def score_columns(self, decided: Decided) -> Array:
+        """The same as a matrix: (m, classes), or (m, 0) before any is known."""
         columns = decided.columns
         if columns.shape[1] == 1:
             columns = np.concatenate((0.0 - columns, columns), axis=1)[:, : len(self.labels)]
-        return [dict(zip(self.names, scores, strict=False)) for scores in columns.tolist()]
+        return columns
 
     def probabilities(self, decided: Decided) -> list[dict[str, float | None]]:
         """The probability of each class by name, for each row; None where it is unknown."""

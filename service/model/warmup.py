@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hinged.service.data.columns import Reader
+from hinged.service.data.columns import OUTSIDE_SHOWN, Outside, Reader
 from hinged.service.data.inputs import Inputs, Records
 from hinged.service.data.parts import AUTO, Configuration, NamedFeatures, TextFeatures
 from hinged.service.data.records import TEXT
@@ -22,7 +22,7 @@ from hinged.service.data.vocabulary import Vocabulary
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.rows import Rows, rows_from_csr
 from hinged.solvers.core.states import COUNT_MAX, StateReader
-from hinged.solvers.estimators.scaling import CSR, PLAIN
+from hinged.solvers.estimators.scaling import CLIP, CSR, PLAIN
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +37,7 @@ def encoder_of(configuration: Configuration) -> Encoder | None:
     features = configuration.features
     if isinstance(features, NamedFeatures):
         finds = {"find_times": features.times, "find_identifiers": features.identifiers}
-        return Vocabulary(features.warmup, features.columns_max, features.kinds, **finds)
+        return Vocabulary(features.warmup, features.columns_max, features.kinds, **finds, since=features.since)
     if isinstance(features, TextFeatures):
         return Vocabulary(features.warmup, 0, {TEXT: "text"}, buckets=features.dim)
     if configuration.warmup == 0:
@@ -54,6 +54,26 @@ def encoded(by: Encoder | AnyReader | None, inputs: Inputs, kernel: Kernel, dim:
     if by is None:
         return inputs
     return (by.reader() if isinstance(by, Scaling) else by).rows(inputs, kernel, dim, dtype)
+
+
+def seen(by: AnyReader | None, inputs: Inputs, kernel: Kernel, dim: int, dtype: type) -> tuple[Rows, Outside]:
+    """The batch of one request to predict, in order; and what in it lies outside of what was learned.
+
+    Of rows of numbers that are columns at the edge of their scale; of a model without scales nothing is known.
+    """
+    if isinstance(by, Reader):
+        assert isinstance(inputs, Records)  # noqa: S101  of named features
+        csr, outside = by.read(inputs.records)
+        return rows_from_csr(*csr, kernel, dim, dtype), outside
+    rows = encoded(by, inputs, kernel, dim, dtype)
+    if by is None or by.scale.form == PLAIN:
+        return rows, {}
+    far = np.flatnonzero(np.abs(rows.values) >= CLIP)
+    if not far.size:
+        return rows, {}
+    places, begins = np.unique(np.searchsorted(rows.indptr, far, side="right") - 1, return_index=True)
+    columns = np.split(rows.indices[far], begins[1:])
+    return rows, {r: of_row[:OUTSIDE_SHOWN].tolist() for r, of_row in zip(places.tolist(), columns, strict=True)}
 
 
 class WarmUp:

@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 HERE = ("predict", "predict_default", "rank_examples")
 """Routes that a reader answers."""
 HAS_IDS, NONE = b'"id"', b""
-"""A prediction with an id waits for its label, at the server."""
-GONE = "the server behind this reader is gone, or the answer to an earlier request is still due; try again soon"
+"""A prediction with an id waits for its label, at the server. Where it is written otherwise the replica notices."""
+GONE = "the server behind this reader is gone; try again soon"
 DIGITS = re.compile(r"[0-9]{1,18}")
 REQUESTS_KEPT = 100_000
 
@@ -102,14 +102,17 @@ class _Watched:
         """Whether a part of the body was waited for, and there is none."""
         self._receive = receive
         self._stop_at = stop_at
+        self._end = b""  # of the part before, which may end within it
 
     async def __call__(self) -> Message:
         self.cut_off = True
         message = await self._receive()
         if message["type"] == "http.request":
             self.cut_off = message.get("more_body", False)
-            if self._stop_at and self._stop_at in message.get("body", b""):
+            part = self._end + message.get("body", b"")
+            if self._stop_at and self._stop_at in part:
                 raise NotHere
+            self._end = part[1 - len(self._stop_at) :] if self._stop_at else NONE
         return message
 
 

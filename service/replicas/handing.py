@@ -10,8 +10,10 @@ import asyncio
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,54 +27,107 @@ CONNECTION = "hinged.connection"
 """Of a scope: the Lent connection that the request came over."""
 SENT_WITH = b"."  # a socket travels beside a byte at least
 PIECE_BYTES = 2**20
+END_OF_HEAD = b"\r\n\r\n"
 
 
 class Lent(Connection):
-    """A connection of a reader. path: where the server takes those that are handed on."""
+    """A connection of a reader. path: where the server takes those that are handed on.
+
+    What comes is parsed in parts of which none goes beyond the end of a request. So the bytes of each request that is
+    not yet answered are known, and the connection can be handed on at any of them.
+    """
 
     path: Path
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._came: list[bytes] = []  # since nothing was under way
-        self._requests = 0  # that began in it
+        self._came: deque[list[bytes]] = deque([[]])
+        """The bytes of each request that is not answered; the last of them may not have come as a whole."""
+        self._answered_early = False  # whether what comes is the rest of a request that was answered
+        self._left: int | None = None  # bytes of the body that are to come; None where it is chunked
 
-    def data_received(self, data: bytes) -> None:
-        """Note what comes."""
-        if not self._in_message and not self.pipeline and (self.cycle is None or self.cycle.response_complete):
-            self._came, self._requests = [], 0
-        self._came.append(data)
-        super().data_received(data)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Have it told whenever an answer is not sent as a whole: until it is, the connection stays here."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)
+
+    def _parse(self, piece: bytes) -> None:
+        at = 0
+        while at < len(piece) and not self._broken:
+            part = piece[at : self._edge(piece, at)]
+            if not self._answered_early:
+                self._came[-1].append(part)
+            super()._parse(part)
+            at += len(part)
+
+    def _edge(self, piece: bytes, at: int) -> int:
+        """Up to where a piece is parsed next: no further than the request that has begun."""
+        if not self._in_message:
+            end = piece.find(END_OF_HEAD, at)
+            return len(piece) if end < 0 else end + len(END_OF_HEAD)
+        if self._in_head or self._left is None:  # it ends with a line, whichever
+            return piece.find(b"\n", at) + 1 or len(piece)
+        return min(len(piece), at + self._left)
 
     def on_message_begin(self) -> None:
         """One more request."""
         super().on_message_begin()
-        self._requests += 1
         cast("dict[str, Any]", self.scope)[CONNECTION] = self
+
+    def on_headers_complete(self) -> None:
+        """Its head says how long it is."""
+        headers = dict(self.headers)
+        self._left = None if b"transfer-encoding" in headers else int(headers.get(b"content-length", b"0"))
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Some of its body."""
+        if self._left is not None:
+            self._left -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """What comes from here on is of the next request."""
+        ended = not self._ignores_upgrade
+        super().on_message_complete()
+        if ended:
+            if not self._answered_early:
+                self._came.append([])
+            self._answered_early = False
+
+    def on_response_complete(self) -> None:
+        """The request is answered, and nobody needs its bytes any more."""
+        if len(self._came) > 1:
+            self._came.popleft()
+        else:
+            self._came[0].clear()
+            self._answered_early = self._in_message
+        super().on_response_complete()
 
     def handle_websocket_upgrade(self) -> None:
         """A WebSocket is the server's."""
         self._broken = True  # for this protocol
         self._unlimit()
-        self._handing = self.loop.create_task(self._hand_on_or_close())  # the loop itself keeps no hold of it
+        self._handing = self.begin(self._hand_on_or_close(), lambda _: self.transport.close())
 
     async def _hand_on_or_close(self) -> None:
         if not await self.hand_on():
             self.transport.close()
 
     async def hand_on(self) -> bool:
-        """Give it to the server. False where that is gone, or where the answer to another request is still due."""
-        if self._requests != 1 or self.transport.is_closing():
-            return False
+        """Give it to the server, with all requests that are not answered. False where the server is gone."""
         self.transport.pause_reading()
+        await asyncio.sleep(0)  # what was written in this turn is sent at its end
+        await self.flow.drain()
+        if self.transport.is_closing():
+            return False
         line = socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno()))
         try:
             with line, socket.socket(socket.AF_UNIX) as way:
                 way.setblocking(False)
                 await self.loop.sock_connect(way, str(self.path))
                 socket.send_fds(way, [SENT_WITH], [line.fileno()])
-                for part in self._came:
-                    await self.loop.sock_sendall(way, part)
+                await self.loop.sock_sendall(way, b"".join(chain.from_iterable(self._came)))
         except OSError:
             self.transport.resume_reading()
             return False

@@ -13,6 +13,7 @@ from hinged.service.commands.ask import LabelBudget, Wish
 from hinged.service.data.classes import Label
 from hinged.service.engine.history import History
 from hinged.service.engine.positions import Place
+from hinged.service.errors import ServiceError
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.view import Published
@@ -26,8 +27,11 @@ PUBLISH_S = 0.1
 RETRY_S = 1.0
 
 
-class NotHere(Exception):
-    """What only the server can answer."""
+class NotHere(ServiceError):
+    """What only the server can answer, who is asked instead: no client sees it."""
+
+    def __init__(self) -> None:
+        super().__init__("only the server can answer this")
 
 
 class Replica:

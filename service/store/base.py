@@ -5,7 +5,7 @@ event's payload; it keeps an index from example ids to the position of the event
 
 Methods are synchronous and may be called from several threads at once. Where a method raises, its errors are:
 
-- KeyError: there is no such model. All methods that take a model raise it, `create` where the model exists.
+- NoModel: there is no such model. All methods that take a model raise it, but `create`.
 - StoreUnavailable: the store says that nothing was written.
 - OutcomeUnknown: the write failed in a way that does not tell whether it lasts. The caller must read the end
   of the log before it goes on.
@@ -31,6 +31,16 @@ SNAPSHOTS_KEPT = 2
 
 class OutcomeUnknown(StoreUnavailable):
     """An append failed half way: whether it lasts stands in the log, not in this error."""
+
+
+class NoModel(StoreUnavailable):
+    """The store has no such model, so nothing of it was read or written.
+
+    To a server that has the model in memory this says that the store has lost it.
+    """
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"the store has no model {model}: it was emptied, or another store is in its place")
 
 
 class PositionTaken(StoreUnavailable):
@@ -118,6 +128,7 @@ class Store(Protocol):
     def put_snapshot(self, model: str, position: int, state: bytes) -> None:
         """Keep `state` as the model's state at `position`, durably; a crash half way leaves the older ones.
 
+        PositionTaken if the log ends before `position`: what comes to stand there may lead to another state.
         Keeps the two at the highest positions; one at the same position is replaced. Does not hold up appends
         for longer than a chunk takes.
         """

@@ -348,7 +348,7 @@ class BSCA(BudgetExpansion):
         if remembered < reservoir:
             raise ValueError(f"remembered must be at least reservoir = {reservoir}, got {remembered}")
         self.parameters = self.parameters._replace(
-            step_max=step_max or 0.0,
+            step_max=float(step_max or 0.0),
             step_decay=float(step_decay),
             step_least=float(step_least),
             extra_steps=int(extra_steps),

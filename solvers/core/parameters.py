@@ -72,7 +72,7 @@ def number(
     ]
 
     def fits(value: Any) -> bool:
-        return _is(Real, value) and math.isfinite(value) and above < value < below and least <= value <= most
+        return _is(Real, value) and _is_finite(value) and above < value < below and least <= value <= most
 
     return Rule(fits, " ".join(["a number", " and ".join(bounds)]).strip())
 
@@ -95,6 +95,13 @@ def one_of(*allowed: Any) -> Rule:
 
 def _is(kind: type, value: Any) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float holds
+        return False
 
 
 def _alike(value: Any, allowed: Any) -> bool:

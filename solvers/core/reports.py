@@ -66,6 +66,7 @@ def certificate_of(
     gap: float | None = None,
     kkt_violation: float | None = None,
     weight_degradation: float | None = None,
+    converged: bool | None = None,
 ) -> Certificate:
     """The parts of every solver's certificate, None for what has no meaning; primal = dual + gap."""
     return {
@@ -78,4 +79,5 @@ def certificate_of(
         "gap": gap,
         "kkt_violation": kkt_violation,
         "weight_degradation": weight_degradation,
+        "converged": converged,
     }

@@ -309,6 +309,14 @@ class Solver(ABC):
         return self.keys()
 
     @property
+    def converged(self) -> bool | None:
+        """Whether it stands at the optimum, of a solver that goes there with every batch; None for one that does not.
+
+        False where it came to its limit of steps before.
+        """
+        return None
+
+    @property
     def discarded(self) -> Array | None:
         """(classes, 2) examples that a ramp set aside: on the wrong side, and already right; None without a ramp."""
         return None

@@ -104,6 +104,11 @@ class SMO(DualExpansion):
         if self._delta().max(initial=0.0) > self.parameters.tol:
             self.finish()
 
+    @property
+    def converged(self) -> bool:
+        """Whether no pair violates by more than tol in any column (Solver.converged)."""
+        return bool(self._delta().max(initial=0.0) <= self.parameters.tol)
+
     def finish(self) -> Finish:
         """Optimise every column over all points until no pair violates by more than tol."""
         return self._optimise(self.parameters.tol)

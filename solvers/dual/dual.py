@@ -306,6 +306,7 @@ class DualExpansion(Expansion):
             gap=float(m.working_set_gap(self.machine, self.slots)),
             kkt_violation=float(self.machine.delta.max(initial=0.0)),
             weight_degradation=self.degradation if self._measured else None,
+            converged=self.converged,
         )
 
     def cache_figures(self) -> dict[str, int]:

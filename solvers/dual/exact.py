@@ -239,13 +239,16 @@ class ExactSVM(OptimalExpansion):
     def leave_one_out(self) -> tuple[Array, Array]:
         """keys (n,) and decision values (n, K) of every example held, each by the machine without it.
 
-        The state is the same to the bit before and after. Examples without a coefficient need no unlearning.
+        The state is the same to the bit before and after. Examples without a coefficient need no unlearning, unless
+        they are an end of the interval of a column's b, where no point of it is free.
         """
-        slots = np.flatnonzero(self.machine.class_of[: self.slots] != NONE)
-        scores = (self.machine.sign[:, slots] - self.machine.g[:, slots]).T + self.machine.b
-        for p, s in enumerate(slots):
-            if self.machine.held[s]:
-                scores[p] = self._without(np.array([s]))
+        machine = self.machine
+        slots = np.flatnonzero(machine.class_of[: self.slots] != NONE)
+        scores = (machine.sign[:, slots] - machine.g[:, slots]).T + machine.b
+        unfree = [c for c, margin in enumerate(self.margins) if not margin.counts[M]]
+        ends = np.concatenate((machine.best_i[unfree], machine.best_j[unfree]))
+        for p in np.flatnonzero((machine.held[slots] > 0) | np.isin(slots, ends)):
+            scores[p] = self._without(slots[p : p + 1])
         return self.machine.key[slots].copy(), scores
 
     def k_fold(self, folds: Sequence[Sequence[int]]) -> list[Array]:

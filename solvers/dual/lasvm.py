@@ -360,7 +360,7 @@ class LASVM(DualExpansion):
             Since(0),
             "points up to which those without a coefficient are kept; 0: they leave at once, as in the paper",
         ] = 2000,
-        seed_max: Annotated[int, Ge(1), Unserved, "examples kept while only one class has come"] = 1000,
+        seed_max: Annotated[int, Ge(1), Lt(2**31), Unserved, "examples kept while only one class has come"] = 1000,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)

@@ -132,12 +132,16 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
                 converged = self._fit(learner, _rows(learner, scaled(scale, X)), numbers, random, weights=weights)
             self._made(learner, classes, scale, sparse.issparse(X), digest)
         if not converged:
-            warnings.warn(
-                f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn()
         return self
+
+    def _warn(self) -> None:
+        """Say to who called `fit` or `partial_fit` that the solver came to its limit of steps."""
+        warnings.warn(
+            f"{type(self).__name__} did not reach its tolerance: scale the features, or choose a smaller C",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
     def _go_on(self, X: Any, y: Array, weights: Array | None, random: np.random.RandomState, digest: str) -> bool:
         """Go on from the fit before; returns whether it ended at the optimum."""
@@ -200,6 +204,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         weights = example_weights(sample_weight, len(y), some=first)
         if not first:
             self._learner.learn(_rows(self._learner, self._scaled(X)), self._numbers_of(y), weights)
+            if self._learner.solver.converged is False:
+                self._warn()
             return self
         unknown = np.setdiff1d(y, classes)
         if unknown.size:
@@ -210,6 +216,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         learner = self._new_learner(scaled(scale, known), y, classes, random, scale is not None)
         learner.learn(_rows(learner, scaled(scale, X)), np.searchsorted(classes, y), weights)
         self._made(learner, classes, scale, sparse.issparse(X))
+        if learner.solver.converged is False:
+            self._warn()
         return self
 
     def _fit(
@@ -230,6 +238,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
         if not again:
             assert first == learner.numbered  # noqa: S101
             learner.learn(rows, numbers, weights)
+            if learner.solver.converged is not None:
+                return learner.solver.converged
         return learner.solver.finish().converged
 
     def _new_learner(

@@ -9,12 +9,14 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from hinged.frames import BadFrame, decode, kind_of
-from hinged.solvers.core.parameters import check, integer
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.parameters import FLAG, check, integer, number, one_of
 from hinged.solvers.core.states import StateReader
 from hinged.solvers.estimators import baselines, sklearn
-from hinged.solvers.estimators.base import Learner
+from hinged.solvers.estimators.base import PRECISIONS, Learner
 from hinged.solvers.estimators.classifier import SolverClassifier
 from hinged.solvers.estimators.files import KIND, SCALE_PARTS, VERSION, kernel_of, part, renumbered
+from hinged.solvers.estimators.parameters import RULES
 from hinged.solvers.estimators.scaling import DENSE, SPARSE, Scale
 
 Array = np.ndarray[Any, Any]
@@ -27,7 +29,15 @@ ESTIMATORS: dict[str, type[SolverClassifier]] = {
 }
 """By their names."""
 
-SEED = {"seed": integer(0, 2**63 - 1)}
+MACHINE = {
+    "dim": integer(1, 2**31 - 1),
+    "sparse": FLAG,
+    "precision": one_of(*PRECISIONS),
+    "seed": integer(0, 2**63 - 1),
+    "learned": integer(0, 2**53 - 1),
+    "fading": FLAG,
+}
+"""What the parts of a machine may be that no other check looks at."""
 
 EXPORT, MODEL, FORMAT = "export", "model", 3
 """Kinds of a server's frames, and the format of the snapshot in them."""
@@ -57,6 +67,7 @@ def _saved(data: bytes) -> SolverClassifier:
         parameters["class_weight"] = {label: weight for label, weight in parameters["class_weight"]}  # noqa: C416
     estimator = ESTIMATORS[facts["estimator"]](**parameters)
     check(parameters, estimator.rules)
+    check(machine["parameters"], RULES)  # the solver looks at its own
     learner = _learner(machine, machine["parameters"], part(arrays, "solver."))
     learner.hear(arrays["heard.scores"], arrays["heard.classes"])
     scale = machine["scale"]
@@ -107,7 +118,8 @@ def _exported(data: bytes) -> SolverClassifier:
         "learned": facts["learned"],
         "fading": configuration["half_life"] is not None,
     }
-    learner = _learner(machine, estimator.solver_parameters(), state)
+    rules = {"rules": configuration.get("rules", 1)} if configuration["solver"] == "auto" else {}
+    learner = _learner(machine, estimator.solver_parameters() | rules, state)
     scale = None
     if features.get("scale") is not None:
         if not taught["scaling"]["begun"]:
@@ -146,7 +158,7 @@ def _family(solver: str) -> str:
 
 def _learner(machine: dict[str, Any], parameters: dict[str, Any], state: dict[str, Array]) -> Learner:
     """The machine of a state."""
-    check({"seed": machine["seed"]}, SEED)
+    check(machine, MACHINE)
     own = {name: value for name, value in parameters.items() if name not in ("precision", "seed")}
     learner = Learner(
         machine["solver"],
@@ -158,16 +170,21 @@ def _learner(machine: dict[str, Any], parameters: dict[str, Any], state: dict[st
     )
     learner.solver.fading = machine["fading"]
     learner.solver.load(state)
+    known = learner.solver.known()
+    newest = int(np.where(known < NONE, -2 - known, known).max(initial=NONE))  # a merged point has -2 - its number
+    if machine["learned"] <= newest:
+        raise BadFrame(f"the machine must have learned more than {newest} examples, got {machine['learned']}")
     learner.numbered = machine["learned"]
     return learner
 
 
 def _scale(arrays: dict[str, Array], form: str, dim: int, rest: float) -> Scale:
+    check({"rest": rest}, {"rest": number(above=0.0)})
     read = StateReader(arrays)
     columns = read.take("columns", np.int64, (None,), 0, dim - 1)
     if form not in (DENSE, SPARSE) or (np.diff(columns) <= 0).any() or (form == DENSE and columns.size != dim):
         raise BadFrame(f"these are not the columns of {form} features of width {dim}")
     rest_parts = {name: read.take(name, np.float64, columns.shape) for name in SCALE_PARTS[1:]}
-    if not ((rest_parts["scale"] > 0).all() and rest > 0):
+    if not (rest_parts["scale"] > 0).all():
         raise BadFrame("scales must be > 0")
-    return Scale(form, dim, columns, **rest_parts, rest=rest)
+    return Scale(form, dim, columns, **rest_parts, rest=float(rest))

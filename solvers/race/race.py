@@ -1,19 +1,20 @@
 """A race of machines inside one model: it finds C, gamma and how long to remember while it serves.
 
 Each arm (arms.py) is a LASVM or LASVM-NC of its own that learns every example once. Each answers before the label is
-seen; a fading count of right answers says who leads, and the leader answers for all. An arm that is surely behind
-leaves, and only so many stay as time goes by, so that a long stream costs what a few machines cost. The best one that
-fades stays whatever happens, and where such a one leads the best that does not: where the world changes, or calms down,
-it takes the lead, and nobody could tell beforehand.
+seen; a fading count of right answers, each by its weight, says who leads, and the leader answers for all. An arm that
+is surely behind leaves, and only so many stay as time goes by, so that a long stream costs what a few machines cost.
+The best one that fades stays whatever happens, and where such a one leads the best that does not: where the world
+changes, or calms down, it takes the lead, and nobody could tell beforehand.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from hinged.solvers.core.kernels import LINEAR, Kernel
+from hinged.solvers.core.parameters import Since
 from hinged.solvers.core.reports import Certificate, Contributions, Finish, PointScores, View
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import CACHE_BYTES, Solver, class_numbers, seen_without
@@ -22,6 +23,7 @@ from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race.arms import C_MOST, Arm, Setting, first_settings, near, read_settings
 from hinged.solvers.race.standings import (
+    accuracies,
     by_rank,
     count,
     joined_by,
@@ -30,7 +32,6 @@ from hinged.solvers.race.standings import (
     read_standings,
     state_of,
     surely_behind,
-    total_of,
 )
 
 Array = np.ndarray[Any, Any]
@@ -50,17 +51,32 @@ SHARED = ("points_max", "when_full", "seed", "dtype")
 class Race(Solver):
     """LASVM with C, gamma, half-life and loss found while it learns.
 
-    kernel and C: those that the arms multiply. points_max and when_full hold for each arm. Other parameters: LASVM's;
+    kernel and C: those that the arms multiply. points_max and when_full hold for each arm. rules: by which it is run.
+    2: answers count by their weight, and arms that fade learn in the first epoch alone, for what has faded would come
+    back with all its weight; 1: answers count alike, and all arms learn in further epochs. Other parameters: LASVM's;
     idle_max is a bound.
     """
 
     fades: ClassVar[bool] = True
 
     def __init__(
-        self, kernel: Kernel, dim: int, *, C: float = 1.0, cache_bytes: int = CACHE_BYTES, **parameters: Any
+        self,
+        kernel: Kernel,
+        dim: int,
+        *,
+        C: float = 1.0,
+        cache_bytes: int = CACHE_BYTES,
+        rules: Annotated[
+            Literal[1, 2],
+            Since(1),
+            "2: answers count by weight, and arms that fade learn in the first epoch alone; 1: answers count alike, "
+            "and all arms learn again",
+        ] = 2,
+        **parameters: Any,
     ) -> None:
         own = {name: parameters[name] for name in SHARED if name in parameters}
         super().__init__(kernel, dim, C=C, cache_bytes=cache_bytes, **own)
+        self.rules = rules
         self.shared = {**parameters, "cache_bytes": cache_bytes // CACHES}
         self.learned = 0
         self.opened = 0  # examples learned when the race was opened the last time
@@ -125,9 +141,8 @@ class Race(Solver):
         classes, keys = np.asarray(classes, np.int64), np.asarray(keys, np.int64)
         self.check_batch(rows, classes, keys)
         self._count_seen(classes, again=again)
-        if again:  # what is known already tells nothing of who answers best
-            scores = [machine.learn(rows, classes, keys, again=True) for machine in self.machines]
-            return scores[int(self.standings.leader[0])]
+        if again:
+            return self._learn_again(rows, classes, keys)
         found, begin, m = np.empty((len(rows), self.columns)), 0, len(rows)
         while begin < m:
             end = min(m, begin + LOOK - self.learned % LOOK)
@@ -138,9 +153,9 @@ class Race(Solver):
 
     def _learn_part(self, rows: Rows, classes: Array, keys: Array) -> Array:
         scores = np.stack([arm.learn(rows, classes, keys, self.learned) for arm in self.arms])
-        leaders = np.empty(len(rows), np.int64)
-        right = (class_numbers(scores, self.classes) == classes).T.copy()
-        count(self.standings, right, leaders)
+        right = (class_numbers(scores, self.classes) == classes).T
+        weights = self.factors[classes] if self.rules > 1 else np.ones(len(rows))
+        leaders = count(self.standings, right, weights, self.learned)
         self.learned += len(rows)
         if self.learned % LOOK == 0:
             self._send_off()
@@ -148,6 +163,12 @@ class Race(Solver):
                 self._open()
         answers: Array = scores[leaders, np.arange(len(rows))]
         return answers
+
+    def _learn_again(self, rows: Rows, classes: Array, keys: Array) -> Array:
+        """Learn a batch of a further epoch: what is known already tells nothing of who answers best."""
+        learning = [arm for arm in self.arms if not (arm.fades and self.rules > 1)]
+        scores = {id(arm): arm.machine.learn(rows, classes, keys, again=True) for arm in learning}
+        return scores[id(self.leader)] if self.leader in learning else self.decision(rows)
 
     def _count_seen(self, classes: Array, *, again: bool) -> None:
         counts = np.bincount(classes, minlength=self.classes)
@@ -259,7 +280,7 @@ class Race(Solver):
 
     def arms_in_figures(self) -> list[dict[str, Any]]:
         """Each arm's solver, C, gamma and half-life, its fading accuracy, its points, and whether it leads."""
-        total = total_of(self.learned)
+        rates = accuracies(self.standings, self.learned) if self.learned else [None] * len(self.arms)
         gammas = self.kernel.code != LINEAR
         return [
             {
@@ -267,11 +288,11 @@ class Race(Solver):
                 "C": arm.machine.C,
                 "gamma": arm.machine.kernel.gamma if gammas else None,
                 "half_life": arm.setting.half_life or None,
-                "accuracy": min(1.0, float(correct) / total) if self.learned else None,
+                "accuracy": rate,
                 "points": arm.machine.live,
                 "leads": arm is self.leader,
             }
-            for arm, correct in zip(self.arms, self.standings.correct, strict=True)
+            for arm, rate in zip(self.arms, rates, strict=True)
         ]
 
     def memory_bytes(self) -> int:

@@ -7,7 +7,7 @@ import warnings
 from functools import cache
 
 import numpy as np
-from fuzz_damage import damage_array, damage_facts, narrowed
+from fuzz_damage import ODD, OF_AN_ARRAY, changes, damage_array, damage_facts, inside, narrowed, places
 from fuzz_scenes import DIM
 from scipy import sparse
 
@@ -132,6 +132,23 @@ def damaged_file(choices):
         except (KeyError, TypeError, IndexError, ValueError, OverflowError, AttributeError) as error:
             told.append(f"not changed: {error!r}")  # an earlier change took away what this one is about
     return encode(KIND, facts, arrays), told
+
+
+def each_part_wrong(number, choices):
+    """For each part of the facts and for each array of a file: the file with that changed alone, and what was changed.
+
+    A part is anything odd instead; an array has another type, shape, order or range.
+    """
+    facts, arrays = decode(file_of(number), KIND)
+    for path in places(facts):
+        odd, other = choices.choice(ODD), copy.deepcopy(facts)
+        inside(other, path[:-1])[path[-1]] = copy.deepcopy(odd)
+        with contextlib.suppress(ValueError):  # what no frame holds
+            yield encode(KIND, other, arrays), f"{facts['estimator']} {path}: {odd!r:.60}"
+    for name, array in sorted(arrays.items()):
+        with contextlib.suppress(ValueError, IndexError):  # nothing to be damaged in this way
+            damaged = choices.choice(OF_AN_ARRAY)(choices, array)
+            yield encode(KIND, facts, {**arrays, name: damaged}), f"{name}: {changes(array, damaged)}"
 
 
 def live(data, choices):

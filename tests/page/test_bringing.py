@@ -139,6 +139,7 @@ def test_a_libsvm_file_becomes_a_sparse_model_and_predictions_come_back_as_a_csv
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
     assert [row["prediction"] for row in rows] == ["+1" if k % 2 else "-1" for k in range(60)]
+    assert [row["outside"] for row in rows] == [""] * 60
 
 
 WHAT_FLEW = [("the kite and the crow flew high up", "bird"), ("a jet with two engines took off", "plane")]
@@ -273,3 +274,111 @@ def test_ten_thousand_characters_and_hundreds_of_numbers_stay_in_their_places(cl
     page.get_by_text("Which were refused, and why").click()
     assert "1000" in page.get_by_role("group", name="Refused rows").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def brought(tab, server, path):
+    page = tab(server.url).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.wait_for_selector(".preview")
+    return page
+
+
+def test_a_model_of_a_file_is_what_the_server_makes_of_one_that_says_nothing(client, server, tab, table, tmp_path):
+    client.create_model("silent", kernel={"type": "rbf"}, features={"type": "named"})
+    page = brought(tab, server, table)
+    page.get_by_label("named").fill("by-the-page")
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("445 learned, 5 to the pool").wait_for()
+    made, silent = (client.model(name)["configuration"] for name in ("by-the-page", "silent"))
+    assert made["solver"] == "auto"
+    assert made | {"features": None} == silent | {"features": None}
+    notes = "y,note\n" + "".join(f"{'ab'[k % 2]},so it is with us on day {k}\n" for k in range(40))
+    for name, text in {"x.libsvm": "1 1:2\n-1 2:1\n" * 20, "notes.csv": notes}.items():
+        (tmp_path / name).write_text(text)
+        page = brought(tab, server, tmp_path / name)
+        page.get_by_label("named").fill(f"by-{name}")
+        page.get_by_role("button", name="Send the rows").click()
+        page.get_by_text("40 learned").wait_for()
+        assert client.model(f"by-{name}")["configuration"]["solver"] == "auto"
+
+
+def test_the_preview_says_what_the_server_takes_a_column_for_and_afterwards_what_it_warns_of(
+    client, server, tab, tmp_path
+):
+    """One row for each form of a day or a time that the server knows, beside what are none."""
+    forms = ["{0}", "{0}T07:30", "{0} 07:30:15", "{0}T07:30:15.25Z", "{0} 07:30+02:00", "{0}t07:30:15,5-0330"]
+    path = tmp_path / "all.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["when", "day", "almost", "price", "account", "kind"])
+        for k in range(120):
+            day = f"2026-{1 + k % 12:02}-{1 + k % 28:02}"
+            when = forms[k % 6].format(day)
+            row = [when, day, f"{1 + k % 28}.5.2026", f"{k},{k % 10}", f"customer no. {k}", "ab"[k % 2]]
+            writer.writerow(row)
+    page = brought(tab, server, path)
+    heads = page.locator(".preview thead th").all_inner_texts()
+    assert [" ".join(head.split()) for head in heads] == [
+        "when time", "day time", "almost text", "price text", "account text", "kind text",
+    ]  # fmt: skip
+    page.get_by_text('"price" has numbers with a decimal comma').wait_for()
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("120 learned").wait_for()
+    features = client.model("all")["features"]
+    assert {field["name"] for field in features["fields"] if field.get("time")} == {"when", "day"}
+    assert len(features["warnings"]) >= 2
+    warnings = page.get_by_role("list", name="About the columns")
+    for warning in features["warnings"]:
+        warnings.get_by_text(warning).wait_for()
+    page.goto(f"{server.url}/ui#/models/all")
+    for warning in features["warnings"]:
+        page.get_by_text(warning).wait_for()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        (
+            "rows.parquet",
+            None,
+            'it is Parquet, which the page does not read. In a terminal "hinged replay rows.parquet',
+        ),
+        ("rows.csv", None, "it is Parquet"),  # whatever it is called
+        ("rows.arrow", b"ARROW1\0\0" + bytes(100), "it is Arrow"),
+        ("rows.xlsx", b"PK\x03\x04" + bytes(100), "it is a ZIP archive or a spreadsheet"),
+        ("rows.csv.gz", b"\x1f\x8b\x08" + bytes(100), "it is compressed with gzip"),
+        ("rows.csv", "a,b\n1,2\n".encode("utf-16"), "it is no text in UTF-8; the page reads CSV, JSONL and LIBSVM"),
+        ("rows.csv", bytes(range(256)) * 10, "it is no text in UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused_with_the_way_to_bring_it(server, tab, tmp_path, name, content, says):
+    path = tmp_path / name
+    if content is None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = pytest.importorskip("pyarrow").table({"a": [1.0, 2.0], "y": ["p", "q"]})
+        parquet.write_table(table, path)
+    else:
+        path.write_bytes(content)
+    page = tab(server.url).open("data", ".drop")
+    page.set_input_files("input[type=file]", path)
+    page.get_by_role("alert").filter(has_text=f"{name} cannot be read: {says}").wait_for()
+    assert page.get_by_role("button", name="Send the rows").count() == 0
+
+
+def test_predictions_of_rows_outside_of_what_was_learned_say_so(server, tab, tmp_path):
+    path = tmp_path / "known.csv"
+    path.write_text("a,b,label\n" + "".join(f"{k % 10},{'uv'[k % 2]},{'xy'[k % 2]}\n" for k in range(60)))
+    page = brought(tab, server, path)
+    page.get_by_role("button", name="Send the rows").click()
+    page.get_by_text("60 learned").wait_for()
+    path = tmp_path / "strange.csv"
+    path.write_text("a,b\n3,u\n900,u\n3,w\n800,w\n")
+    page = brought(tab, server, path)
+    page.get_by_label("What b is").select_option("feature")
+    page.get_by_label("To which model").select_option("known")
+    page.get_by_role("button", name="Predict them instead").click()
+    page.get_by_text("Outside of what the model has learned: a in 2 rows, b in 2 rows.").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    assert [row["outside"] for row in rows] == ["", "a", "b", "a, b"]

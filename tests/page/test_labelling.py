@@ -118,7 +118,7 @@ def test_what_an_answer_did_is_said(client, server, tab):
     page.get_by_text("predictions of the pool.").wait_for()
     page.get_by_text("On questions drawn at random it is right").wait_for()
     random = client.model(model)["metrics"]["sources"]["random"]
-    page.get_by_text(f"{random['window']['examples']} questions").wait_for()
+    page.get_by_text(f"{random['newest_half']['examples']} questions").wait_for()
 
 
 def test_skipping_and_not_being_sure(client, server, tab):
@@ -282,7 +282,7 @@ def test_with_two_labels_for_each_question_a_vote_is_changed_before_it_is_learne
     figures = client.answers(model)["annotators"]
     assert [(figures[name]["compared"], figures[name]["agreed"]) for name in ("ann", "bob")] == [(1, 1), (1, 0)]
     page.get_by_text("Everyone's figures").click()
-    page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob 1 0.00").wait_for()
+    page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob 1 0 % 0.00").wait_for()
 
 
 def test_a_question_is_there_with_its_answers_and_not_before_them(client, server, tab):
@@ -462,3 +462,48 @@ def test_a_text_is_shown_as_text(client, server, tab):
     client.learn(model, [{"x": "no", "y": "ham"}])
     client.offer(model, [{"id": "t", "x": "Is <i>this</i> spam?"}])
     assert tab(server.url).label(model, "ann").locator(".x.text").inner_text() == "Is <i>this</i> spam?"
+
+
+def test_what_was_answered_is_counted_at_once_though_the_servers_figures_come_later(client, server, tab):
+    model = pool(client)
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    counted = page.get_by_role("region", name="What your answers did")
+    counted.get_by_text("0 answered, 0 by you now").wait_for()
+    page.route("**/pool?*", lambda route: route.abort())  # with which the figures are read
+    for k in range(1, 24):
+        one.answer("1" if k % 2 else "2")
+        counted.get_by_text(f"{k} answered, {k} by you now").wait_for()
+    page.unroute("**/pool?*")
+    page.keyboard.press("u")  # to change an answer is no answer more
+    page.locator(".question.again").wait_for()
+    counted.get_by_text("23 answered, 23 by you now").wait_for()
+    page.keyboard.press("1")
+    counted.get_by_text("23 answered, 23 by you now").wait_for()
+    client.learn(model, [lease_of(client, model, "bob") | {"y": "ham"}])
+    one.answer("2")
+    counted.get_by_text("25 answered, 24 by you now").wait_for()
+
+
+def lease_of(client, model, annotator):
+    """The id and the lease of a question."""
+    (query,) = client.query(model, n=1, annotator=annotator)["queries"]
+    return {name: query[name] for name in ("id", "lease")}
+
+
+def test_of_several_labels_the_page_tells_labels_and_questions_apart_and_no_conflict_is_agreement(client, server, tab):
+    model = pool(client, 4, labels={"overlap": 2, "tie_breakers": 1, "explore": 0})
+    for _ in range(4):
+        client.learn(model, [lease_of(client, model, "bob") | {"y": "ham"}])
+    one = tab(server.url)
+    page = one.label(model, "ann")
+    for key in "112":
+        one.answer(key)
+    page.keyboard.press("2")
+    page.get_by_text("2 questions with all their labels; 4 labels by you now").wait_for()
+    page.get_by_text("Everyone's figures").click()
+    for name in ("ann", "bob"):
+        row = page.get_by_role("group", name="Annotators").get_by_role("row", name=name)
+        row.get_by_role("cell", name="50 %").wait_for()
+    both = page.get_by_role("group", name="Agreement of each two").get_by_role("row", name="ann, bob")
+    assert both.get_by_role("cell").all_inner_texts()[:2] == ["4", "50 %"]

@@ -57,7 +57,8 @@ class NaiveTracking:
         while len(found) < self.draws:
             i = self.slots[self.draw(len(self.slots))]
             found += [i] if i is not None else []
-        return max(found, key=self.gain)  # the first of equals
+        gains = {i: self.gain(i) for i in set(found)}
+        return max(found, key=gains.__getitem__)  # the first of equals
 
     def violates(self, i):
         g, (lower, upper) = self.gradient(i), self.box(i)

@@ -298,7 +298,7 @@ def test_a_certificate_names_what_there_is(name):
     certificate = stream.solver.certificate()
     assert list(certificate) == [
         "support_vectors", "points", "kernel_evaluations", "steps", "dual", "primal", "gap", "kkt_violation",
-        "weight_degradation",
+        "weight_degradation", "converged",
     ]  # fmt: skip
     assert 0 <= certificate["support_vectors"] <= certificate["points"] == stream.solver.live
     assert stream.solver.memory_bytes() > 0

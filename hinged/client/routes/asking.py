@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
-from hinged.client.exchange import Call, Exchange, exchange
+from hinged.client.exchange import Call, Exchange, HingedError, exchange
 from hinged.extras import needed
 
 if TYPE_CHECKING:
@@ -44,11 +44,53 @@ class Asking:
         ids: Sequence[str | None] | None,
         shows: Sequence[Any] | None = None,
     ) -> Exchange[Any]:
-        with needed("files", "a batch of rows"):
-            from hinged.client.batch import MEDIA_TYPE, pack  # noqa: PLC0415  who sends no rows needs no NumPy
+        """Send rows, in order, in as many requests as the server takes them in; their answers as one.
 
-        call = Call("POST", path, pack(X, y, ids, shows), media_type=MEDIA_TYPE)
-        return exchange(self.url, call, self.tries_max, self.owners)
+        A request that is refused has done nothing, so where it was too large fewer rows are sent.
+        """
+        with needed("files", "a batch of rows"):
+            from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, Batch  # noqa: PLC0415  needs NumPy
+
+        batch, answers, begin, rows_max = Batch(X, y, ids, shows), list[dict[str, Any]](), 0, ROWS_MAX
+        while begin < len(batch) or not answers:
+            end = batch.end(begin, rows_max) if len(batch) else 0
+            call = Call("POST", path, batch.packed(begin, end), media_type=MEDIA_TYPE)
+            try:
+                answers.append((yield from exchange(self.url, call, self.tries_max, self.owners)))
+            except HingedError as error:
+                rows_max = _fewer(error, end - begin)
+                if not rows_max:
+                    raise (_behind(error, begin) if begin else error) from None
+            else:
+                begin = end
+        return _as_one(answers)
+
+
+def _fewer(error: HingedError, rows: int) -> int:
+    """So many rows may be taken where so many were refused; 0 where that was not because they were too many."""
+    if error.status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+        return rows // 2
+    most = error.details.get("examples_max")
+    return most if isinstance(most, int) and 0 < most < rows else 0
+
+
+def _behind(error: HingedError, begin: int) -> HingedError:
+    """Why the rows from there on were refused; the first of them is examples[0] to the server."""
+    index = error.details.get("index")
+    moved = {"index": begin + index} if isinstance(index, int) else {}
+    message = f"{error.message} (examples counted from row {begin} on; those before it are through)"
+    details = {**error.details, **moved, "rows_done": begin}
+    return HingedError(message, code=error.code, status=error.status, details=details)
+
+
+def _as_one(answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answers to parts of a batch as the answer to all of it: of the last state, with all results."""
+    if len(answers) == 1:
+        return answers[0]
+    found = dict(answers[-1])
+    if "results" in found:
+        found["results"] = [result for answer in answers for result in answer["results"]]
+    return found | {name: sum(answer[name] for answer in answers) for name in ("added", "dropped") if name in found}
 
 
 def checked_url(url: str) -> str:

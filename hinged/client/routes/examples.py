@@ -34,6 +34,10 @@ class ExampleRoutes(Asking):
     def learn_rows(self, model: str, X: Any, y: Sequence[Any], ids: Sequence[str] | None = None) -> Exchange[Learned]:
         """The same for rows of numbers, as bytes: the server reads them in a fraction of the time.
 
+        Any number of rows: they are sent in order, in as many requests as the server takes them in. Where a later one
+        is refused, `details["rows_done"]` of the HingedError tells how many rows before it are learned. With ids of
+        your own the same call again learns none of them twice.
+
         X  (m, dim): an array, or a SciPy sparse matrix
         y  m labels
         ids  m ids; random ones if none are given
@@ -64,7 +68,10 @@ class ExampleRoutes(Asking):
 
     @route
     def predict_rows(self, model: str, X: Any, ids: Sequence[str | None] | None = None) -> Exchange[Predicted]:
-        """Predict rows of numbers, as `learn_rows` takes them. One with an id is kept until its label comes."""
+        """Predict rows of numbers, as `learn_rows` takes them. One with an id is kept until its label comes.
+
+        The position is that of the newest state, where many rows took several requests.
+        """
         return self._ask_rows(f"{path_of(model)}/predict", X, None, ids)
 
     @route

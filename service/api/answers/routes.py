@@ -20,7 +20,7 @@ from hinged.service.api.answers.shapes import (
 from hinged.service.api.changes.routes import changed
 from hinged.service.api.changes.shapes import CHANGED
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import parsed, read_json, registry_of
+from hinged.service.api.wire import parsed, read_command, registry_of
 from hinged.service.commands.answers import (
     ChangeAnswer,
     ForgetAnswer,
@@ -61,7 +61,7 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     """Give another label than before: 200, or 202 with a job where the model is taught anew with it."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
-    body: AnswerChange = parsed(CHANGE_ANSWER, await read_json(request, settings.body_bytes_max))
+    body: AnswerChange = parsed(CHANGE_ANSWER, await read_command(request))
     command = ChangeAnswer(example, body["y"], body["annotator"], settings.classes_max, settings.label_chars_max)
     return await changed(model, worker, await worker.change(command))
 

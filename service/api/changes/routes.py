@@ -20,7 +20,7 @@ from hinged.service.api.changes.shapes import (
     RETIRED,
 )
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import parsed, read_json, registry_of
+from hinged.service.api.wire import parsed, read_command, registry_of
 from hinged.service.commands import figures
 from hinged.service.commands.change import (
     Challenge,
@@ -68,7 +68,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
     """Give a learned example another label: 200, or 202 with a job where the model is taught anew with it."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = parsed(CORRECTION, await read_json(request, registry.settings.body_bytes_max))
+    body = parsed(CORRECTION, await read_command(request))
     settings = registry.settings
     command = Correct(example, body["y"], settings.classes_max, settings.label_chars_max)
     return await changed(model, worker, await worker.change(command))
@@ -103,7 +103,7 @@ async def changed(model: str, worker: Worker, answer: dict[str, Any]) -> Respons
 
 
 async def _read_changes(request: Request) -> dict[str, Any]:
-    body = await read_json(request, registry_of(request).settings.body_bytes_max)
+    body = await read_command(request)
     changes: dict[str, Any] = parsed(CHANGES, body)
     return changes
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from hinged.service.api.cluster.shapes import CLUSTER, MOVE, MOVE_BODY, NODE, STANDING
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import parsed, read_json, registry_of
+from hinged.service.api.wire import parsed, read_command
 from hinged.service.edge.middleware import JSON
 from hinged.service.errors import Conflict, StoreUnavailable
 
@@ -50,7 +50,7 @@ async def show_node(request: Request) -> Response:
 async def move_model(model: str, request: Request) -> Response:
     """Let another server have a model. Who asks for it meanwhile waits; nothing acknowledged is lost."""
     node = _node(request)
-    body = parsed(MOVE, await read_json(request, registry_of(request).settings.body_bytes_max))
+    body = parsed(MOVE, await read_command(request))
     return JSON(await node.move(model, body["to"], request))
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from hinged.service.api.examples.requests import (
     learn_batch,
-    learn_request,
     predict_batch,
     predict_examples,
+    read_request,
     shown_learned,
 )
 from hinged.service.api.examples.shapes import (
@@ -32,13 +31,19 @@ from hinged.service.api.wire import (
     read_optional,
     registry_of,
 )
+from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.examples import (
+    Body,
     Details,
     UnlabelledExample,
     parse_learn,
     parse_x,
 )
 from hinged.service.data.names import DEFAULT
+from hinged.service.data.parts import Configuration
+from hinged.service.data.portions import in_portions, is_long
+from hinged.service.data.records import Form
+from hinged.service.data.slices import Slices, at_once, sliced
 from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.registry import Registry
@@ -95,15 +100,38 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
-    examples = parse_learn(body, settings.batch_examples_max, form=form_of(registry.default_template()))
-    check_examples(caller(request), examples)
+    xs, lacking = await sliced(_xs_of(body, form_of(registry.default_template()), request))
     require(request, "admin")
-    xs = [example["x"] for example in examples if "x" in example]
-    if len(xs) < len(examples):
+    if lacking:
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
-    worker = await registry.create_default(xs, partial(learn_request, body, examples, settings=settings))
-    read = learn_request(body, examples, worker.published.configuration, settings)
-    return JSON(shown_learned(worker, await worker.learn(read)))
+
+    async def read(configuration: Configuration) -> LearnRequest:
+        return await sliced(read_request(body, configuration, settings))
+
+    worker = await registry.create_default(xs, read)
+    return JSON(shown_learned(worker, await worker.learn(await read(worker.published.configuration))))
+
+
+def _xs_of(body: Body, form: Form, request: Request) -> Slices[tuple[list[Any], int]]:
+    """The x of the first example, and how many examples have none."""
+    settings = registry_of(request).settings
+    xs: list[Any] = []
+    lacking = 0
+
+    def read(portion: Body) -> Slices[None]:
+        nonlocal lacking
+        found = parse_learn(portion, settings.batch_examples_max, form=form)
+        check_examples(caller(request), found)
+        yield
+        lacking += sum("x" not in example for example in found)
+        if not (xs or lacking):
+            xs.append(found[0]["x"])
+
+    if is_long(body):
+        yield from in_portions(body, None, settings, read)
+    else:
+        at_once(read(body))
+    return xs, lacking
 
 
 @router.post(
@@ -115,7 +143,7 @@ async def finish(model: str, request: Request) -> Response:
     """Optimise over the points held until no pair violates by more than tol; before that, learn the log again."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, FINISH, registry.settings.body_bytes_max)
+    body = await read_optional(request, FINISH)
     return JSON(await worker.finish(body.get("epochs", 0)))
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from starlette.requests import HTTPConnection
 
 from hinged.service.api.examples.requests import (
+    answer_size,
     learn_from,
     learn_request,
     predict_examples,
@@ -26,7 +27,9 @@ from hinged.service.api.examples.requests import (
 )
 from hinged.service.api.wire import form_of, registry_of
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.examples import Body, Details, parse_learn, parse_predict
+from hinged.service.data.answers import VALUES_MAX, Answer
+from hinged.service.data.examples import Body, Details, Raw, parse_learn, parse_predict
+from hinged.service.data.parts import NamedFeatures
 from hinged.service.edge.access import caller, check_examples
 from hinged.service.edge.keys import Key
 from hinged.service.edge.shortcut import SMALL_BYTES, Outcome, Work
@@ -39,9 +42,9 @@ from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-Answer = dict[str, Any]
 T = TypeVar("T")
 
+WITH_ALL = Details(probabilities=True)
 TOGETHER_MAX = 32
 """Requests that are read as one at most: they keep the event loop busy for a millisecond."""
 
@@ -96,11 +99,16 @@ async def predict_together(settings: Settings, worker: Worker, bodies: Sequence[
 
 
 async def _predict_as_one(settings: Settings, worker: Worker, bodies: Sequence[Body]) -> list[Answer]:
-    form = form_of(worker.published.configuration)
+    configuration = worker.published.configuration
+    form = form_of(configuration)
+    if isinstance(configuration.features, NamedFeatures) and configuration.features.since != ():
+        raise Invalid("an x tells how long it is since the one before it, in its own request")
     parsed = [parse_predict(body, settings.batch_examples_max, form=form) for body in bodies]
     if any(any(details) for _, details in parsed):
         raise Invalid("some ask for more than a prediction")
     examples = [found for found, _ in parsed]
+    if answer_size(worker.published, Details()) * sum(map(len, examples)) > VALUES_MAX:
+        raise Invalid("the answers are long")
     answer = await predict_examples(worker, [*chain.from_iterable(examples)], Details(), settings)
     return [{**answer, "results": answer["results"][begin:end]} for begin, end in _parts(examples)]
 
@@ -160,7 +168,7 @@ class Gathering:
                 log.exception("unforeseen")
 
 
-async def learn_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
+async def learn_gathered(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Learn the examples of a body, and what has come with it."""
     if len(body) > SMALL_BYTES or not caller(connection).plays("writer"):  # an annotator's may bring no x
         return await learn_from(connection, worker, body)
@@ -180,14 +188,19 @@ def _reading(
     return read
 
 
-async def predict_gathered(connection: HTTPConnection, worker: Worker, body: bytes) -> Answer:
+async def predict_gathered(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Predict the examples of a body, and what has come with it."""
     settings = registry_of(connection).settings
-    if len(body) > SMALL_BYTES:
+    if len(body) > SMALL_BYTES or _is_much(worker, body):
         return await predict_from(settings, worker, body)
     work = partial(predict_together, settings, worker)
     answer: Answer = await _gathering(connection).outcome(("predict", worker), body, work)
     return answer
+
+
+def _is_much(worker: Worker, body: Raw) -> bool:
+    """Whether the answer to a small body may be long: each example has a brace, and each class two values."""
+    return body.count(b"{") * answer_size(worker.published, WITH_ALL) > VALUES_MAX
 
 
 def _gathering(connection: HTTPConnection) -> Gathering:
@@ -202,7 +215,7 @@ class Soon:
         self._registry = registry
         self._gathering = gathering
 
-    def learn(self, key: Key, model: str, body: bytes, tell: Callable[[Outcome], None]) -> bool:
+    def learn(self, key: Key, model: str, body: Raw, tell: Callable[[Outcome], None]) -> bool:
         """As `learn_gathered`. False, and nothing begun, for who may not send an x."""
         if not key.plays("writer"):
             return False
@@ -229,9 +242,11 @@ class Soon:
         self._gathering.put(("learn", worker), body, _reading(self._registry.settings, key, worker), begin)
         return True
 
-    def predict(self, key: Key, model: str, body: bytes, tell: Callable[[Outcome], None]) -> bool:  # noqa: ARG002
-        """As `predict_gathered`."""
+    def predict(self, key: Key, model: str, body: Raw, tell: Callable[[Outcome], None]) -> bool:  # noqa: ARG002
+        """As `predict_gathered`. False, and nothing begun, where the answer may be long."""
         worker = self._registry.get(model)
+        if _is_much(worker, body):
+            return False
         work = partial(predict_together, self._registry.settings, worker)
         self._gathering.put(("predict", worker), body, work, tell)
         return True

@@ -1,12 +1,14 @@
 """The Open Inference Protocol (version 2 of KServe's): health, metadata and prediction, for platforms that speak it.
 
 A model takes one tensor x of shape [n, dim], of texts [n, 1] or, with named features, a tensor a name; it gives the
-predicted class of each row, the scores, and the classes that the columns of the scores stand for. It has one version,
-1. An example that is predicted here waits for no label: the protocol has no ids of examples.
+predicted class of each row, the scores, the classes that the columns of the scores stand for, and what of each row lies
+outside of what was learned. It has one version, 1. An example that is predicted here waits for no label: the protocol
+has no ids of examples.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from hinged.service.api.inference.shapes import (
     INFER,
     INFER_BODY,
     INFERRED,
+    INPUTS,
     MODEL_METADATA,
     MODEL_READY,
     OUTPUTS,
@@ -33,24 +36,31 @@ from hinged.service.api.wire import (
     read_bytes,
     registry_of,
 )
-from hinged.service.commands.predict import make_predictions
-from hinged.service.data.classes import score_name
+from hinged.service.commands.predict import make_decisions
+from hinged.service.data.answers import json_pieces
 from hinged.service.data.columns import Reader
 from hinged.service.data.examples import record_of, rows_of
-from hinged.service.data.inputs import Inputs, Records
+from hinged.service.data.inputs import Inputs, Records, join_long
 from hinged.service.data.parts import Configuration, Features, NamedFeatures, TextFeatures
-from hinged.service.data.records import TEXT
+from hinged.service.data.portions import ELEMENTS_MAX, checked_lists, long_body
+from hinged.service.data.problems import shown
+from hinged.service.data.records import FIELDS_MAX, TEXT
+from hinged.service.data.slices import Slices, freed, sliced, spans
 from hinged.service.data.tensors import (
+    AT_ONCE,
     Array,
     InputTensor,
     OutputTensor,
     read_tensor,
     write_tensor,
 )
+from hinged.service.data.trees import SMALL_BYTES
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, NotFound, UnsupportedMediaType
+from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.view import Published
+from hinged.service.settings import Settings
 
 router = APIRouter(default_response_class=JSON)
 
@@ -58,6 +68,9 @@ X = "x"
 VERSION = "1"
 LENGTH_HEADER = "Inference-Header-Content-Length"
 EXTENSIONS = ["binary_tensor_data"]
+RECORDS = 50
+"""That are made of columns at once: a millisecond of wide ones."""
+WANTED = "the input is one tensor of numbers 'x' of shape [n, {}]"
 INFERENCE = operation(INFERRED, takes=INFER_BODY)
 
 
@@ -102,6 +115,7 @@ async def model_metadata(model: str, request: Request) -> Response:
                 {"name": "prediction", "datatype": "BYTES", "shape": [-1]},
                 {"name": "scores", "datatype": "FP64", "shape": [-1, -1]},
                 {"name": "classes", "datatype": "BYTES", "shape": [-1]},
+                {"name": "outside", "datatype": "BYTES", "shape": [-1]},
             ],
         }
     )
@@ -157,18 +171,19 @@ async def infer(model: str, request: Request) -> Response:
     """Predict the rows of tensors, from what was published last."""
     worker = _worker(request, model)
     settings = registry_of(request).settings
-    body, binary = await _read(request, settings.body_bytes_max)
-    wanted = _wanted(body)
+    text, binary = await _read(request, settings.body_bytes_max)
     published = worker.published
-    inputs = _inputs(body["inputs"], binary, published.configuration, settings.batch_examples_max)
+    body, inputs = await sliced(_read_infer(text, binary, published.configuration, settings))
+    wanted = _wanted(body)
     if not published.labels:
         raise Invalid(f"model {model} has learned nothing yet")
-    found = await make_predictions(worker, published, inputs)
-    scores = [list(row.values()) for row in found.scores]
+    found = await make_decisions(worker, published, inputs)
+    numbers, outside = found.decided.numbers.tolist(), found.decided.outside
     values: dict[str, Array | list[str]] = {
-        "prediction": ["" if label is None else score_name(label) for label in found.labels],
-        "scores": np.array(scores, np.float64).reshape(len(inputs), -1),
+        "prediction": ["" if number == UNKNOWN else published.names[number] for number in numbers],
+        "scores": published.score_columns(found.decided),
         "classes": list(published.names),
+        "outside": [json.dumps(outside[r]) if r in outside else "[]" for r in range(len(inputs))],
     }
     outputs: list[OutputTensor] = []
     tail = b""
@@ -179,15 +194,15 @@ async def infer(model: str, request: Request) -> Response:
     answer: dict[str, Any] = {"model_name": model, "model_version": VERSION}
     if "id" in body:
         answer["id"] = body["id"]
-    response = JSON(answer | {"parameters": {"position": published.position}, "outputs": outputs})
+    answer |= {"parameters": {"position": published.position}, "outputs": outputs}
     if not any(wanted.values()):
-        return response
-    headers = {LENGTH_HEADER: str(len(response.body))}
-    return Response(bytes(response.body) + tail, headers=headers, media_type=BINARY)
+        return JSON(answer)
+    head = b"".join(await sliced(json_pieces(answer)))
+    return Response(head + tail, headers={LENGTH_HEADER: str(len(head))}, media_type=BINARY)
 
 
-async def _read(request: Request, bytes_max: int) -> tuple[InferBody, bytes]:
-    """What a request says, and the bytes behind its JSON."""
+async def _read(request: Request, bytes_max: int) -> tuple[memoryview, memoryview]:
+    """The JSON of a request, and the bytes behind it."""
     length = request.headers.get(LENGTH_HEADER)
     media_type = media_type_of(request)
     # Clients that send no content type at all are common here; a page of a foreign origin is refused by its Origin.
@@ -195,12 +210,55 @@ async def _read(request: Request, bytes_max: int) -> tuple[InferBody, bytes]:
         raise UnsupportedMediaType(f"Content-Type must be {JSON_TYPE}, got {media_type!r}")
     data = await read_bytes(request, bytes_max)
     if length is None:
-        return parsed(INFER, data), b""
+        return memoryview(data), memoryview(b"")
     if not (length.isdecimal() and len(length) < 16 and int(length) <= len(data)):
         raise Invalid(
             f"{LENGTH_HEADER} must be the length of the JSON in a body of {len(data)} bytes, got {length[:80]!r}"
         )
-    return parsed(INFER, data[: int(length)]), data[int(length) :]
+    return memoryview(data)[: int(length)], memoryview(data)[int(length) :]
+
+
+def _read_infer(
+    text: memoryview, binary: memoryview, configuration: Configuration, settings: Settings
+) -> Slices[tuple[InferBody, Inputs]]:
+    """What a request says, and the inputs in it. Invalid."""
+    long = len(text) > SMALL_BYTES
+    body = (yield from _read_long(text, configuration, settings)) if long else parsed(INFER, bytes(text))
+    _wanted(body)
+    try:
+        inputs = yield from _inputs(body["inputs"], binary, configuration, settings.batch_examples_max)
+    except Invalid:
+        yield from _let_go(body)
+        raise
+    yield from _let_go(body)
+    return body, inputs
+
+
+def _let_go(body: InferBody) -> Slices[None]:
+    for tensor in body["inputs"]:
+        if len(tensor.get("data", ())) > AT_ONCE:
+            yield from freed(tensor["data"])
+
+
+def _read_long(text: memoryview, configuration: Configuration, settings: Settings) -> Slices[Any]:
+    """A long body: its tensors are checked without their data, which is a matter of each tensor."""
+    rows = settings.batch_examples_max
+    most = rows * configuration.features.dim if isinstance(configuration.features, Features) else rows
+    told = yield from long_body(text, {"": ELEMENTS_MAX, "inputs": FIELDS_MAX, "data": most})
+    if not isinstance(told, dict):
+        raise Invalid(f"body: an object is expected, got {shown(told)}")
+    given = told.get("inputs")
+    data: list[Any] = []
+    if isinstance(given, list):
+        data = [tensor.pop("data", None) if isinstance(tensor, dict) else None for tensor in given]
+    rest, lists = yield from checked_lists(told, {"inputs": INPUTS})
+    body = parsed(INFER, rest | ({"inputs": lists["inputs"][:1]} if "inputs" in lists else {}))
+    for place, tensor in enumerate(lists["inputs"]):
+        if isinstance(data[place], list):
+            tensor["data"] = data[place]
+        elif data[place] is not None:
+            raise Invalid(f"inputs[{place}].data: a list is expected, got {shown(data[place])}")
+    return body | lists
 
 
 def _wanted(body: InferBody) -> dict[str, bool]:
@@ -216,7 +274,9 @@ def _wanted(body: InferBody) -> dict[str, bool]:
     return wanted
 
 
-def _inputs(tensors: list[InputTensor], binary: bytes, configuration: Configuration, rows_max: int) -> Inputs:
+def _inputs(
+    tensors: list[InputTensor], binary: memoryview, configuration: Configuration, rows_max: int
+) -> Slices[Inputs]:
     values = {}
     at = 0
     for tensor in tensors:
@@ -232,20 +292,34 @@ def _inputs(tensors: list[InputTensor], binary: bytes, configuration: Configurat
                 raise Invalid(f"input {name[:80]!r}: binary_data_size must be 0 to {len(binary) - at}, got {size!r}")
             part = binary[at : at + size]
             at += size
-        values[name] = read_tensor(tensor, part)
+        if isinstance(configuration.features, Features):
+            _check_shape(tensor["shape"], configuration.features.dim)
+        values[name] = yield from read_tensor(tensor, part)
     if at != len(binary):
         raise Invalid(f"{len(binary) - at} bytes behind the JSON belong to no input")
     if not isinstance(configuration.features, Features):
-        return _records(values, tensors, configuration.features)
+        return (yield from _records(values, tensors, configuration.features))
     x = values.get(X)
-    if len(values) != 1 or not isinstance(x, np.ndarray) or x.ndim != 2 or x.dtype == bool:
-        raise Invalid(f"the input is one tensor of numbers {X!r} of shape [n, {configuration.features.dim}]")
-    return rows_of(x, configuration)
+    if len(values) != 1 or not isinstance(x, np.ndarray) or x.dtype == bool:
+        raise Invalid(WANTED.format(configuration.features.dim))
+    rows = []
+    for begin, end in spans(np.arange(len(x) + 1) * x.shape[1]):
+        rows.append(rows_of(x[begin:end], configuration, begin))
+        if end < len(x):
+            yield
+    return (yield from join_long(rows))
+
+
+def _check_shape(shape: list[int], dim: int) -> None:
+    if len(shape) != 2:
+        raise Invalid(WANTED.format(dim))
+    if shape[1] != dim:
+        raise Invalid(f"x[0]: expected {dim} features, got {shape[1]}", index=0)
 
 
 def _records(
     values: dict[str, Array | list[str]], tensors: list[InputTensor], features: NamedFeatures | TextFeatures
-) -> Records:
+) -> Slices[Records]:
     if isinstance(features, TextFeatures):
         if list(values) != [X] or tensors[0]["datatype"] != "BYTES":
             raise Invalid(f"the input is one tensor of BYTES {X!r} of shape [n, 1]")
@@ -259,4 +333,9 @@ def _records(
             )
     columns = [column.ravel().tolist() if isinstance(column, np.ndarray) else column for column in values.values()]
     xs = (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
-    return Records(tuple(record_of(x, r, features) for r, x in enumerate(xs)))
+    found = []
+    for r, x in enumerate(xs):
+        found.append(record_of(x, r, features))
+        if r % RECORDS == RECORDS - 1:
+            yield
+    return Records(tuple(found))

@@ -13,7 +13,7 @@ from hinged.service.api.openapi import Shape
 from hinged.service.data.records import FIELDS_MAX
 from hinged.service.data.tensors import InputTensor, OutputTensor, Parameters
 
-OUTPUTS = ("prediction", "scores", "classes")
+OUTPUTS = ("prediction", "scores", "classes", "outside")
 
 
 @with_config(ConfigDict(strict=True))
@@ -30,8 +30,8 @@ class InferBody(TypedDict):
 
     id: NotRequired[str]
     parameters: NotRequired[Parameters]
-    inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=FIELDS_MAX)]
-    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=len(OUTPUTS))]]
+    inputs: Annotated[list[InputTensor], Field(min_length=1, max_length=FIELDS_MAX, fail_fast=True)]
+    outputs: NotRequired[Annotated[list[WantedOutput], Field(max_length=len(OUTPUTS), fail_fast=True)]]
 
 
 class ServerLive(TypedDict):
@@ -103,6 +103,7 @@ MODEL_METADATA = Shape(
     },
 )
 MODEL_READY = Shape(ModelReady, {"name": "weather", "ready": True})
+INPUTS: TypeAdapter[list[InputTensor]] = TypeAdapter(Annotated[list[InputTensor], Field(fail_fast=True)])
 INFER: TypeAdapter[InferBody] = TypeAdapter(InferBody)
 INFER_BODY = Shape(
     INFER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.requests import HTTPConnection
@@ -32,6 +32,7 @@ from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
     form_of,
     parsed,
+    read_command,
     read_examples,
     read_json,
     read_optional,
@@ -41,11 +42,14 @@ from hinged.service.commands import explain as reasons
 from hinged.service.commands.ask import Ask, Offer, Peek
 from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.rank import make_ranking
-from hinged.service.data.batches import read_batch
-from hinged.service.data.classes import check_label
+from hinged.service.data.answers import Answer
+from hinged.service.data.batches import SHOWS, read_batch
+from hinged.service.data.classes import Label, check_label
 from hinged.service.data.examples import (
     SERVER_ID,
     Body,
+    RankBody,
+    Raw,
     Strategy,
     check_ids,
     check_show,
@@ -53,8 +57,10 @@ from hinged.service.data.examples import (
     parse_rank,
     to_inputs,
 )
-from hinged.service.data.inputs import Inputs, x_digests
+from hinged.service.data.inputs import Inputs, join_long, x_digests
 from hinged.service.data.parts import Configuration
+from hinged.service.data.portions import in_portions, is_long
+from hinged.service.data.slices import Slices, at_once, sliced, spans
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import (
@@ -64,6 +70,7 @@ from hinged.service.errors import (
     QueueFull,
     StoreUnavailable,
 )
+from hinged.service.settings import Settings
 from hinged.solvers.scores.selection import ACTIVE
 
 LEASE_S = 600.0
@@ -88,47 +95,77 @@ async def offer(model: str, request: Request) -> Response:
     return JSON(await (offer_batch if packed else offer_from)(request, worker, body))
 
 
-async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> Answer:
     """Offer the candidates of a body."""
-    settings, configuration = registry_of(connection).settings, worker.published.configuration
-    examples = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
-    ids = [example["id"] for example in examples]
-    check_ids(ids, settings.id_chars_max)
-    labels = [example.get("y") for example in examples]
-    for index, label in enumerate(labels):
-        if label is not None:
-            check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
-    shows = [example.get("show") for example in examples]
-    for index, show in enumerate(shows):
-        check_show(show, index)
+    settings = registry_of(connection).settings
+    return await _offer(worker, await sliced(_read_offer(body, worker.published.configuration, settings)))
+
+
+def _read_offer(body: Body, configuration: Configuration, settings: Settings) -> Slices[Offer]:
+    offers: list[Offer] = []
+
+    def read_portion(portion: Body) -> Slices[None]:
+        examples = parse_pool(portion, settings.batch_examples_max, form=form_of(configuration))
+        ids = [example["id"] for example in examples]
+        check_ids(ids, settings.id_chars_max)
+        labels = [example.get("y") for example in examples]
+        for index, label in enumerate(labels):
+            if label is not None:
+                check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+        shows = [example.get("show") for example in examples]
+        for index, show in enumerate(shows):
+            check_show(show, index)
+            if index % SHOWS == SHOWS - 1:
+                yield
+        inputs = to_inputs([example["x"] for example in examples], configuration)
+        yield
+        offers.append(Offer(ids, inputs, x_digests(inputs), labels, shows))
+
+    if is_long(body):
+        rest = yield from in_portions(body, configuration, settings, read_portion)
+        if rest is not None:
+            parse_pool(rest, settings.batch_examples_max, form=form_of(configuration))
+    else:
+        at_once(read_portion(body))
 
     def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        again = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
-        return _with_digests(to_inputs([example["x"] for example in again], configuration))
+        again = at_once(_read_offer(body, configuration, settings))
+        return again.inputs, again.digests
 
-    inputs, digests = _with_digests(to_inputs([example["x"] for example in examples], configuration))
-    return await _offer(worker, Offer(ids, inputs, digests, labels, shows, read=read))
+    return Offer(
+        [given for offer in offers for given in offer.ids],
+        (yield from join_long([offer.inputs for offer in offers])),
+        [digest for offer in offers for digest in offer.digests],
+        [label for offer in offers for label in offer.labels],
+        [show for offer in offers for show in offer.shows],
+        read=read,
+    )
 
 
-async def offer_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
+async def offer_batch(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
     """Offer the candidates of a batch."""
     settings = registry_of(connection).settings
+    return await _offer(worker, await sliced(_read_batch_offer(body, worker.published.configuration, settings)))
 
-    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
-        return _with_digests(read_batch(body, configuration, settings, labelled=None).rows)
 
-    batch = read_batch(body, worker.published.configuration, settings, labelled=None)
+def _read_batch_offer(body: Raw, configuration: Configuration, settings: Settings) -> Slices[Offer]:
+    batch = yield from read_batch(body, configuration, settings, labelled=None)
     ids = [given for given in batch.ids if given is not None]
     if len(ids) < len(batch.ids):
         raise Invalid("each candidate needs an id")
-    return await _offer(worker, Offer(ids, *_with_digests(batch.rows), batch.labels, batch.shows, read=read))
+    digests: list[bytes] = []
+    for begin, end in spans(batch.rows.indptr):
+        digests += x_digests(batch.rows.part(begin, end))
+        yield
+
+    def read(configuration: Configuration) -> tuple[Inputs, list[bytes]]:
+        again = at_once(_read_batch_offer(body, configuration, settings))
+        return again.inputs, again.digests
+
+    return Offer(ids, batch.rows, digests, batch.labels, batch.shows, read=read)
 
 
-def _with_digests(inputs: Inputs) -> tuple[Inputs, list[bytes]]:
-    return inputs, x_digests(inputs)
-
-
-async def _offer(worker: Worker, offer: Offer) -> dict[str, Any]:
+async def _offer(worker: Worker, offer: Offer) -> Answer:
     for index, given in enumerate(offer.ids):
         if given.startswith(SERVER_ID):
             raise Invalid(f"examples[{index}].id: ids that begin with {SERVER_ID} are given by the server", index=index)
@@ -144,10 +181,10 @@ async def ask(model: str, request: Request) -> Response:
     """Lease the candidates whose labels are worth most; leases that the annotator holds already come first."""
     registry = registry_of(request)
     worker = registry.get(model)
-    return JSON(await ask_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
+    return JSON(await ask_from(request, worker, await read_command(request)))
 
 
-async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> Answer:
     """Lease candidates as a body asks."""
     asked: AskBody = parsed(ASK, body)
     most = registry_of(connection).settings.queries_max
@@ -187,7 +224,7 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
     """Let a lease last `lease_s` from now."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, HEARTBEAT, registry.settings.body_bytes_max)
+    body = await read_optional(request, HEARTBEAT)
     lease_s = body.get("lease_s")
     return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
 
@@ -211,7 +248,7 @@ async def skip(model: str, lease: str, request: Request) -> Response:
     """Give a lease back, for good: not to me again, or to nobody."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, SKIP, registry.settings.body_bytes_max)
+    body = await read_optional(request, SKIP)
     return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
 
 
@@ -232,16 +269,38 @@ async def rank_examples(model: str, request: Request) -> Response:
     worker, settings = registry.get(model), registry.settings
     body = await read_json(request, settings.body_bytes_max)
     published = worker.published
-    parsed = parse_rank(body, settings.batch_examples_max, form=form_of(published.configuration))
-    examples = parsed["examples"]
-    ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
-    inputs = to_inputs([example["x"] for example in examples], published.configuration)
-    labels = [example.get("y") for example in examples]
-    strategy = parsed.get("strategy", ACTIVE)
-    ranking = await make_ranking(worker, published, inputs, ids, labels, strategy)
-    position = published.position
-    return JSON({"model": model, "position": position, "ranking": ranking[: parsed.get("n") or len(ranking)]})
+    told, ids, inputs, labels = await sliced(_read_rank(body, published.configuration, settings))
+    ranking = await make_ranking(worker, published, inputs, ids, labels, told.get("strategy", ACTIVE))
+    shown = ranking[: told.get("n") or len(ranking)]
+    return JSON({"model": model, "position": published.position, "ranking": shown})
+
+
+def _read_rank(
+    body: Raw, configuration: Configuration, settings: Settings
+) -> Slices[tuple[RankBody, list[str | None], Inputs, list[Label | None]]]:
+    """What a body says besides its examples, and of these the ids, the x and the labels."""
+    ids: list[str | None] = []
+    labels: list[Label | None] = []
+    inputs: list[Inputs] = []
+    told: list[RankBody] = []
+
+    def read(portion: Body) -> Slices[None]:
+        told[:] = [parse_rank(portion, settings.batch_examples_max, form=form_of(configuration))]
+        examples = told[0]["examples"]
+        given = [example.get("id") for example in examples]
+        check_ids(given, settings.id_chars_max)
+        ids.extend(given)
+        labels.extend(example.get("y") for example in examples)
+        yield
+        inputs.append(to_inputs([example["x"] for example in examples], configuration))
+
+    if is_long(body):
+        rest = yield from in_portions(body, configuration, settings, read)
+        if rest is not None:
+            told[:] = [parse_rank(rest, settings.batch_examples_max, form=form_of(configuration))]
+    else:
+        at_once(read(body))
+    return told[0], ids, (yield from join_long(inputs)), labels
 
 
 @router.get("/models/{model}/suspects", tags=["labels"], openapi_extra=operation(SUSPECTS))

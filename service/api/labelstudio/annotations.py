@@ -10,35 +10,38 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from hinged.service.api.examples.requests import learn_request
 from hinged.service.api.wire import form_of
-from hinged.service.commands.change import Correct, Forget
+from hinged.service.commands.change import Correct, Forget, Hear
 from hinged.service.commands.planned import Elsewhere
 from hinged.service.data.classes import Label, same_label
 from hinged.service.data.examples import parse_learn
 from hinged.service.data.records import TEXT, Form
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Gone, Invalid, NotFound, QueueFull, ServiceError
+from hinged.service.model.model import Model
+from hinged.service.model.revisions import REMOVED_MS
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
 SOON_S = 0.08
 """A webhook is a part of the annotator's own request: after so long it is answered, whatever is still to be done."""
+CELL_CHARS_MAX = 2**18
+"""Of an x that is a text of JSON, which is parsed in one go: 3 ms."""
 WAITING_MAX = 1_000
-NEWEST_KEPT = 10_000
 
 
 class Annotation(NamedTuple):
     """An annotation. label, data: None where nothing was chosen, or it is no more; source: as in metrics.py.
 
-    changed_ms: when it became so, infinity of one that is no more; None where that is not known.
+    changed_ms: when it became so, REMOVED_MS of one that is no more; None where that is not known.
     """
 
     id: int
@@ -46,7 +49,7 @@ class Annotation(NamedTuple):
     data: Mapping[str, Any] | None = None
     annotator: str | None = None
     source: int = 0
-    changed_ms: float | None = None
+    changed_ms: int | None = None
 
     @property
     def given(self) -> str:
@@ -55,34 +58,16 @@ class Annotation(NamedTuple):
 
 
 class Inbox:
-    """What webhooks have brought and is still under way, and when the annotations heard of last were changed."""
+    """What webhooks have brought and is still under way."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[list[str]]] = set()
-        self._newest: OrderedDict[tuple[str, int], float] = OrderedDict()
         self._under_way: dict[tuple[str, int], asyncio.Task[Counter[str]]] = {}
         self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
     def alone(self, model: str, annotation: Annotation) -> asyncio.Lock:
         """Held while this annotation is taken in: of two changes the later one is what stays."""
         return self._locks.setdefault((model, annotation.id), asyncio.Lock())
-
-    def outdated(self, model: str, annotation: Annotation) -> bool:
-        """Whether a later change of this annotation was heard of already; else this is the latest."""
-        key, changed_ms = (model, annotation.id), annotation.changed_ms
-        if changed_ms is None:
-            return False
-        if changed_ms < self._newest.get(key, changed_ms):
-            return True
-        self._newest[key] = changed_ms
-        self._newest.move_to_end(key)
-        if len(self._newest) > NEWEST_KEPT:
-            self._newest.popitem(last=False)
-        return False
-
-    def deleted(self, model: str, annotation: Annotation) -> bool:
-        """Whether it was heard that this annotation is no more."""
-        return self._newest.get((model, annotation.id)) == math.inf
 
     async def once(self, key: tuple[str, int], work: Callable[[], Coroutine[Any, Any, Counter[str]]]) -> Counter[str]:
         """What work comes to, begun unless that of this key is under way; it goes on though nobody waits any more."""
@@ -125,15 +110,20 @@ async def take_in(worker: Worker, settings: Settings, inbox: Inbox, annotations:
     outcomes = []
     for annotation in annotations:
         async with inbox.alone(worker.name, annotation):
-            if not inbox.outdated(worker.name, annotation):
+            known_ms = await worker.read(partial(_known_ms, given=annotation.given))
+            if annotation.changed_ms is None or annotation.changed_ms >= known_ms:
                 outcomes.append(await _take(worker, settings, annotation))
-            elif inbox.deleted(worker.name, annotation):
+            elif known_ms == REMOVED_MS:
                 outcomes.append("ignored")
     return outcomes
 
 
+def _known_ms(model: Model, given: str) -> int:
+    return model.revisions.of(given) or 0
+
+
 async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> str:
-    label, data, given = annotation.label, annotation.data, annotation.given
+    label, data, given, changed_ms = annotation.label, annotation.data, annotation.given, annotation.changed_ms
     try:
         if label is None or data is None:
             await worker.change(Forget(given))
@@ -142,16 +132,22 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
         x = x_of(data, form=form_of(configuration))
         body = {"examples": [{"id": given, "x": x, "y": label}]}
         examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
-        elsewhere = [Elsewhere(annotation.annotator, annotation.source)]
+        elsewhere = [Elsewhere(annotation.annotator, annotation.source, changed_ms)]
         try:
             answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
         except Conflict:  # it has another label now, or another task
-            if same_label(label, (await worker.example(given))["label"]):
-                return "known"
-            maxima = settings.classes_max, settings.label_chars_max
-            await worker.change(Correct(given, label, *maxima, annotator=annotation.annotator))
-            return "corrected"
-    except (Gone, NotFound):  # deleted before, or never learned
+            maxima, by = (settings.classes_max, settings.label_chars_max), annotation.annotator
+            if not same_label(label, (await worker.example(given))["label"]):
+                await worker.change(Correct(given, label, *maxima, annotator=by, changed_ms=changed_ms))
+                return "corrected"
+            if changed_ms is not None:
+                await worker.command(Hear(given, changed_ms))
+            return "known"
+    except Gone:  # deleted before
+        return "ignored"
+    except NotFound:  # never learned
+        if changed_ms is not None:
+            await worker.command(Hear(given, changed_ms))
         return "ignored"
     return "known" if answer.results[0].duplicate else "learned"
 
@@ -173,9 +169,11 @@ def x_of(data: Mapping[str, Any], *, form: Form) -> Any:
             if not name.startswith("_") and (value is None or isinstance(value, str | int | float))
         }
     if isinstance(x, str):  # a cell of a table
+        if len(x) > CELL_CHARS_MAX:
+            raise Invalid(f"a task's x as a text has at most {CELL_CHARS_MAX} characters, got {len(x)}")
         try:
             x = json.loads(x)
-        except ValueError:
+        except (ValueError, RecursionError):
             x = None
     if not isinstance(x, list | dict):
         raise Invalid("a task's data needs x, numbers or indices and values: the model's features have no names")

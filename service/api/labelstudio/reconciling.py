@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
 import threading
 from collections import Counter
@@ -24,8 +23,10 @@ from hinged.service.api.labelstudio.shapes import AnnotatedTask, Project
 from hinged.service.api.labelstudio.studio import Studio
 from hinged.service.api.labelstudio.webhooks import UPSERTS, told
 from hinged.service.commands.listing import Cursor, ListFilter
+from hinged.service.data.slices import sliced
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid, ServiceError
+from hinged.service.model.revisions import REMOVED_MS
 from hinged.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ async def _reconcile(worker: Worker, settings: Settings, inbox: Inbox, studio: S
                 counts += await _take_task(worker, settings, inbox, task, of)
         for annotation in sorted(await _annotations(worker) - seen):
             if await _aside(studio.is_deleted, annotation):
-                gone = Annotation(annotation, changed_ms=math.inf)
+                gone = Annotation(annotation, changed_ms=REMOVED_MS)
                 counts.update(await take_in(worker, settings, inbox, [gone]))
     finally:
         studio.close()
@@ -119,10 +120,8 @@ async def _take_task(
     for annotation in task["annotations"]:
         one = {"id": task["id"], "data": task["data"]}
         try:
-            changed = told(
-                {"action": UPSERTS[0], "annotation": annotation, "task": one, "project": project},  # type: ignore[typeddict-item]
-                worker.published.labels,
-            )
+            body: Any = {"action": UPSERTS[0], "annotation": annotation, "task": one, "project": project}
+            changed = await sliced(told(body, worker.published.labels))
             counts.update(await take_in(worker, settings, inbox, changed) or ["ignored"])
         except Invalid as error:
             counts["refused"] += 1

@@ -13,6 +13,7 @@ from hinged.service.api.labelstudio.reconciling import reconciled, reconciled_if
 from hinged.service.api.labelstudio.shapes import (
     HEALTH,
     HEARD,
+    LISTS,
     PREDICTED,
     RECONCILE,
     RECONCILE_BODY,
@@ -31,17 +32,23 @@ from hinged.service.api.labelstudio.shapes import (
 )
 from hinged.service.api.labelstudio.webhooks import told
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import form_of, parsed, read_json, registry_of
+from hinged.service.api.wire import form_of, parsed, read_command, read_lists, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
+from hinged.service.data.answers import Parts
 from hinged.service.data.choices import Control, control_of, region_of
 from hinged.service.data.examples import parse_predict, to_inputs
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
+from hinged.service.data.portions import checked_list
+from hinged.service.data.slices import Slices, sliced
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid, LabelStudioFailed, QueueFull, StoreUnavailable
 from hinged.service.settings import Settings
+
+RESULT_VALUES = 12
+"""Numbers and texts of a prediction, about."""
 
 router = APIRouter(prefix="/labelstudio/models/{model}", tags=["labelstudio"], default_response_class=JSON)
 
@@ -58,7 +65,7 @@ async def labelstudio_setup(model: str, request: Request) -> Response:
     """A project is connected: refused where its labels are none of a classifier."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = parsed(SETUP, await read_json(request, registry.settings.body_bytes_max))
+    body = await read_lists(request, SETUP, {})
     if body.get("schema"):
         _control(body["schema"])
     return JSON({"model_version": _version(worker)})
@@ -75,12 +82,20 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
     """Predict tasks: of each the label, and a score that is lowest where a label is worth most."""
     registry = registry_of(request)
     worker, most = registry.get(model), registry.settings.batch_examples_max
-    body: TasksBody = parsed(TASKS, await read_json(request, registry.settings.body_bytes_max))
-    tasks, control = body["tasks"], _control(body["label_config"])
-    if len(tasks) > most:
-        raise Invalid(f"tasks must be at most {most}, got {len(tasks)}")
     published, version = worker.published, _version(worker)
-    read = [_inputs(task["data"], published.configuration) for task in tasks]
+    read: list[Inputs | None] = []
+
+    def take(begin: int, tasks: list[Any]) -> Slices[None]:
+        for task in checked_list(tasks, "tasks", begin, LISTS["tasks"]):
+            read.append(_inputs(task["data"], published.configuration))
+            yield
+
+    body: TasksBody = await read_lists(request, TASKS, LISTS, {"tasks": take})
+    control = _control(body["label_config"])
+    if not read:
+        await sliced(take(0, body["tasks"]))
+    if len(read) > most:
+        raise Invalid(f"tasks must be at most {most}, got {len(read)}")
     taken = [r for r, inputs in enumerate(read) if inputs is not None]
     found: dict[int, dict[str, Any]] = {}
     if taken:
@@ -88,8 +103,11 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
         say = partial(predicted, published, [""] * len(taken))
         found = dict(zip(taken, await decided_soon(worker, published, inputs, say), strict=True))
         worker.predictions_served += len(taken)
-    results = [_prediction(found.get(r), control, version) for r in range(len(tasks))]
-    return JSON({"results": results, "model_version": version})
+
+    def results(begin: int, end: int) -> list[dict[str, Any]]:
+        return [_prediction(found.get(r), control, version) for r in range(begin, end)]
+
+    return JSON({"results": Parts(len(read), RESULT_VALUES, results), "model_version": version})
 
 
 def _inputs(data: dict[str, Any], configuration: Configuration) -> Inputs | None:
@@ -117,13 +135,13 @@ async def labelstudio_webhook(model: str, request: Request) -> Response:
     """Something happened in a project: annotations are learned, corrected, forgotten; 202 where that goes on."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
-    body: WebhookBody = parsed(WEBHOOK, await read_json(request, settings.body_bytes_max))
+    body: WebhookBody = await read_lists(request, WEBHOOK, LISTS)
     inbox: Inbox = request.app.state.labelstudio
     if body["action"] == "START_TRAINING":
         project = (body.get("project") or {}).get("id")
         outcomes = await inbox.soon(_train(worker, settings, inbox, project))
         return JSON({"model": model, "outcomes": []}, 202 if outcomes is None else 200)
-    annotations = told(body, worker.published.labels)
+    annotations = await sliced(told(body, worker.published.labels))
     outcomes = await inbox.soon(take_in(worker, settings, inbox, annotations)) if annotations else []
     return JSON({"model": model, "outcomes": outcomes or []}, 202 if outcomes is None else 200)
 
@@ -142,7 +160,7 @@ async def labelstudio_reconcile(model: str, request: Request) -> Response:
     """Bring the model level with a project: what webhooks did not bring is learned, corrected, forgotten."""
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
-    body: ReconcileBody = parsed(RECONCILE, await read_json(request, settings.body_bytes_max))
+    body: ReconcileBody = parsed(RECONCILE, await read_command(request))
     return JSON(await reconciled(worker, settings, request.app.state.labelstudio, body["project"]))
 
 

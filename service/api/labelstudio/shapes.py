@@ -151,6 +151,13 @@ class ReconcileBody(TypedDict):
     project: Id
 
 
+LISTS: dict[str, TypeAdapter[Any]] = {
+    "tasks": TypeAdapter(Annotated[list[Task], Field(fail_fast=True)]),
+    "task": TypeAdapter(Annotated[list[Task], Field(fail_fast=True)]),
+    "annotation": TypeAdapter(Annotated[list[SentAnnotation], Field(fail_fast=True)]),
+    "annotations": TypeAdapter(Annotated[list[DeletedAnnotation], Field(fail_fast=True)]),
+}
+"""Parts of bodies that may be long lists."""
 SETUP: TypeAdapter[SetupBody] = TypeAdapter(SetupBody)
 TASKS: TypeAdapter[TasksBody] = TypeAdapter(TasksBody)
 WEBHOOK: TypeAdapter[WebhookBody] = TypeAdapter(WebhookBody)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,23 +10,27 @@ from hinged.service.api.labelstudio.annotations import Annotation
 from hinged.service.api.labelstudio.shapes import SentAnnotation, WebhookBody
 from hinged.service.data.choices import chosen, control_of, label_of
 from hinged.service.data.classes import Label
+from hinged.service.data.slices import Slices
 from hinged.service.data.times import milliseconds
 from hinged.service.errors import Invalid
 from hinged.service.model.metrics import QUERIED, RANDOM, STREAMED
+from hinged.service.model.revisions import REMOVED_MS
 
 SAMPLINGS = {"Uncertainty sampling": QUERIED, "Uniform sampling": RANDOM}
 """How a project chooses its tasks; otherwise they are a stream."""
+AHEAD_S = 86_400.0
+"""What the clock of Label Studio may be ahead. A later time would silence an annotation until then."""
 UPSERTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 
 
-def told(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
+def told(body: WebhookBody, labels: Sequence[Label]) -> Slices[list[Annotation]]:
     """The annotations that it tells of, none for most actions. labels: those that the model knows. Invalid."""
     if body["action"] == "ANNOTATIONS_DELETED":
-        return [Annotation(annotation["id"], changed_ms=math.inf) for annotation in body.get("annotations") or []]
-    return _changed(body, labels) if body["action"] in UPSERTS else []
+        return [Annotation(annotation["id"], changed_ms=REMOVED_MS) for annotation in body.get("annotations") or []]
+    return (yield from _changed(body, labels)) if body["action"] in UPSERTS else []
 
 
-def _changed(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
+def _changed(body: WebhookBody, labels: Sequence[Label]) -> Slices[list[Annotation]]:
     sent, tasks = _listed(body.get("annotation")), _listed(body.get("task"))
     project = body.get("project") or {}
     configuration = project.get("label_config")
@@ -44,6 +48,8 @@ def _changed(body: WebhookBody, labels: Sequence[Label]) -> list[Annotation]:
         label = None if choice is None else label_of(choice, labels)
         changed_ms = _changed_ms(annotation)
         found.append(Annotation(annotation["id"], label, data, _annotator(annotation), source, changed_ms))
+        if len(sent) > 1:
+            yield
     return found
 
 
@@ -51,9 +57,14 @@ def _listed(part: Any) -> list[Any]:
     return [] if part is None else part if isinstance(part, list) else [part]
 
 
-def _changed_ms(annotation: SentAnnotation) -> float | None:
+def _changed_ms(annotation: SentAnnotation) -> int | None:
     at = annotation.get("updated_at")
-    return milliseconds(at, "updated_at") if at else None
+    if not at:
+        return None
+    changed_ms = milliseconds(at, "updated_at")
+    if changed_ms > 1000 * (time.time() + AHEAD_S):
+        raise Invalid(f"updated_at must be at most a day ahead of the server's clock, got {at[:40]!r}")
+    return max(0, int(changed_ms))
 
 
 def _annotator(annotation: SentAnnotation) -> str | None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import read_json, registry_of
+from hinged.service.api.wire import read_command, registry_of
 from hinged.service.commands.figures import curves_of, glance
 from hinged.service.data.configuration import new_configuration
 from hinged.service.edge.access import visible
@@ -38,7 +38,7 @@ async def create_model(model: str, request: Request) -> Response:
     `state` is `compiling` where its solver is to be compiled first.
     """
     registry = registry_of(request)
-    body = await read_json(request, registry.settings.body_bytes_max)
+    body = await read_command(request)
     configuration, new, state = await registry.begin(model, new_configuration(body, registry.settings))
     found = {"model": model, "configuration": configuration.model_dump(mode="json")}
     return JSON(found if state == SERVING else found | {"state": state}, 201 if new else 200)

@@ -23,7 +23,7 @@ from hinged.service.api.snapshots.shapes import (
 from hinged.service.api.wire import (
     BINARY,
     parsed,
-    read_json,
+    read_command,
     read_optional,
     receive_file,
     registry_of,
@@ -84,7 +84,7 @@ async def roll_back(model: str, request: Request) -> Response:
     """Make the model what it was at a position. Its log goes on; what is undone does not count any more."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = parsed(ROLL_BACK, await read_json(request, registry.settings.body_bytes_max))
+    body = parsed(ROLL_BACK, await read_command(request))
     return JSON(await worker.roll_back(body["position"]))
 
 
@@ -96,5 +96,5 @@ async def set_aside(model: str, request: Request) -> Response:
     """Pass over the event that the model could not take in, and before which it stands; then it learns on."""
     registry = registry_of(request)
     worker = registry.get(model)
-    body = await read_optional(request, PASS_OVER, registry.settings.body_bytes_max)
+    body = await read_optional(request, PASS_OVER)
     return JSON(await worker.set_aside(body.get("position")))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 from starlette.requests import HTTPConnection
 
-from hinged.service.api.examples.together import Answer
 from hinged.service.api.labels.routes import ask_from, offer_from
+from hinged.service.data.answers import Answer
 from hinged.service.data.examples import Body
+from hinged.service.data.portions import long_body
 from hinged.service.data.problems import shown
+from hinged.service.data.slices import Slices
+from hinged.service.data.trees import SMALL_BYTES
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import BodyTooLarge, Invalid, ServiceError
@@ -25,6 +28,13 @@ ALONE: dict[str, Callable[[HTTPConnection, Worker, Body], Awaitable[Answer]]] = 
 """What does the work of a frame that is not done together with others."""
 
 
+class FrameLimits(NamedTuple):
+    """How long a frame may be, and the arrays in it (trees.py)."""
+
+    bytes_max: int
+    elements: Mapping[str, int]
+
+
 class Read(NamedTuple):
     """A frame as it was read. refusal: why it says nothing that could be done, and has no op then."""
 
@@ -34,10 +44,16 @@ class Read(NamedTuple):
     refusal: ServiceError | None = None
 
 
-def read_frame(data: str | bytes, bytes_max: int, standing: ServiceError | None = None) -> Read:
+def read_frame(data: str | bytes, limits: FrameLimits, standing: ServiceError | None = None) -> Slices[Read]:
     """A frame in its parts, or as far as it has them. standing: why nothing is done for this client."""
+    long = len(data) > SMALL_BYTES
     try:
-        frame = from_json(data)
+        if long:
+            frame = yield from long_body(data if isinstance(data, bytes) else data.encode(), limits.elements)
+        else:
+            frame = from_json(data)
+    except Invalid as error:
+        return Read(refusal=Invalid(f"a frame is a JSON object: {error.message}"))
     except ValueError as error:
         return Read(refusal=Invalid(f"a frame is a JSON object: {error}"))
     if not isinstance(frame, dict):
@@ -45,10 +61,10 @@ def read_frame(data: str | bytes, bytes_max: int, standing: ServiceError | None 
     ref, op = frame.pop("ref", None), frame.pop("op", None)
     if not (isinstance(ref, str) and 0 < len(ref) <= REF_CHARS_MAX):
         return Read(refusal=Invalid(f"ref must be a string of 1 to {REF_CHARS_MAX} characters, got {shown(ref)}"))
-    if len(data) > bytes_max // 4:  # a character has four bytes at most
+    if len(data) > limits.bytes_max // 4:  # a character has four bytes at most
         size = len(data) if isinstance(data, bytes) else len(data.encode())
-        if size > bytes_max:
-            return Read(ref, refusal=BodyTooLarge(f"a frame has at most {bytes_max} bytes, got {size}"))
+        if size > limits.bytes_max:
+            return Read(ref, refusal=BodyTooLarge(f"a frame has at most {limits.bytes_max} bytes, got {size}"))
     if not (isinstance(op, str) and op in ROUTES):
         return Read(ref, refusal=Invalid(f"op must be one of {', '.join(ROUTES)}, got {shown(op)}"))
     return Read(ref, refusal=standing) if standing is not None else Read(ref, op, frame)

@@ -77,7 +77,7 @@ async def _lines(
                     if not access.knows(caller(request)):
                         return
                     yield b"".join(_block(news, named=named) for news in page) or KEEPALIVE_COMMENT
-    except (ServiceError, Damaged, KeyError):  # it comes back, and is told what is the matter
+    except (ServiceError, Damaged):  # it comes back, and is told what is the matter
         return
 
 

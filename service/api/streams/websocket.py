@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from pydantic_core import to_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from hinged.service.api.examples.requests import shown_learned
-from hinged.service.api.examples.together import TOGETHER_MAX, Answer, predict_together, read_learn
-from hinged.service.api.streams.frames import ALONE, ROUTES, Read, read_frame, told
+from hinged.service.api.examples.requests import read_request, shown_learned
+from hinged.service.api.examples.together import TOGETHER_MAX, predict_together, read_learn
+from hinged.service.api.streams.frames import ALONE, ROUTES, FrameLimits, Read, read_frame, told
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
 from hinged.service.commands.planned import LearnRequest
+from hinged.service.data.answers import Answer, json_bytes, json_pieces
+from hinged.service.data.answers import is_long as is_long_answer
 from hinged.service.data.examples import Body
+from hinged.service.data.portions import is_long, limits_of
+from hinged.service.data.slices import sliced
 from hinged.service.edge.access import (
     RULES,
     Access,
@@ -32,7 +35,7 @@ from hinged.service.edge.access import (
     require,
 )
 from hinged.service.edge.shortcut import Outcome
-from hinged.service.edge.websocket import THERE
+from hinged.service.edge.websocket import PIECES, THERE
 from hinged.service.engine.follow import Follower
 from hinged.service.engine.learning import LearnAnswer
 from hinged.service.engine.worker import Worker
@@ -90,6 +93,7 @@ class Frames:
         self._there: Callable[[], Any] = socket.scope.get(THERE, lambda: None)
         self._subscription: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
+        self._sending = asyncio.Lock()  # an answer in pieces has nothing between them
         self._left = False  # the client
 
     def stop(self) -> None:
@@ -137,9 +141,10 @@ class Frames:
             await self._room.acquire()
             frames, over = await self._with_following(data)
             standing = self._standing()
-            read = [read_frame(frame, self._settings.frame_bytes_max, standing) for frame in frames]
-            for op, of_op in groupby(read, lambda frame: frame.op):
-                await self._submit(op, [*of_op])
+            limits = FrameLimits(self._settings.frame_bytes_max, self._elements())
+            read = [await sliced(read_frame(frame, limits, standing)) for frame in frames]
+            for (op, _), of_op in groupby(enumerate(read), _kind):
+                await self._submit(op, [frame for _, frame in of_op])
             await asyncio.sleep(0)  # who sends without a pause leaves the event loop to others now and then
             if over:
                 return None
@@ -172,6 +177,10 @@ class Frames:
                     continue
                 return Close(IDLE, f"no frame for {self._settings.stream_idle_s:g} s")
             return None if message["type"] == "websocket.disconnect" else _data(message)
+
+    def _elements(self) -> Mapping[str, int]:
+        """How long the arrays of a frame may be."""
+        return limits_of(self._worker.published.configuration, self._settings)
 
     def _standing(self) -> ServiceError | None:
         """Why nothing is done for the client any more, or just now; None where it has a key that is good."""
@@ -206,7 +215,10 @@ class Frames:
     async def _learn(self, run: Sequence[Read], bodies: Sequence[Body]) -> None:
         requests: list[LearnRequest | ServiceError]
         try:
-            requests = read_learn(self._settings, caller(self._socket), self._worker, bodies)
+            if is_long(bodies[0]):  # and alone
+                requests = [await self._read_long(bodies[0])]
+            else:
+                requests = read_learn(self._settings, caller(self._socket), self._worker, bodies)
         except Exception:
             log.exception("unforeseen")
             requests = [InternalError(UNFORESEEN)] * len(run)
@@ -216,6 +228,13 @@ class Frames:
                 waiting.append(await self._queued(request))  # noqa: PERF401  as far as it comes
         finally:  # what the model has is answered, also where the server stops meanwhile
             self._put(run[: len(waiting)], asyncio.create_task(self._learned(waiting)), asyncio.Event())
+
+    async def _read_long(self, body: Body) -> LearnRequest | ServiceError:
+        configuration = self._worker.published.configuration
+        try:
+            return await sliced(read_request(body, configuration, self._settings, caller(self._socket)))
+        except ServiceError as error:
+            return error
 
     async def _queued(self, request: LearnRequest | ServiceError) -> asyncio.Future[LearnAnswer] | ServiceError:
         """Let a request wait. Where the model's queue is full, our own frames in it are done first."""
@@ -298,9 +317,13 @@ class Frames:
         if self._left:
             return
         try:
-            async with asyncio.timeout(self._settings.stream_idle_s):
+            async with asyncio.timeout(self._settings.stream_idle_s), self._sending:
                 for frame in frames:
-                    await self._socket.send_text(to_json(frame, inf_nan_mode="constants").decode())
+                    if is_long_answer(frame):
+                        pieces = await sliced(json_pieces(frame))
+                        await self._socket.send({"type": "websocket.send", PIECES: pieces})
+                    else:
+                        await self._socket.send_text(json_bytes(frame).decode())
         except WebSocketDisconnect:  # what it sent before is on its way to us, and will be done
             self._left = True
 
@@ -323,8 +346,14 @@ class Frames:
                     if not self._access.knows(caller(self._socket)):
                         raise Unauthenticated(REVOKED.reason)
                     await self._send([{"ref": ref, "event": news.shown()} for news in page])
-        except (ServiceError, Damaged, KeyError) as error:
+        except (ServiceError, Damaged) as error:
             await self._send([{"ref": ref, **told(_public(error))}])
+
+
+def _kind(numbered: tuple[int, Read]) -> tuple[str, int]:
+    """What frames have in common that are done together: the op; a long frame is done alone."""
+    number, frame = numbered
+    return frame.op, number if is_long(frame.body) else -1
 
 
 def _data(message: Any) -> str | bytes:

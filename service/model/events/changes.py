@@ -58,6 +58,8 @@ class Forgotten(_Change, NamesNoExample):
             model.pool.forget(given)
         for given in forgotten(answer.id for answer in model.annotators):
             model.annotators.forget(given)
+        for given in forgotten(model.revisions):
+            model.revisions.forget(given)
         for given in forgotten(prediction.id for prediction in model.pending):
             model.pending.pop(given)
         folds = False

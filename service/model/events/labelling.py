@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hinged.frames import encode, peek
+from hinged.frames import PIECE, encode, peek
 from hinged.service.data.classes import Label
 from hinged.service.data.inputs import Inputs, inputs_state, read_inputs
 from hinged.service.model.events.base import (
@@ -81,7 +81,8 @@ class Offered(ModelEvent):
         facts, arrays = inputs_state(self.inputs)
         facts |= {"ids": self.ids, "labels": self.labels, "at_ms": self.at_ms} | ({"rest": True} if self.rest else {})
         facts |= {"shows": list(self.shows)} if self.shows else {}
-        return encode(self.KIND, facts, arrays | {"digests": np.frombuffer(b"".join(self.digests), np.uint8)})
+        arrays |= {"digests": np.frombuffer(b"".join(self.digests), np.uint8)}
+        return encode(self.KIND, facts, arrays, long=len(self.ids) > PIECE)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hinged.frames import encode, peek
+from hinged.frames import PIECE, encode, peek
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import Inputs, inputs_state, read_inputs
@@ -144,7 +144,8 @@ class Learned(ModelEvent):
             "contents": np.frombuffer(b"".join(self.contents), np.uint8),
             "sources": self.sources,
         }
-        return encode(self.KIND, facts, arrays if self.numbers is None else arrays | {"numbers": self.numbers})
+        arrays |= {} if self.numbers is None else {"numbers": self.numbers}
+        return encode(self.KIND, facts, arrays, long=len(self.ids) > PIECE)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
@@ -215,6 +216,28 @@ class Learned(ModelEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Revised(Facts, ErasedWhole):
+    """What another program keeps under this id is known as it was changed at `changed_ms` (revisions.py)."""
+
+    KIND: ClassVar[str] = "revised"
+    id: str
+    changed_ms: int
+    at_ms: int
+
+    def admit(self, coming: Coming) -> None:
+        """Always."""
+
+    def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
+        """Note it."""
+        model.revisions.note(self.id, self.changed_ms)
+        return NOTHING
+
+    def told(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Facts, NamesNoExample):
     """The finishing step was run, after so many further epochs over the log."""
 
@@ -251,7 +274,8 @@ class Predicted(ErasedWhole):
     def encode(self) -> bytes:
         """The event's payload."""
         facts, arrays = predictions_state(self.predictions)
-        return encode(self.KIND, {"predictions": facts, "at_ms": self.at_ms}, arrays)
+        long = len(self.predictions) > PIECE
+        return encode(self.KIND, {"predictions": facts, "at_ms": self.at_ms}, arrays, long=long)
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:

@@ -82,7 +82,10 @@ class _Whole(ModelEvent):
 
     def encode(self) -> bytes:
         """The event's payload."""
-        return encode(self.KIND, {"at_ms": self.at_ms}, {"state": np.frombuffer(self.state, np.uint8)})
+        return encode(self.KIND, self._facts(), {"state": np.frombuffer(self.state, np.uint8)})
+
+    def _facts(self) -> dict[str, Any]:
+        return {"at_ms": self.at_ms}
 
     @classmethod
     def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
@@ -134,10 +137,20 @@ class Imported(_Whole, _First):
 class Swapped(_Whole, _AnotherModel, ErasedWhole):
     """The whole state anew, made of the log without what was forgotten, with what is corrected or intended.
 
-    It replaces what all events before it made; those are not applied again.
+    It replaces what all events before it made; those are not applied again. champion: whether the learner that answers
+    is another, and not challengers alone.
     """
 
     KIND: ClassVar[str] = "swapped"
+    champion: bool = True
+
+    def _facts(self) -> dict[str, Any]:
+        return {"at_ms": self.at_ms, "champion": self.champion}
+
+    @classmethod
+    def read(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """The event of a payload's parts."""
+        return cls(arrays["state"].tobytes(), facts["at_ms"], facts.get("champion", True))
 
     def admit(self, coming: Coming) -> None:
         """Whatever the state: `begin` has read it before it is appended."""
@@ -148,7 +161,8 @@ class Swapped(_Whole, _AnotherModel, ErasedWhole):
         if model.position != position - 1:
             raise BadFrame(f"the event at {position} holds the state at {model.position}")
         model.position, model.at_ms = position, max(model.at_ms, self.at_ms)
-        model.mark(self.KIND)
+        if self.champion:
+            model.mark(self.KIND)
         return model
 
 

@@ -7,6 +7,12 @@ import { announce, count, forgotten, Name, percent, Problem, usePolled } from ".
 
 const PAIRS = 10; // of annotators, those with the most in common
 
+// How often an annotator's labels are the same as those of others, be they settled or not; null where there are none.
+function asOthers(name, pairs) {
+  const own = pairs.filter((pair) => pair.annotators.includes(name)), n = own.reduce((sum, pair) => sum + pair.examples, 0);
+  return n ? own.reduce((sum, pair) => sum + pair.same, 0) / n : null;
+}
+
 export function Answers({ model, annotator, changes, pick, gone, disabled }) {
   const to = `models/${path(model)}`;
   const [found, problem, again] = usePolled(() => ask("GET", `${to}/answers?n=50&annotator=${encodeURIComponent(annotator)}`), 10_000, [model, annotator, changes]);
@@ -43,12 +49,12 @@ export function Answers({ model, annotator, changes, pick, gone, disabled }) {
     : html`<p class="soft">None yet. Each can be changed here.</p>`}
     ${!mayForget && html`<p class="soft">Your key is <bdi>${who.name}</bdi>: what was answered under another name a writer may have forgotten.</p>`}
     ${names.length > 0 && html`<details><summary>Everyone's figures</summary><div class="scroll" tabindex="0" role="group" aria-label="Annotators"><table class="behind">
-      <thead><tr><th scope="col">Who</th><th scope="col" class="number">Labels</th><th scope="col" class="number" title="Answers that were what the model had said">As predicted</th><th scope="col" class="number" title="Of labels that others gave as well: those that were learned">Agreed</th><th scope="col" class="number" title="Cohen's kappa with the labels that stand: 1 always, 0 as often as by chance">Kappa</th></tr></thead>
+      <thead><tr><th scope="col">Who</th><th scope="col" class="number">Labels</th><th scope="col" class="number" title="Answers that were what the model had said">As predicted</th><th scope="col" class="number" title="Of pairs of labels, this annotator's and another's of the same example: those that are the same">As others</th></tr></thead>
       <tbody>${names.map(([name, t]) => html`<tr><th scope="row"><${Name} of=${name} cut=${20} /></th><td class="number">${count(t.labelled)}</td>
-        <td class="number">${t.predicted ? percent(t.as_predicted / t.predicted, 0) : "–"}</td><td class="number">${t.compared ? percent(t.agreed / t.compared, 0) : "–"}</td><td class="number">${t.kappa === null || t.kappa === undefined ? "–" : t.kappa.toFixed(2)}</td></tr>`)}</tbody></table></div>
+        <td class="number">${t.predicted ? percent(t.as_predicted / t.predicted, 0) : "–"}</td><td class="number">${percent(asOthers(name, shown.agreement), 0)}</td></tr>`)}</tbody></table></div>
       ${shown.agreement.length > 0 && html`<div class="scroll" tabindex="0" role="group" aria-label="Agreement of each two"><table class="behind">
-        <thead><tr><th scope="col">Each two</th><th scope="col" class="number">In common</th><th scope="col" class="number">Kappa</th></tr></thead>
+        <thead><tr><th scope="col">Each two</th><th scope="col" class="number">In common</th><th scope="col" class="number">The same</th><th scope="col" class="number" title="Cohen's kappa: 1 always the same, 0 as often as by chance">Kappa</th></tr></thead>
         <tbody>${shown.agreement.slice(0, PAIRS).map((pair) => html`<tr><th scope="row">${pair.annotators.map((name, i) => html`${i ? ", " : ""}<${Name} of=${name} cut=${20} />`)}</th>
-          <td class="number">${count(pair.examples)}</td><td class="number">${pair.kappa === null ? "–" : pair.kappa.toFixed(2)}</td></tr>`)}</tbody></table></div>`}
+          <td class="number">${count(pair.examples)}</td><td class="number">${percent(pair.same / pair.examples, 0)}</td><td class="number">${pair.kappa === null ? "–" : pair.kappa.toFixed(2)}</td></tr>`)}</tbody></table></div>`}
       ${shown.disagreement !== null && html`<p class="soft">${percent(shown.disagreement, 0)} of the candidates answered got different labels.</p>`}</details>`}</section>`;
 }

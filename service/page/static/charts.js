@@ -4,6 +4,8 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm
 import { count, figure } from "./parts.js";
 
 const HEIGHT = 200;
+const LABELS = 22; // pixels above a plot, for the words of marks
+const STEPS = 4; // between the numbers of an axis, at most
 const ROWS = 60; // of the table behind a chart
 const TIME = new Intl.DateTimeFormat("en", { dateStyle: "short", timeStyle: "medium" });
 
@@ -14,17 +16,40 @@ export function joined(curves, x) {
   return curves.length === 1 ? [curves[0][x], curves[0].y] : uPlot.join(curves.map((c) => [c[x], c.y]));
 }
 
-function options(width, series, { time, asPercent, log, marks }) {
+// The step between the numbers of an axis, at most STEPS of them: 1, 2, 2.5 or 5 times a power of ten.
+function stepOf(span) {
+  const least = span / STEPS, power = 10 ** Math.floor(Math.log10(least));
+  return power * [1, 2, 2.5, 5, 10].find((k) => k * power >= least * (1 - 1e-9));
+}
+
+// From the number at or below the least to the number at or above the largest, so that a line never leaves its axis.
+function rangeOf(least, most, asPercent) {
+  if (least === null || least === undefined) return [0, 1];
+  let [low, high] = asPercent ? [least, most] : [Math.min(0, least), most];
+  if (high - low < 1e-9 * Math.max(1e-290, Math.abs(high))) [low, high] = asPercent ? [Math.max(0, low - 0.01), Math.min(1, high + 0.01)] : [low, high + (Math.abs(high) || 1)];
+  const step = stepOf(high - low);
+  low = step * Math.floor(low / step + 1e-9);
+  high = step * Math.ceil(high / step - 1e-9);
+  return asPercent ? [Math.max(0, low), Math.min(1, high)] : [low, high];
+}
+
+function numbersOf(low, high) {
+  const step = stepOf(high - low), numbers = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) numbers.push(+(k * step).toPrecision(12));
+  return numbers;
+}
+
+function options(width, series, { time, asPercent, marks }) {
   const soft = colour("--soft"), line = colour("--line");
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
   const short = (v) => (Math.abs(v) >= 1e4 ? Intl.NumberFormat("en", { notation: "compact" }).format(v) : figure(v));
   return {
-    width, height: HEIGHT, legend: { show: false }, padding: [8, 8, 0, 0],
+    width, height: HEIGHT, legend: { show: false }, padding: [LABELS, time ? 34 : 22, 0, 0], // half of the last number stands to the right
     cursor: { sync: { key: "hinged" }, drag: { x: true, y: false }, points: { size: 6 } },
-    scales: { x: { time }, y: log ? { distr: 3 } : asPercent ? { range: (u, a, b) => shareRange(a, b) } : { range: (u, a, b) => [Math.min(0, a ?? 0), (b || 1) * 1.05] } },
+    scales: { x: { time }, y: { range: (u, a, b) => rangeOf(a, b, asPercent) } },
     axes: [
       { ...axis, values: time ? undefined : (u, ticks) => ticks.map(short) },
-      { ...axis, size: 56, values: (u, ticks) => ticks.map((v) => (v === null ? "" : asPercent ? `${+(100 * v).toFixed(1)} %` : short(v))) },
+      { ...axis, size: 56, splits: (u, i, low, high) => numbersOf(low, high), values: (u, ticks) => ticks.map((v) => (v === null ? "" : asPercent ? `${+(100 * v).toFixed(1)} %` : short(v))) },
     ],
     series: [{}, ...series.map((s) => ({
       label: s.name, stroke: colour(`--c${s.k}`), width: s.k === 1 ? 2 : 1.4, dash: s.dash, spanGaps: true, points: { show: false },
@@ -33,41 +58,51 @@ function options(width, series, { time, asPercent, log, marks }) {
   };
 }
 
-// Enough room for what is there, inside of 0 to 1.
-function shareRange(least, most) {
-  if (least === null || least === undefined) return [0, 1];
-  const room = Math.max((most - least) * 0.08, 0.01);
-  return [Math.max(0, least - room), Math.min(1, most + room)];
-}
-
+// Marks are dashed lines over the plot. Their words stand above it, those that would lie over each other as one.
 function drawMarks(u, marks) {
-  const { ctx, bbox } = u;
+  const { ctx, bbox } = u, dpr = devicePixelRatio, right = ctx.canvas.width - dpr;
+  const there = marks.map(({ at, kind }) => ({ x: Math.round(u.valToPos(at, "x", true)), kind }))
+    .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width).sort((a, b) => a.x - b.x);
   ctx.save();
-  ctx.lineWidth = devicePixelRatio;
-  ctx.font = `${11 * devicePixelRatio}px system-ui`;
-  let last = -Infinity;
-  for (const { at, kind } of marks) {
-    const x = Math.round(u.valToPos(at, "x", true));
-    if (!(x >= bbox.left && x <= bbox.left + bbox.width)) continue;
-    ctx.strokeStyle = ctx.fillStyle = colour(kind === "drift" ? "--warn" : "--soft");
-    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+  ctx.lineWidth = dpr;
+  ctx.font = `${11 * dpr}px system-ui`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  ctx.setLineDash([3 * dpr, 3 * dpr]);
+  const groups = [];
+  for (const { x, kind } of there) {
+    ctx.strokeStyle = colour(kind === "drift" ? "--warn" : "--soft");
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    if (x - last > 60 * devicePixelRatio) {
-      const text = kind.replace("_", " "), room = 3 * devicePixelRatio;
-      const left = x + room + ctx.measureText(text).width > bbox.left + bbox.width;  // else it would be cut off
-      ctx.textAlign = left ? "right" : "left";
-      ctx.fillText(text, left ? x - room : x + room, bbox.top + 10 * devicePixelRatio);
-      last = x;
+    groups.push({ kinds: [kind], left: x });
+    // Where the words before it reach, it is told among those.
+    for (let last = placed(ctx, groups.at(-1), right); groups.length > 1 && last.left < groups.at(-2).end + 6 * dpr; last = placed(ctx, groups.at(-1), right)) {
+      const { kinds } = groups.pop();
+      groups.at(-1).kinds.push(...kinds);
     }
+  }
+  for (const { text, kinds, left, end } of groups) {
+    ctx.fillStyle = colour(kinds.includes("drift") ? "--warn" : "--soft");
+    ctx.fillText(text, left, bbox.top - 5 * dpr, end - left);
   }
   ctx.restore();
 }
 
+// The words of marks, and from where to where they stand.
+function placed(ctx, group, right) {
+  const counts = new Map();
+  for (const kind of group.kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  group.text = [...counts].map(([kind, n]) => kind.replace("_", " ") + (n > 1 ? ` ×${n}` : "")).join(", ");
+  const width = ctx.measureText(group.text).width;
+  group.left = Math.max(0, Math.min(group.left, right - width));
+  group.end = Math.min(right, group.left + width);
+  return group;
+}
+
 // data: columns as uPlot takes them, x first. series: [{name, k: number of its colour}]. marks: [{at, kind}].
-export function Chart({ title, data, series, marks = [], time = false, asPercent = false, log = false }) {
+export function Chart({ title, data, series, marks = [], time = false, asPercent = false }) {
   const box = useRef(), plot = useRef(null), shown = useRef(marks);
   const [under, setUnder] = useState(null); // the place that the cursor is on
   const [open, setOpen] = useState(false);
@@ -76,14 +111,14 @@ export function Chart({ title, data, series, marks = [], time = false, asPercent
   useLayoutEffect(() => {
     if (empty) return undefined;
     const made = new uPlot(
-      options(box.current.clientWidth || 300, series, { time, asPercent, log, marks: () => shown.current }), data, box.current,
+      options(box.current.clientWidth || 300, series, { time, asPercent, marks: () => shown.current }), data, box.current,
     );
     made.hooks.setCursor = [(u) => setUnder(u.cursor.idx ?? null)];
     plot.current = made;
     const watch = new ResizeObserver(() => made.setSize({ width: Math.max(120, box.current.clientWidth), height: HEIGHT }));
     watch.observe(box.current);
     return () => { watch.disconnect(); made.destroy(); plot.current = null; };
-  }, [empty, time, asPercent, log, series.map((s) => s.name + s.k).join("|"), useScheme()]);
+  }, [empty, time, asPercent, series.map((s) => s.name + s.k).join("|"), useScheme()]);
   useEffect(() => { plot.current?.setData(data); }, [data]);
   const word = (v) => (v === null || v === undefined ? "–" : asPercent ? `${(100 * v).toFixed(1)} %` : figure(v));
   const at = under !== null && under < (data[0]?.length ?? 0) ? under : null;

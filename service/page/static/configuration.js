@@ -2,7 +2,7 @@
 
 import { html, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Dialog, Problem } from "./parts.js";
+import { announce, Dialog, NAME, Problem } from "./parts.js";
 
 const FIXED = ["features", "classes"];
 
@@ -35,7 +35,7 @@ function Edit({ model, name, value, changed, close }) {
   return html`<${Dialog} title=${`Change ${name}`} close=${close}><form onSubmit=${save}>
     <label>${name}, as JSON <textarea name="value" class="code" rows="4" cols="48" spellcheck=${false}>${JSON.stringify(value)}</textarea></label>
     <p class="soft">What the solver cannot change in place is taught anew from the log; the model serves meanwhile.</p>
-    <label>Or try it first, as a challenger named <input name="rival" pattern="[A-Za-z0-9][A-Za-z0-9._-]*" maxlength="64" /></label>
+    <label>Or try it first, as a challenger named <input name="rival" pattern=${NAME} title="letters, digits, . _ -, and no sign first" maxlength="64" /></label>
     <${Problem} error=${error} />
     <p class="row"><button class="main">Change</button></p></form></${Dialog}>`;
 }

@@ -2,11 +2,12 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, may, path } from "./api.js";
-import { announce, Bar, count, plural, Problem } from "./parts.js";
+import { announce, Bar, count, NAME, plural, Problem, Warnings } from "./parts.js";
 import { guess, linesOf, open } from "./read.js";
 import { asCsv, configurationFor, create, featuresOf, nameOf, Upload } from "./upload.js";
 
 const LOOKED_AT = 200; // rows
+const OUTSIDE_SHOWN = 10; // names
 const uploads = []; // all of this page, newest first
 const listeners = new Set();
 const changed = () => { for (const tell of listeners) tell(); };
@@ -108,12 +109,13 @@ function Plan({ chosen, model, close }) {
     : html`<div class="preview" tabindex="0" role="group" aria-label="Preview"><table><thead><tr><th scope="col">Label</th><th scope="col">Features</th></tr></thead><tbody>${shown.map((row) => html`<tr><td><bdi>${row.label}</bdi></td>
         <td>${row.indices.slice(0, 8).map((i, k) => `${i}:${row.values[k]}`).join(" ")}${row.indices.length > 8 ? " …" : ""}</td></tr>`)}</tbody></table></div>
       <label class="tick"><input type="checkbox" checked=${labelled} onChange=${(e) => setLabelled(e.target.checked)} /> The first column is a label</label>`}
+    <${Warnings} of=${columns.filter((c) => c.commas && c.use === "feature").map((c) => `"${c.name.slice(0, 60)}" has numbers with a decimal comma, which are taken for texts: write them with a point`)} />
     <p>${label ? "Rows with a label are learned, in order; those without one go to the pool." : "No column is the label: all rows go to the pool, to be labelled."}</p>
-    <div class="row"><label>To <select aria-label="To which model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">a new model</option>`}
+    <form class="row" onSubmit=${(e) => { e.preventDefault(); begin(false); }}><label>To <select aria-label="To which model" value=${target ?? ""} onChange=${(e) => setTarget(e.target.value)}>${may("admin") && html`<option value="">a new model</option>`}
         ${models.map((m) => html`<option value=${m}>${m}</option>`)}</select></label>
-      ${target === "" && html`<label>named <input value=${fresh} pattern="[A-Za-z0-9][A-Za-z0-9._-]*" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
-      <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} onClick=${() => begin(false)}>${busy ? "One moment (a new solver may have to be compiled)" : "Send the rows"}</button>
-      <button disabled=${busy || !target} onClick=${() => begin(true)}>Predict them instead</button></div>
+      ${target === "" && html`<label>named <input value=${fresh} pattern=${NAME} title="letters, digits, . _ -, and no sign first" maxlength="64" required onInput=${(e) => setFresh(e.target.value)} /></label>`}
+      <button class="main" disabled=${busy || target === null || (target === "" && !fresh)} >${busy ? "One moment (a new solver may have to be compiled)" : "Send the rows"}</button>
+      <button type="button" disabled=${busy || !target} onClick=${() => begin(true)}>Predict them instead</button></form>
     <${Problem} error=${error} /></section>`;
 }
 
@@ -125,7 +127,11 @@ function Progress({ upload }) {
     upload.lines = null;
     (async () => { let n = 0; for await (const [] of upload.source.rows()) n++; upload.lines = n; changed(); })();
   }, [upload]);
-  useEffect(() => { if (state === "done") announce(`${file.name}: done`); }, [state]);
+  useEffect(() => {
+    if (state !== "done") return;
+    announce(`${file.name}: done`);
+    if (!upload.predict) ask("GET", `models/${path(upload.model)}`).then((found) => { upload.warnings = found.features?.warnings ?? []; changed(); }, () => {});
+  }, [state]);
   const save = () => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([asCsv(upload.predictions)], { type: "text/csv" }));
@@ -142,6 +148,8 @@ function Progress({ upload }) {
     <${Bar} value=${state === "done" ? 1 : upload.read} max=${state === "done" ? 1 : total || 1e9} label=${`rows of ${file.name} that are through`} />
     <p>${counts.join(", ")}${total ? ` of ${plural(total, "row")}` : ""}${upload.refusedCount ? html`, <span class="problem">${count(upload.refusedCount)} refused</span>` : ""}.</p>
     <${Problem} error=${upload.error ?? upload.away} />
+    <${Warnings} of=${upload.warnings ?? []} />
+    ${upload.outside.size > 0 && html`<p>Outside of what the model has learned: ${[...upload.outside].slice(0, OUTSIDE_SHOWN).map(([name, n], i) => html`${i ? ", " : ""}<bdi>${String(name).slice(0, 60)}</bdi> in ${plural(n, "row")}`)}${upload.outside.size > OUTSIDE_SHOWN ? ", …" : ""}.</p>`}
     ${upload.refused.length > 0 && html`<details><summary>Which were refused, and why</summary><div class="behind" tabindex="0" role="group" aria-label="Refused rows"><table>
       <thead><tr><th scope="col" class="number">Row</th><th scope="col">Id</th><th scope="col">Why</th></tr></thead>
       <tbody>${upload.refused.map((r) => html`<tr><td class="number">${count(r.number)}</td><td><bdi>${(r.id ?? "").slice(0, 60)}</bdi></td><td>${r.why}</td></tr>`)}</tbody></table></div></details>`}</section>`;

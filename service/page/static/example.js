@@ -40,11 +40,10 @@ function pairs(x) {
 function Picture({ x, rows, columns, side }) {
   const canvas = useRef();
   useLayoutEffect(() => {
-    const most = Math.max(...x), least = Math.min(0, ...x), image = new ImageData(columns, rows);
-    x.forEach((v, i) => {
-      const ink = most > least ? 255 - Math.round((255 * (v - least)) / (most - least)) : 255;
-      image.data.set([ink, ink, ink, 255], 4 * i);
-    });
+    const image = new ImageData(columns, rows), pixels = image.data.fill(255);
+    let most = -Infinity, least = 0; // a million numbers are no arguments of a function
+    for (const v of x) { most = Math.max(most, v); least = Math.min(least, v); }
+    if (most > least) x.forEach((v, i) => { pixels.fill(255 - Math.round((255 * (v - least)) / (most - least)), 4 * i, 4 * i + 3); });
     canvas.current.getContext("2d").putImageData(image, 0, 0);
   }, [x, rows, columns]);
   const scale = side / Math.max(rows, columns);

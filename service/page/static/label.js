@@ -41,6 +41,7 @@ function Work({ model, annotator, leave }) {
   const [open, setOpen] = useState({}); // what is unfolded, and of which question
   const [changes, setChanges] = useState(0); // of answers, so that lists are read anew
   const changing = useRef(Promise.resolve()); // changes are sent one after the other
+  const mine = useRef(new Set()), before = useRef(null); // questions that I answered on this page; answers when it was opened
   const acts = useRef(0); // counted, so that what comes of an earlier one never hides what is said of a later
   const questions = useRef(null), usual = useRef(new Usual()), field = useRef();
   const [effects, noteEffect] = useEffects(model);
@@ -56,7 +57,9 @@ function Work({ model, annotator, leave }) {
       },
       refused: (answer, error) => {
         say({ bad: true, text: answer ? `${answer.id.slice(0, 80)}: ${error.message}` : error.message });
-        if (answer) setGiven((was) => was.filter((g) => g.lease !== answer.lease));
+        if (!answer) return;
+        mine.current.delete(answer.id);
+        setGiven((was) => was.filter((g) => g.lease !== answer.lease));
       },
     });
     questions.current = made;
@@ -65,6 +68,7 @@ function Work({ model, annotator, leave }) {
   }, [model, annotator, strategy]);
   useEffect(() => { if (said) announce(said.text); }, [said]);
 
+  before.current ??= figures?.pool.answered ?? null;
   // A question comes with its answers: before the classes are known a key would be for nothing.
   const now = questions.current, present = figures && now?.present, question = undoing ?? present ?? null;
   for (const { id, x } of now?.waiting ?? []) usual.current.add(id, x);
@@ -83,6 +87,7 @@ function Work({ model, annotator, leave }) {
         return;
       }
       const { id, x, lease } = now.answer(label, ++acts.current);
+      mine.current.add(id);
       setGiven((was) => [...was, { id, x, lease, label }].slice(-200));
     },
     skip: () => pass("me"),
@@ -98,7 +103,8 @@ function Work({ model, annotator, leave }) {
         say({ text: "the skip is taken back" });
         return;
       }
-      if (!now.recall(last.lease)) setUndoing(last);
+      if (now.recall(last.lease)) mine.current.delete(last.id);
+      else setUndoing(last);
       announce(`Back at ${last.id.slice(0, 80)}, which you gave ${shownLabel(last.label)}`);
     },
     why: () => question && setOpen((was) => ({ ...was, why: was.why === question.id ? null : question.id })),
@@ -186,7 +192,7 @@ function Work({ model, annotator, leave }) {
       ${job && html`<${Anew} job=${job} ended=${taught} />`}
     </div>
     <aside class="side" aria-label="Your work">
-      <${Effect} model=${model} figures=${figures} effects=${effects} given=${given.filter((g) => !g.skipped).length} />
+      <${Effect} model=${model} figures=${figures} effects=${effects} given=${mine.current.size} before=${before.current ?? 0} />
       <${Answers} model=${model} annotator=${annotator} changes=${changes} disabled=${Boolean(undoing)}
         pick=${(answered) => setUndoing(answered)} gone=${(id) => setGiven((was) => was.filter((g) => g.id !== id))} />
       <section class="card"><h2>How</h2>

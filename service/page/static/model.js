@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, follow, may, path } from "./api.js";
 import { Chart, joined, Reliability } from "./charts.js";
 import { Configuration } from "./configuration.js";
-import { announce, Bar, count, figure, Instead, Name, percent, Problem } from "./parts.js";
+import { announce, Bar, count, figure, Instead, Name, percent, Problem, Warnings } from "./parts.js";
 
 const SOURCES = ["streamed", "queried", "random"];
 
@@ -68,7 +68,7 @@ export function Model({ model }) {
   const [overTime, setOverTime] = useState(false);
   if (!figures || !history) return html`<${Instead} title=${model} error=${error} again=${again} />`;
   const { metrics } = figures;
-  return html`
+  return html`<div>
     <div class="row"><h1><bdi>${model}</bdi></h1>
       <span class="state ${figures.state}">${figures.state}</span>
       <span class="soft">${open ? "live" : "not live: looked at every 15 s"}</span>
@@ -82,9 +82,10 @@ export function Model({ model }) {
       ["gap", figure(figures.duality_gap)], ["pool", count(figures.pool.size)], ["waiting for labels", count(figures.pending)],
       ["memory", `${(figures.memory_bytes / 2 ** 20).toFixed(1)} MiB`],
     ].map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-    <${Jobs} jobs=${figures.jobs} />
+    <div><${Warnings} of=${figures.features?.warnings ?? []} /></div>
+    <div><${Jobs} jobs=${figures.jobs} /></div>
     <${Charts} history=${history} overTime=${overTime} />
-    ${shadows && html`<${Challengers} model=${model} shadows=${shadows} again=${again} />`}
+    <div>${shadows && html`<${Challengers} model=${model} shadows=${shadows} again=${again} />`}</div>
     <div class="grid">
       <${Confusion} confusion=${metrics.confusion} />
       <${Reliability} bins=${metrics.reliability} />
@@ -93,7 +94,7 @@ export function Model({ model }) {
       ${figures.arms && html`<${Race} arms=${figures.arms} />`}
       <${Happened} history=${history} />
     </div>
-    <${Configuration} model=${model} configuration=${figures.configuration} changed=${again} />`;
+    <${Configuration} model=${model} configuration=${figures.configuration} changed=${again} /></div>`;
 }
 
 function Race({ arms }) {
@@ -116,7 +117,7 @@ function Charts({ history, overTime }) {
   const sources = SOURCES.filter((name) => curve[name].some((v) => v !== null));
   const accuracies = ["accuracy", "fading", ...(sources.length > 1 ? sources : [])];
   const named = { accuracy: "newest 1,000", fading: "fading" };
-  const rivals = Object.entries(shadows).map(([name, c]) => ({ name, ...timed(c), y: c.accuracy }));
+  const rivals = Object.entries(shadows).filter(([, c]) => c.position.length).map(([name, c]) => ({ name, ...timed(c), y: c.accuracy }));
   const more = { marks, time: overTime };
   return html`<div class="grid">
     <${Chart} title="Accuracy" data=${data(accuracies)} asPercent=${true} ...${more}

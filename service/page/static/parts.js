@@ -32,6 +32,9 @@ export const Name = ({ of, cut = 80 }) => {
   return html`<bdi title=${text.length > cut ? text : null}>${text.length > cut ? `${text.slice(0, cut)}…` : text}</bdi>`;
 };
 
+// What the name of a model or a challenger is, as the server has it, for `pattern`.
+export const NAME = "[A-Za-z0-9][A-Za-z0-9._\\-]*";
+
 // Where a view of a model is.
 export const link = (model, view = "") => `#/models/${path(model)}${view && `/${view}`}`;
 
@@ -54,6 +57,9 @@ const told = []; // in this moment: what is said together is heard together
 export const Problem = ({ error, again }) => error && html`
   <p class="problem" role="alert">${error.message}
     ${again && html` <button class="plain" onClick=${again}>Try again</button>`}</p>`;
+
+// What is to be known of columns, a sentence each.
+export const Warnings = ({ of }) => of.length > 0 && html`<ul class="warnings" aria-label="About the columns">${of.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`;
 
 // What stands where a view has nothing to show yet, or cannot: with a heading, so that it can be found.
 export const Instead = ({ title, error, again }) => html`<h1 class=${error ? "" : "hidden"}><bdi>${title}</bdi></h1>

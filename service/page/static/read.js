@@ -53,9 +53,24 @@ export const value = (text) => (NUMBER.test(text.trim()) && Math.abs(Number(text
 // A label keeps what tells it from others: 7 and "7.0" are not one.
 export const labelOf = (v) => (typeof v === "string" && /^-?\d{1,15}$/.test(v) ? Number(v) : v);
 
+// Files that are no text, by what they begin with.
+const FORMATS = { PAR1: "Parquet", ARROW1: "Arrow", "PK\u0003\u0004": "a ZIP archive or a spreadsheet", "\u001f\u008b": "compressed with gzip" };
+
+// Refuse a file that is no text, and say what reads it.
+async function refuseBinary(file) {
+  const head = new Uint8Array(await file.slice(0, 2 ** 16).arrayBuffer()), begin = String.fromCharCode(...head.slice(0, 8));
+  const [, format] = Object.entries(FORMATS).find(([magic]) => begin.startsWith(magic)) ?? [];
+  if (format === "Parquet" || format === "Arrow") {
+    const name = /^[\w.-]+$/.test(file.name) ? file.name : `"${file.name}"`;
+    throw new Error(`it is ${format}, which the page does not read. In a terminal "hinged replay ${name} --label COLUMN --model NAME" learns it, "hinged offer NAME ${name}" puts it into a pool, and "hinged predict NAME ${name}" predicts it`);
+  }
+  if (format || head.includes(0)) throw new Error(`it is ${format ?? "no text in UTF-8"}; the page reads CSV, JSONL and LIBSVM`);
+}
+
 // {kind, names, rows()}: rows are [number, cells by name] for tables, [number, {label, indices, values}] for LIBSVM, and
 // [number, Error] for a line that is none.
 export async function open(file) {
+  await refuseBinary(file);
   let first = "";
   for await (const line of linesOf(file)) if (line.trim()) { first = line; break; }
   const kind = kindOf(file.name, first);
@@ -111,6 +126,9 @@ async function* vectors(file) {
 }
 
 const WORDS = 4; // of a cell in the mean, where a column holds texts
+const TIME = /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?)?$/;
+const COMMA = /^\s*[+-]?\d+(\.\d{3})*,\d+\s*$/;
+const NEARLY = 0.95; // of the cells of a column: what the server takes for days and times
 
 // What each column of some rows holds, and what it is likely to be: id, label, feature, or text, whose words are features.
 export function guess(names, rows) {
@@ -118,15 +136,17 @@ export function guess(names, rows) {
     const cells = rows.map((row) => row[name]).filter((v) => v !== "" && v !== null && v !== undefined);
     const numeric = cells.length > 0 && cells.every((v) => typeof v === "number" || (typeof v === "string" && typeof value(v) === "number"));
     const truth = cells.length > 0 && cells.every((v) => typeof v === "boolean");
+    const share = (form) => cells.filter((v) => typeof v === "string" && form.test(v)).length / (cells.length || 1);
+    const type = numeric ? "number" : truth ? "yes or no" : share(TIME) >= NEARLY ? "time" : "text";
     const words = cells.reduce((sum, v) => sum + String(v).trim().split(/\s+/).length, 0) / (cells.length || 1);
-    return { name, type: numeric ? "number" : truth ? "yes or no" : "text", distinct: new Set(cells.map(String)).size, filled: cells.length, words, use: "feature" };
+    return { name, type, commas: type === "text" && share(COMMA) >= NEARLY, distinct: new Set(cells.map(String)).size, filled: cells.length, words, use: "feature" };
   });
   const n = rows.length;
   const id = columns.find((c) => /^(id|uuid|key|_id)$/i.test(c.name)) ?? columns.find((c) => /(^|[_ ])id$/i.test(c.name) && c.distinct === n && n > 1);
   if (id) id.use = "id";
   const free = columns.filter((c) => c.use === "feature");
   const label = free.find((c) => /^(y|label|class|target|category)$/i.test(c.name))
-    ?? [free.at(-1), free[0]].find((c) => c && c.type !== "number" && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
+    ?? [free.at(-1), free[0]].find((c) => c && !["number", "time"].includes(c.type) && !c.commas && c.distinct > 1 && c.distinct <= Math.min(50, n / 2));
   if (label) label.use = "label";
   for (const c of columns) if (c.use === "feature" && c.type === "text" && c.words >= WORDS && c.distinct > c.filled / 2) c.use = "text";
   return columns;

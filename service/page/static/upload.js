@@ -10,7 +10,7 @@ export class Upload {
   // plan: {file, source, columns, model, form: "named" | "dense" | "sparse" | "text", dim, base, predict}
   constructor(plan, changed) {
     Object.assign(this, plan, { plan, changed });
-    Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, predictions: [] });
+    Object.assign(this, { read: 0, sent: 0, learned: 0, offered: 0, repeated: 0, refused: [], refusedCount: 0, state: "running", away: null, error: null, predictions: [], outside: new Map() });
     this.run();
   }
 
@@ -71,8 +71,11 @@ export class Upload {
 
   async #send(batch) {
     if (this.predict) {
-      await this.#each("predict", batch, ({ x }) => ({ x }), (example, result) =>
-        this.predictions.push([example.id, result.prediction, result.probability]));
+      await this.#each("predict", batch, ({ x }) => ({ x }), (example, result) => {
+        const outside = result.outside ?? [];
+        this.predictions.push([example.id, result.prediction, result.probability, outside.join(", ")]);
+        for (const name of outside) this.outside.set(name, (this.outside.get(name) ?? 0) + 1);
+      });
       return;
     }
     const labelled = batch.filter((e) => e.y !== undefined), others = batch.filter((e) => e.y === undefined);
@@ -120,18 +123,19 @@ export async function nameOf(file) {
 // Columns that are learned from.
 export const featuresOf = (columns) => columns.filter((c) => c.use === "feature" || c.use === "text");
 
-// What a new model for a file is made of: the server finds scales and gamma, or the weights of words, in a warm-up.
+// What a new model for a file is made of: the server finds C by a race, scales and gamma, or the weights of
+// words, in a warm-up.
 export async function configurationFor(source, columns, rows) {
   const warmup = Math.max(20, Math.min(1000, Math.floor(rows / 5)));
   if (source.kind === "libsvm") {
     const features = { type: "sparse", dim: await widthOf(source), warmup };
-    return { configuration: { kernel: { type: "rbf" }, C: 1, features }, form: "sparse" };
+    return { configuration: { kernel: { type: "rbf" }, features }, form: "sparse" };
   }
   const texts = columns.filter((c) => c.use === "text");
   if (texts.length === 1 && featuresOf(columns).length === 1)
-    return { configuration: { kernel: { type: "linear" }, C: 1, features: { type: "text", warmup } }, form: "text" };
+    return { configuration: { kernel: { type: "linear" }, features: { type: "text", warmup } }, form: "text" };
   const declared = texts.length ? { columns: Object.fromEntries(texts.map((c) => [c.name, { type: "text" }])) } : {};
-  return { configuration: { kernel: { type: "rbf" }, C: 1, features: { type: "named", warmup, ...declared } }, form: "named" };
+  return { configuration: { kernel: { type: "rbf" }, features: { type: "named", warmup, ...declared } }, form: "named" };
 }
 
 async function widthOf(source) {
@@ -149,5 +153,5 @@ export async function create(model, configuration) {
 
 export function asCsv(rows) {
   const cell = (v) => (v === null || v === undefined ? "" : /[",\r\n]/.test(String(v)) ? `"${String(v).replaceAll('"', '""')}"` : String(v));
-  return [["id", "prediction", "probability"], ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  return [["id", "prediction", "probability", "outside"], ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }

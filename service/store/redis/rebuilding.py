@@ -47,7 +47,7 @@ def rebuild(steps: Steps, model: str, through: int, others: Mapping[int, Packed]
                 script, more = scripts.FINISH_REBUILDING, ["", BATCH_BYTES, BATCH_EVENTS, 0, *ids]
             at, done = _copy(steps, model, script, through, name, at, *more)
     except BaseException:
-        with suppress(StoreUnavailable, KeyError):  # the next rebuilding or opening removes the copy
+        with suppress(StoreUnavailable):  # the next rebuilding or opening removes the copy
             steps(scripts.END_REBUILDING, name)
         raise
 

@@ -36,7 +36,7 @@ from hashlib import sha1
 from typing import Any
 
 Steps = Callable[..., tuple[str, list[Any]]]
-"""Runs a script, with arguments, on one model as its writer: the word that it answers, and the rest. KeyError, Fenced.
+"""Runs a script, with arguments, on one model as its writer: the word that it answers, and the rest. NoModel, Fenced.
 
 `lasting`: what it writes is fsynced when it has answered.
 """
@@ -175,11 +175,14 @@ redis.call('HDEL', meta, 'owner')
     + "return {'ok'}"
 )
 
-# ARGV: name of the new snapshot, its position, names of those that are being written.
+# ARGV: name of the new snapshot, its position, names of those that are being written. `short` and the end of a log that
+# does not reach that far.
 BEGIN_SNAPSHOT = Script(
     _NAMES
     + ALIVE
     + """
+local last = redis.call('HGET', meta, 'end')
+if tonumber(last) < tonumber(ARGV[4]) then return {'short', last} end
 local spared = {}
 for i = 5, #ARGV do spared['pending:' .. ARGV[i]] = true end
 each_snapshot(function(field, record)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import Event, Fenced, OutcomeUnknown, PositionTaken, Store
+from hinged.service.store.base import Event, Fenced, NoModel, OutcomeUnknown, PositionTaken, Store
 from hinged.service.store.checks import check_places, sound
 from hinged.service.store.folders import divided_otherwise
 from hinged.service.store.redis import chunks, scripts
@@ -159,7 +159,9 @@ class RedisStore(Store):
             others = [*self._in_progress]
             self._in_progress.add(name)
         try:
-            self._write(model, scripts.BEGIN_SNAPSHOT, born, name, position, *others)
+            word, found = self._write(model, scripts.BEGIN_SNAPSHOT, born, name, position, *others)
+            if word == "short":
+                raise PositionTaken(f"the log of {model} ends at {int(found[0])}, not at {position} or later")
             chunks.write(self._steps(model, born), model, name, position, state)
         finally:
             with self._guard:
@@ -205,7 +207,7 @@ class RedisStore(Store):
                 if rest or int(trimmed or 0) > int(clean or 0):
                     self._trim_ids(model, self._born(model), int(trimmed))
                     self._rebuild(model, 0, {}, [])
-            except KeyError:  # deleted meanwhile
+            except NoModel:  # deleted meanwhile
                 continue
             except StoreUnavailable as error:
                 told.append(f"The log of {model} may still hold what was removed: {error}.")
@@ -289,10 +291,10 @@ class RedisStore(Store):
         return lambda script, *arguments, **how: self._write(model, script, born, *arguments, **how)
 
     def _judge(self, model: str | None, answer: list[Any]) -> tuple[str, list[Any]]:
-        """An answer's word and the rest. KeyError for `gone`, Fenced for `fenced`."""
+        """An answer's word and the rest. NoModel for `gone`, Fenced for `fenced`."""
         word, *rest = answer
         if word == b"gone":
-            raise KeyError(model)
+            raise NoModel(model or "")
         if word == b"fenced":
             raise self._fenced(model)
         return word.decode(), rest
@@ -323,7 +325,7 @@ class RedisStore(Store):
         """What tells the model from others of its name, the end of its log, and how far that is trimmed."""
         born, end, trimmed = self._nodes.ask("HMGET", self._keys(model)[1], "born", "end", "trimmed")
         if born is None:
-            raise KeyError(model)
+            raise NoModel(model)
         return born.decode(), int(end), int(trimmed)
 
     def _born(self, model: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+from hinged.disk import sync_folder
 from hinged.service.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -66,24 +66,6 @@ TABLES = {
 """Those that may grow large. Each has another of its form, `events_moving` and so on, empty unless the file is being
 written anew."""
 MOVING = "_moving"
-
-
-def make_folder(folder: Path) -> None:
-    """Make `folder` and what is missing above it, so that the entries last."""
-    missing = [part for part in (folder, *folder.parents) if not part.exists()]
-    for part in reversed(missing):
-        part.mkdir(exist_ok=True)
-        sync_folder(part.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Write the entries of `folder` to disk, where the system lets a folder be opened for that."""
-    with suppress(PermissionError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def lock_folder(folder: Path) -> sqlite3.Connection:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import SNAPSHOTS_KEPT
+from hinged.service.store.base import SNAPSHOTS_KEPT, NoModel
 from hinged.service.store.checks import event_checksum
 from hinged.service.store.sqlite.schema import MOVING
 
@@ -56,7 +56,7 @@ def key_of(connection: sqlite3.Connection, model: str) -> int:
     """The model's number in the file."""
     row = connection.execute("SELECT id FROM models WHERE name = ?", (model,)).fetchone()
     if row is None:
-        raise KeyError(model)
+        raise NoModel(model)
     return int(row[0])
 
 
@@ -68,7 +68,7 @@ def key_and_end(connection: sqlite3.Connection, model: str) -> tuple[int, int]:
         (model,),
     ).fetchone()
     if row is None:
-        raise KeyError(model)
+        raise NoModel(model)
     return row[0], row[1]
 
 
@@ -145,12 +145,12 @@ def drop_snapshots(key: int, before: int, connection: sqlite3.Connection) -> Non
 
 def dropped(connection: sqlite3.Connection, model: str, key: int) -> Exception:
     """Why a snapshot that is being written is not there: with its model, or alone."""
-    with suppress(KeyError):
+    with suppress(NoModel):
         if key_of(connection, model) == key:
             return StoreUnavailable(
                 f"a snapshot of {model} was dropped while it was written: the log was trimmed or redacted"
             )
-    return KeyError(model)
+    return NoModel(model)
 
 
 def insert_chunk(

@@ -16,6 +16,7 @@ from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from hinged.disk import make_folder
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import (
     MISSING,
@@ -23,6 +24,7 @@ from hinged.service.store.base import (
     SPOILED,
     Damaged,
     Event,
+    NoModel,
     OutcomeUnknown,
     PositionTaken,
     Room,
@@ -38,12 +40,7 @@ from hinged.service.store.sqlite import steps
 from hinged.service.store.sqlite.moving import move_all
 from hinged.service.store.sqlite.place import Place
 from hinged.service.store.sqlite.readers import Readers
-from hinged.service.store.sqlite.schema import (
-    connect,
-    lock_folder,
-    make_folder,
-    prepare,
-)
+from hinged.service.store.sqlite.schema import connect, lock_folder, prepare
 from hinged.service.store.sqlite.steps import BATCH_BYTES, BATCH_EVENTS, QUESTION_IDS
 from hinged.service.store.sqlite.writer import Writer
 
@@ -78,7 +75,7 @@ class SQLiteStore(Store):
             try:
                 if not reading:
                     prepare(file)
-                place = Place(file)
+                self._place = place = Place(file)
                 self._writer = Writer(opening, place)
                 self.commits = self._writer.commits
                 self._readers = Readers(opening, place)
@@ -115,7 +112,7 @@ class SQLiteStore(Store):
 
         def work(connection: sqlite3.Connection) -> None:
             if not connection.execute("UPDATE models SET name = NULL WHERE name = ?", (model,)).rowcount:
-                raise KeyError(model)
+                raise NoModel(model)
 
         self._writer.do(work)
         try:
@@ -276,6 +273,7 @@ class SQLiteStore(Store):
         """Wait for the write under way, then close all connections and free the folder."""
         self._writer.close()
         self._readers.close()
+        self._place.close()
         self._unlock()
 
     def _unlock(self) -> None:
@@ -297,10 +295,10 @@ class SQLiteStore(Store):
                 return
 
     def _check_there(self, model: str, key: int) -> None:
-        """Who deletes while somebody reads takes the events from under him: KeyError."""
+        """Who deletes while somebody reads takes the events from under him: NoModel."""
         with self._readers.lend() as connection:
             if steps.key_of(connection, model) != key:
-                raise KeyError(model)
+                raise NoModel(model)
 
     def _batch(self, key: int, after: int, end: int) -> list[EventRow]:
         """Events behind `after`, as many as BATCH_BYTES and BATCH_EVENTS allow, unchecked."""
@@ -324,7 +322,9 @@ class SQLiteStore(Store):
         return batch
 
     def _begin_snapshot(self, model: str, position: int, connection: sqlite3.Connection) -> tuple[int, int]:
-        key = steps.key_of(connection, model)
+        key, end = steps.key_and_end(connection, model)
+        if end < position:
+            raise PositionTaken(f"the log of {model} ends at {end}, not at {position} or later")
         inserted = connection.execute("INSERT INTO snapshots (model, position) VALUES (?, ?)", (key, position))
         snapshot = inserted.lastrowid or 0
         self._in_progress.add(snapshot)

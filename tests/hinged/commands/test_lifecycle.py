@@ -245,6 +245,8 @@ def test_without_pyarrow_the_extra_is_named(refused, model, tmp_path):
         (["learn", "absent", "--y", "a"], "", 2, "--x is missing"),
         (["offer", "absent"], '{"x": [1]}', 1, "expected an object with id"),
         (["offer", "absent"], "", 1, "<stdin> holds no examples"),
+        (["learn", "absent"], "", 1, "<stdin> holds no examples"),
+        (["predict", "absent"], "\n", 1, "<stdin> holds no examples"),
         (["finish", "absent"], "", 1, "(not_found)"),
         (["forget", "absent", "e"], "", 1, "(not_found)"),
         (["correct", "absent", "e", "1"], "", 1, "(not_found)"),

@@ -79,7 +79,11 @@ def test_a_table_of_texts_becomes_a_model_of_texts(run, client, table, name):
     rows = list(csv.DictReader(io.StringIO(run("predict", name, asked, "--id", "number", "--csv", "--batch", 1))))
     assert [(row["id"], row["prediction"]) for row in rows] == [("q1", "spam"), ("q2", "ham")]
     assert float(rows[0]["score"]) > 0
-    assert list(rows[0]) == ["id", "prediction", "probability", "score"]
+    assert list(rows[0]) == ["id", "prediction", "probability", "score", "outside"]
+    assert [row["outside"] for row in rows] == ["", ""]
+    strange = table([{"number": "q3", "text": "xyzzy plugh"}], "strange.csv")
+    said = run("predict", name, strange, "--id", "number", "--csv")
+    assert said.splitlines()[-1].endswith(",text")
     answer = run("predict", name, stdin='"free money"\n{"x": "lunch", "id": "l1"}\n').splitlines()
     assert [json.loads(line)["prediction"] for line in answer] == ["spam", "ham"]
 

@@ -113,9 +113,10 @@ def test_an_answer_in_json_has_the_shape_that_the_protocol_gives_it(ask, model):
     answer = ask("POST", f"/v2{model.path}/infer", json=BODY | {"id": "one"}).json()
     assert list(answer) == ["model_name", "model_version", "id", "parameters", "outputs"]
     assert (answer["model_name"], answer["model_version"], answer["id"]) == (model.name, "1", "one")
-    prediction, scores, classes = answer["outputs"]
+    prediction, scores, classes, outside = answer["outputs"]
     assert prediction == {"name": "prediction", "datatype": "BYTES", "shape": [2], "data": ["up", "down"]}
     assert classes == {"name": "classes", "datatype": "BYTES", "shape": [3], "data": ["up", "down", "side"]}
+    assert outside == {"name": "outside", "datatype": "BYTES", "shape": [2], "data": ["[]", "[]"]}
     assert (scores["name"], scores["datatype"], scores["shape"], len(scores["data"])) == ("scores", "FP64", [2, 3], 6)
 
 

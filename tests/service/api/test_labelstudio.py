@@ -1,10 +1,13 @@
 """Label Studio's protocol, with bodies as it sends them: predictions, annotations as labels, what is asked first."""
 
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
-from asking import refusal
+from asking import Asking, refusal
 from labelling import LINEAR, taught
 from running import ROOT, RunningServer, eventually
 
@@ -197,14 +200,73 @@ def test_a_deletion_is_understood_after_a_restart(tmp_path):
     with RunningServer(tmp_path / "data") as server:
         with Client(server.url) as client:
             client.create_model("m", kernel=LINEAR, features={"type": "dense", "dim": 2})
-        import httpx  # noqa: PLC0415
-
         with httpx.Client(base_url=server.url, timeout=60) as http:
             studio = Studio(http.request, "m")
             assert studio.annotated(17, "left") == ["learned"]
             server.kill()
             server.start()
             assert studio.deleted(17) == ["forgotten"]
+
+
+@pytest.fixture
+def restarting(tmp_path):
+    """A server that can be killed and started, Label Studio as it hears it, and a model of it."""
+    with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
+        yield server, Studio(ask, "m"), ask.new_model("m", kernel=LINEAR)
+
+
+def restarted(server, how):
+    """Start it again, from a snapshot or from the log alone."""
+    if how == "snapshot":
+        assert server.terminate() == 0
+    else:
+        server.kill()
+    server.start()
+
+
+@pytest.mark.parametrize("how", ["log", "snapshot"])
+def test_an_older_state_of_an_annotation_is_older_after_a_restart(restarting, how):
+    server, studio, model = restarting
+    assert studio.annotated(17, "left", second=1) == ["learned"]
+    assert studio.annotated(17, "right", second=5) == ["corrected"]
+    assert studio.annotated(18, "left", second=1) == ["learned"]
+    assert studio.annotated(18, "left", second=5) == ["known"]  # nothing of it that counts has changed
+    assert studio.annotated(19, None, second=5) == ["ignored"]  # a skip of what was never learned
+    assert studio.deleted(20) == ["ignored"]
+    restarted(server, how)
+    assert studio.annotated(17, "left", second=1) == []
+    assert studio.annotated(18, "right", second=4) == []
+    assert studio.annotated(19, "left", second=1) == []
+    assert studio.annotated(20, "left", second=9) == ["ignored"]
+    assert [label_of(model, f"ls-{n}") for n in (17, 18, 19, 20)] == ["right", "left", 404, 404]
+    assert studio.annotated(17, "left", second=6) == ["corrected"]
+    assert studio.annotated(19, "left", second=6) == ["learned"]
+    settled(model)
+
+
+def test_of_an_annotation_that_is_forgotten_no_time_stays(restarting):
+    server, studio, model = restarting
+    for number in (17, 18):
+        studio.annotated(number, "left", second=1)
+        studio.annotated(number, "right", second=5)
+    assert studio.deleted(17) == ["forgotten"]
+    settled(model)
+    server.terminate()
+    left = subprocess.run(["grep", "-rac", '"ls-17"', server.data_dir], capture_output=True, text=True, check=False)
+    assert {line.rpartition(":")[2] for line in left.stdout.split()} == {"0"}
+    server.start()
+    assert studio.annotated(17, "left", second=1) == ["ignored"]
+    assert studio.annotated(18, "left", second=1) == []
+
+
+def test_a_time_to_come_is_refused_and_silences_no_annotation(studio, model):
+    forged = annotation(17, "left", updated_at="9999-12-31T23:59:59Z")
+    answer = studio.webhook("ANNOTATION_CREATED", annotation=forged, task=task(70, [0.5, 0.0]))
+    assert "updated_at must be at most a day ahead" in refusal(answer, 422, "invalid")["message"]
+    soon = (datetime.now(UTC) + timedelta(hours=12)).isoformat()
+    assert studio.annotated(17, "left", second=1) == ["learned"]
+    assert studio.annotated(17, "right", updated_at=soon) == ["corrected"]
+    settled(model)
 
 
 def test_bodies_that_it_sent_are_understood(ask):

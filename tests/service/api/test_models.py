@@ -38,7 +38,7 @@ def test_another_configuration_of_a_model_is_a_conflict_that_tells_the_present_o
 @pytest.mark.parametrize(
     ("said", "more"),
     [
-        ({}, {"solver": "auto"}),
+        ({}, {"solver": "auto", "rules": 2}),
         (
             {"solver": "lasvm"},
             {

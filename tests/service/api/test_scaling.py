@@ -129,18 +129,21 @@ def test_nothing_stays_of_a_candidate_that_is_forgotten(tmp_path, warmup):
 def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_it(tmp_path):
     named = {"kernel": {"type": "rbf", "gamma": "auto"}, "C": 1, "features": {"type": "named", "warmup": 20}}
     linear = {"kernel": {"type": "linear"}, "C": 1, "features": {"type": "dense", "dim": 2}}
+    race = {"kernel": {"type": "linear"}, "features": {"type": "dense", "dim": 2}}
+    bodies = {"named": named, "linear": linear, "race": race}
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
-        for name, body in (("named", named), ("linear", linear)):
+        for name, body in bodies.items():
             assert ask("PUT", f"/models/{name}", json=body).status_code == 201
     store = SQLiteStore(tmp_path / "data")
     try:
-        for name in ("named", "linear"):
+        for name in bodies:
             _, record = next(store.read(name, 0))
             facts, _ = decode(record.payload, Created.KIND)
             told = facts["configuration"]
             told["features"] = {k: v for k, v in told["features"].items() if k not in ("scale", "warmup_candidates")}
             told |= {"points_max": 100_000, "when_full": "refuse"}
-            del told["idle_max"], told["delta_min"], told["calibration"]
+            for later in ("idle_max", "delta_min", "calibration", "rules"):
+                told.pop(later, None)
             if name == "named":
                 told["kernel"]["gamma"] = "auto"
             else:
@@ -150,8 +153,10 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
     finally:
         store.close()
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:
-        for name, body in (("named", named), ("linear", linear)):
+        for name, body in bodies.items():
             assert ask("PUT", f"/models/{name}", json=body).status_code == 200
+        assert ask("GET", "/models/race").json()["configuration"]["rules"] == 1
+        refusal(ask("PUT", "/models/race", json=race | {"rules": 2}), 409, "conflict")
         there = ask("GET", "/models/linear").json()["configuration"]
         assert there["features"]["scale"] is None
         assert (there["points_max"], there["when_full"], there["idle_max"]) == (100_000, "refuse", 0)

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import struct
+from types import SimpleNamespace
 
 import pytest
 from asking import example
@@ -16,7 +17,11 @@ from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
 from hinged.service.cluster.lines import Asking, Lines
+from hinged.service.cluster.relay import RELAY, Relay, Relaying
 from hinged.service.cluster.sockets import FrameEnds
+from hinged.service.edge.serving import make_server
+from hinged.service.edge.streams import Streams
+from hinged.service.settings import Settings
 
 BODY_BYTES_MAX = 2_000_000
 
@@ -166,9 +171,36 @@ def test_the_head_of_an_answer_is_that_of_the_owner(here, there, method):
     assert sorted(name for name, _ in through.headers.multi_items()) == sorted(direct.headers)
 
 
+@pytest.mark.parametrize("more", [{}, {"expect": "100-continue"}, {"transfer_encoding": "chunked"}])
+def test_a_small_body_is_passed_on_once_it_is_whole(here, there, more):
+    name = f"held-{''.join(more)}"
+    make_known(here, name, there)
+    body = b'{"examples": [{"x": [1.0, 2.0], "y": "a"}]}'
+    if "transfer_encoding" in more:
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    else:
+        more = more | {"content_length": len(body)}
+    before = passed_on(there)
+    with Raw(there) as raw:
+        raw.send(request("POST", f"/models/{name}/learn", **more))
+        for byte in body[:-1]:
+            raw.send(bytes([byte]))
+        assert passed_on(there) == before
+        if "expect" in more:
+            assert raw._socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        raw.send(body[-1:])
+        assert raw.answer()[0] == 200
+        raw.send(learning(name, "next"))  # over the same connection
+        assert raw.answer()[0] == 200
+    assert passed_on(there) == before + 2
+    assert ask(here, "GET", f"/models/{name}").json()["examples"] == 2
+
+
 def test_an_owner_that_ends_before_it_answers_is_told_as_unknown(here, third):
     make_known(third, "ended", here)
-    whole, before = learning("ended", "a"), passed_on(here)
+    examples = [example([k / 7, k % 5], "ab"[k % 2], f"{k:060}") for k in range(1_000)]
+    body, before = json.dumps({"examples": examples}).encode(), passed_on(here)
+    whole = request("POST", "/models/ended/learn", body, content_length=len(body))
     with Raw(here) as raw:
         raw.send(whole[:-5])
         eventually(lambda: passed_on(here) > before)
@@ -286,6 +318,41 @@ def test_where_the_owner_cannot_be_reached_a_handshake_is_refused_and_may_be_tri
         assert refused.value.response.headers["retry-after"] == "1"
     finally:
         third.process.send_signal(signal.SIGCONT)
+
+
+async def _handshake_at(way_of_socket):
+    """All that a connection answers to a handshake, to its end, where its gate finds the way like this."""
+    streams, said = Streams(10), Settings()
+    server = make_server(None, streams, said, Relaying)
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    gate = SimpleNamespace(way_of_socket=way_of_socket)
+    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", said.stream_idle_s)}
+    mine, theirs = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    await loop.connect_accepted_socket(server.protocol, theirs)
+    reader, writer = await asyncio.open_connection(sock=mine)
+    head = {"connection": "upgrade", "upgrade": "websocket", "sec_websocket_version": "13"}
+    writer.write(request("GET", "/models/m/stream", **head))
+    async with asyncio.timeout(PATIENCE_S):
+        answer = await reader.read()
+    writer.close()
+    assert len(streams) == 0
+    return answer
+
+
+def test_a_task_that_fails_ends_the_connection_that_it_serves(caplog):
+    async def fails(_):
+        raise RuntimeError("what nobody foresaw")
+
+    async def odd(_):
+        return "http://[::1"  # no address
+
+    for way in (fails, odd):
+        answer = asyncio.run(_handshake_at(way))
+        assert answer.startswith(b"HTTP/1.1 500 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "internal_error"
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["unforeseen"] * 2
 
 
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"

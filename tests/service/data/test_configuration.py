@@ -78,3 +78,30 @@ def test_a_span_of_examples_goes_by_in_steps_which_models_from_before_there_were
     assert getattr(parse_configuration(json.dumps(changed), Settings()), part).step is None
     other = configured_anew(there.model_dump(mode="json"), {part: {"examples": 320}})
     assert getattr(parse_configuration(json.dumps(other), Settings()), part).step in {16, 20}
+
+
+NAMED = {"kernel": {"type": "rbf"}, "features": {"type": "named"}}
+
+
+def named(**features):
+    return new_configuration(json.dumps(NAMED | {"features": NAMED["features"] | features}), Settings())
+
+
+def test_no_time_tells_how_long_it_is_since_the_example_before_unless_it_is_asked_and_all_do_in_models_from_before():
+    assert named().features.since == ()
+    assert named(since=["when"]).features.since == ("when",)
+    written = named().model_dump(mode="json")
+    before = {**written, "features": {name: value for name, value in written["features"].items() if name != "since"}}
+    there = read_configuration(before)
+    assert there.features.since is None
+    assert found_again(named(), there).same_as(there)
+    assert not found_again(named(since=[]), there).same_as(there)
+
+
+@pytest.mark.parametrize(
+    ("features", "kind"),
+    [({"times": False}, "category"), *(({"columns": {"when": {"type": kind}}}, kind) for kind in ("category", "text"))],
+)
+def test_what_is_no_time_cannot_tell_how_long_it_is_since_the_example_before(features, kind):
+    with pytest.raises(Invalid, match=rf"features.since: 'when' must be a name of times, got one that is a {kind}"):
+        named(since=["when"], **features)

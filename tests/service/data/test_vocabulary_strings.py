@@ -16,7 +16,7 @@ WHEN = [f"2026-05-{day:02}T{hour:02}:00" for day in (1, 2, 3) for hour in (0, 6,
 
 
 def test_strings_that_are_days_and_times_become_circles_and_the_time_since():
-    vocabulary = Vocabulary(12, 100, find_times=True)
+    vocabulary = Vocabulary(12, 100, find_times=True, since=["when"])
     vocabulary.observe([{"b": when[:8], "day": when[:10], "when": when} for when in WHEN])
     table = dense(vocabulary.freeze(), len(vocabulary))
     columns = [tuple(c) if type(c[1]) is not list else (c[0], *c[1]) for c in vocabulary.state()[0]["columns"]]
@@ -56,7 +56,7 @@ def test_a_few_strings_that_are_no_times_leave_no_trace_among_many_that_are():
 
 
 def test_the_time_since_is_that_since_the_example_learned_before():
-    vocabulary = Vocabulary(0, 100, {"when": "time"})
+    vocabulary = Vocabulary(0, 100, {"when": "time"}, since=["when"])
 
     def since(rows):
         columns = vocabulary.state()[0]["columns"]
@@ -66,8 +66,10 @@ def test_the_time_since_is_that_since_the_example_learned_before():
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:00Z"}])) == []
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:03Z"}, {"when": "2026-05-01T12:00:10Z"}])) == [1, 1.5]
     reader = vocabulary.reader()
-    asked = [{"when": "2026-05-01T14:00:25+02:00"}] * 2  # each after the newest that was learned
-    assert since(reader.encode(asked)) == [2, 2]
+    asked = [{"when": "2026-05-01T14:00:25+02:00"}] * 2
+    assert since(reader.encode(asked)) == [2, 2]  # each after the newest that was learned
+    assert since(reader.read(asked)[0]) == [2, 0]  # each after the one before it
+    assert since(reader.read(asked)[0]) == [2, 0]
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:09Z"}])) == []  # came late
     assert since(vocabulary.encode([{"when": "2026-05-01T12:00:25Z"}])) == [2]
     with vocabulary.from_the_first():
@@ -234,3 +236,46 @@ def test_a_state_that_leaves_out_what_cannot_be_is_refused_and_changes_nothing(l
     with pytest.raises(ValueError, match="left out"):
         vocabulary.load({**facts, "left_out": left_out}, arrays)
     assert whole(vocabulary) == before
+
+
+MOMENTS = st.integers(0, 10**9).map(lambda at: f"{2026 + at // 10**8}-05-{1 + at % 28:02}T{at % 24:02}:{at % 60:02}:00")
+TIMED = st.lists(
+    st.fixed_dictionaries({"a": st.integers(-9, 9)}, optional={"when": MOMENTS, "then": MOMENTS}), max_size=8
+)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(MOMENTS, min_size=3, max_size=20), TIMED, st.sampled_from([(), ("when",), ("when", "then")]), st.booleans()
+)
+def test_a_request_is_read_for_a_prediction_as_it_would_be_learned_in_that_order(seen, asked, since, ordered):
+    """Columns that are known; times in any order, or in theirs."""
+    records = [{"a": r, "then": when, "when": when} for r, when in enumerate(sorted(seen))]
+    vocabulary = Vocabulary(len(records), 100, find_times=True, since=since)
+    vocabulary.observe(records)
+    vocabulary.freeze()
+    if ordered:
+        asked = sorted(asked, key=lambda record: record.get("when", ""))
+    known = len(vocabulary)
+    reader = vocabulary.reader()
+    read, again = reader.read(asked)[0], reader.read(asked)[0]
+    learned = vocabulary.encode(asked)
+    assert [part.tobytes() for part in read] == [part.tobytes() for part in again]
+    if len(vocabulary) == known:
+        assert [part.tobytes() for part in read] == [part.tobytes() for part in learned]
+    assert ("before" in vocabulary.state()[0]) == bool(since)
+
+
+def test_a_model_from_before_it_was_asked_for_learns_the_time_since_as_ever_and_reads_it_within_its_limit():
+    near = [{"when": when} for when in WHEN[:2]] + [{"when": "2026-05-01T07:00"}]
+    found = {}
+    for since in (None, ("when",)):
+        vocabulary = Vocabulary(3, 100, find_times=True, since=since)
+        vocabulary.observe(near)
+        vocabulary.freeze()
+        (place,) = [p for p, column in enumerate(vocabulary.state()[0]["columns"]) if column[1] == ["since"]]
+        late = [{"when": "2031-05-01T12:00"}]
+        read = dense(vocabulary.reader().read(late)[0], len(vocabulary))[0, place]
+        found[since] = read, dense(vocabulary.encode(late), len(vocabulary))[0, place]
+    assert found[None] == (2.0, 5.0)
+    assert found[("when",)] == (2.0, 2.0)

@@ -68,11 +68,27 @@ def test_a_handshake_is_refused_in_the_one_shape(guarded, changes, path, status,
         assert line.ended()
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "HEAD", "OPTIONS"])
-def test_a_handshake_by_another_method_is_refused_in_the_one_shape(guarded, method):
+@pytest.mark.parametrize("method", ["POST", "PUT", "OPTIONS"])
+def test_a_handshake_by_another_method_is_answered_as_without_its_upgrade(guarded, method):
     with Line(guarded.port) as line:
-        line.send(head(method, STREAM, handshake(guarded, {})))
-        assert line.refused(400, "bad_request")
+        for _ in range(2):  # over one connection
+            line.send(head(method, STREAM, handshake(guarded, {})))
+            line.refused(404, "not_found")
+
+
+@pytest.mark.parametrize("body", [{"content-length": "5"}, {"transfer-encoding": "chunked"}])
+def test_nor_does_one_with_a_body_open_a_socket(guarded, body):
+    with Line(guarded.port) as line:
+        line.send(head("GET", STREAM, handshake(guarded, body)) + b"0\r\n\r\n")
+        line.refused(404, "not_found")
+        line.send(head("GET", "/healthz", LINES))
+        assert line.answer()[0] == 200
+
+
+def test_frames_that_come_with_the_handshake_are_refused_in_the_one_shape(guarded):
+    with Line(guarded.port) as line:
+        line.send(head("GET", STREAM, handshake(guarded, {})) + frame(b"{}"))
+        assert "once the handshake" in line.refused(400, "bad_request")
         assert line.ended()
 
 

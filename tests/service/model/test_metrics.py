@@ -16,6 +16,7 @@ from hinged.service.model.metrics import (
     UNKNOWN,
     WINDOW,
     Prequential,
+    agreement,
 )
 from hinged.solvers.scores import sigmoid, tally
 from hinged.solvers.scores.tally import FADING, PROBABILITY_MIN
@@ -117,6 +118,37 @@ def test_the_window_has_the_figures_of_the_reference_over_the_newest_examples(cl
         "all": reference.confusion_matrix(batch[2], batch[1], labels=known).tolist(),
         "window": reference.confusion_matrix(truth, numbers, labels=known).tolist(),
     }
+
+
+@pytest.mark.parametrize("n", [1, 7, 60, 1500, 2600])
+def test_the_newest_half_of_each_source_has_the_figures_of_the_reference(n):
+    batch = stream(n, 3)
+    columns, numbers, truth, _ = batch
+    sources = np.random.default_rng(n).integers(0, 3, n).astype(np.uint8)
+    metrics = fresh(3)
+    for begin in range(0, n, 70):
+        metrics.add(*part((columns, numbers, truth, sources), slice(begin, begin + 70)))
+    figures = metrics.figures()
+    for name, of in [("all", sources < 3), *((name, sources == s) for s, name in enumerate(SOURCES))]:
+        if not of.any():
+            continue
+        told = (figures if name == "all" else figures["sources"][name])["newest_half"]
+        half = min((of.sum() + 1) // 2, WINDOW)
+        newest = truth[of][-half:], numbers[of][-half:]
+        assert told["examples"] == half
+        assert told["accuracy"] == pytest.approx(reference.accuracy_score(*newest))
+        cells = reference.confusion_matrix(*newest, labels=range(3))
+        assert told == pytest.approx({"examples": half, **agreement(cells)})
+
+
+def test_what_was_answered_wrong_at_the_start_leaves_the_newest_half_as_answers_come():
+    metrics = fresh()
+    truth, wrong = np.arange(24) % 2, np.arange(24) < 8
+    at_random = np.full(24, RANDOM, np.uint8)
+    metrics.add(np.ones((24, 1)), (truth ^ wrong).astype(np.int32), truth, at_random)
+    figures = metrics.figures()["sources"]["random"]
+    assert figures["window"]["accuracy"] == 2 / 3
+    assert (figures["newest_half"]["accuracy"], figures["newest_half"]["examples"]) == (1.0, 12)
 
 
 def faded(values):

@@ -2,20 +2,26 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
+import time
 
 import httpx
 import pytest
-from asking import BASE, Asking, example, refusal
+from asking import BASE, Asking, refusal
+from asking import example as labelled
+from hostile import Line, splits
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from redis_server import RedisServer
 from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually, is_taken, wait_for_children
 from websockets.sync.client import connect
 
 from hinged.service.edge.keys import create_key
 
-LEARNED = [example([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
+LEARNED = [labelled([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
 
 
 def fresh(server, method, path, **request):
@@ -99,7 +105,7 @@ def test_readers_answer_as_the_server_does(server):
 def test_what_was_learned_is_predicted_from_where_it_is_asked_for(server):
     positions = []
     for k in range(40):
-        answer = fresh(server, "POST", "/models/m/learn", json={"examples": [example([k, 1], "ab"[k % 2])]})
+        answer = fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([k, 1], "ab"[k % 2])]})
         position = answer.json()["position"]
         found = predicted(server, f"?min_position={position}")
         assert found.json()["position"] >= position, found.text
@@ -158,7 +164,7 @@ def test_events_stream_through_a_reader(server):
     request = b"GET /models/m/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with through_a_reader(server, request) as line, line.makefile("rb") as lines:
         assert lines.readline().split()[1] == b"200"
-        fresh(server, "POST", "/models/m/learn", json={"examples": [example([5, 5], "a")]})
+        fresh(server, "POST", "/models/m/learn", json={"examples": [labelled([5, 5], "a")]})
         for text in lines:
             if text.startswith(b"data:") and json.loads(text[5:])["kind"] == "learned":
                 break
@@ -170,10 +176,101 @@ def test_a_websocket_goes_through_a_reader(server):
         connect(f"ws://localhost:{server.port}/models/m/stream", sock=line, open_timeout=PATIENCE_S) as stream,
     ):
         for k in range(5):
-            stream.send(json.dumps({"op": "learn", "ref": f"r{k}", "examples": [example([k, 2], "b")]}))
+            stream.send(json.dumps({"op": "learn", "ref": f"r{k}", "examples": [labelled([k, 2], "b")]}))
         assert [json.loads(stream.recv(PATIENCE_S))["ref"] for _ in range(5)] == [f"r{k}" for k in range(5)]
         stream.send("no frame")
         assert "error" in json.loads(stream.recv(PATIENCE_S))
+
+
+PREDICTED = json.dumps({"x": [0.3, 1.0]}).encode()
+PIPELINED = [
+    ("POST", "/models/m/predict", {}, PREDICTED),
+    (
+        "POST",
+        "/models/m/predict",
+        {"transfer-encoding": "chunked"},
+        b"%x\r\n%b\r\n0\r\n\r\n" % (len(PREDICTED), PREDICTED),
+    ),
+    ("POST", "/models/m/predict", {"connection": "upgrade", "upgrade": "h2c"}, PREDICTED),
+    ("POST", "/models/m/predict", {}, json.dumps({"x": [0.3, 1.0], "id": "p"}).encode()),
+    ("POST", "/models/m/predict", {}, b'{"x": [0.3, 1.0], "\\u0069d": "p"}'),
+    ("POST", "/models/m/predict", {}, b"{"),
+    ("POST", "/models/m/rank", {}, json.dumps({"examples": [{"x": [0, 1]}, {"x": [1, 1]}]}).encode()),
+    ("GET", "/v2/models/m", {}, b""),
+    ("DELETE", "/models/none", {}, b""),
+]
+
+
+def said(method, path, headers, body):
+    lines = {"host": "localhost", "content-type": "application/json"} | headers
+    if "transfer-encoding" not in headers:
+        lines["content-length"] = len(body)
+    head = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in lines.items()), "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def told(line):
+    """The next answer, without the position, which what waits for its label moves."""
+    status, _, body = line.answer()
+    return status, re.sub(rb'"position":\d+', b"", body)
+
+
+@pytest.fixture(scope="module")
+def alone(server):
+    """What each of the pipelined requests is answered by itself."""
+    until_read(server)
+    answers = []
+    for one in PIPELINED:
+        with Line(server.port) as line:
+            line.send(said(*one))
+            answers.append(told(line))
+    return answers
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mix=st.lists(st.integers(0, len(PIPELINED) - 1), min_size=1, max_size=12), where=splits)
+@example(mix=[0, 7, 0, 0, 3, 6, 0], where=[])
+@example(mix=[0, 1, 2, 4, 0], where=[0.1, 0.2, 0.3, 0.5, 0.6, 0.9])
+def test_a_mix_in_one_piece_is_answered_in_order_whoever_answers(server, alone, mix, where):
+    stream = b"".join(said(*PIPELINED[k]) for k in mix)
+    with Line(server.port) as line:  # a reader takes some of the connections
+        line.send(stream, where)
+        for k in mix:
+            assert told(line) == alone[k]
+    with Stopped(server):
+        line = Line(server.port)
+        line.send(stream, where)
+        eventually(lambda: is_taken(line.socket))
+    with line:
+        for k in mix:
+            assert told(line) == alone[k]
+
+
+def test_an_answer_that_is_long_is_read_whole_before_its_connection_is_handed_on(server):
+    many = {"examples": [{"x": [k / 7, k % 5]} for k in range(10_000)], "probabilities": True}
+    with through_a_reader(server, said("POST", "/models/m/predict", {}, json.dumps(many).encode())) as socket_:
+        socket_.sendall(said("GET", "/models/m", {}, b""))
+        time.sleep(0.3)  # the answer is ready, and fills what the system takes of it
+        line = Line.__new__(Line)
+        line.socket, line.got = socket_, b""
+        assert len(json.loads(line.answer()[2])["results"]) == 10_000
+        assert json.loads(line.answer()[2])["model"] == "m"
+
+
+@pytest.mark.parametrize("name", [b'"id"', b'"\\u0069d"'])
+def test_an_id_is_seen_wherever_the_body_is_cut(server, name):
+    body = b'{"x": [0.3, 1.0], ' + name + b': "cut"}'
+    until_read(server)
+    for at in range(body.index(name), body.index(name) + len(name) + 1):
+        pieces = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:at], body[at:])) + b"0\r\n\r\n"
+        with through_a_reader(server, b"") as socket_, socket_.makefile("rb") as answers:
+            whole = said("POST", "/models/m/predict", {"transfer-encoding": "chunked"}, pieces)
+            for byte in range(0, len(whole), 40):
+                socket_.sendall(whole[byte : byte + 40])
+            assert answers.readline().split()[1] == b"200"
+    log = server.log.read_text()
+    assert "unforeseen" not in log
+    assert "could not answer" not in log
 
 
 def test_requests_that_readers_answered_are_counted(server):

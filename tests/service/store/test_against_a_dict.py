@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from storing import CREATED, log
 
-from hinged.service.store.base import Event, PositionTaken
+from hinged.service.store.base import Event, NoModel, PositionTaken
 
 
 class StoreAgainstDict(RuleBasedStateMachine):
@@ -35,7 +35,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
     def expect(self, known, call):
         if known:
             return call()
-        with pytest.raises(KeyError):
+        with pytest.raises((KeyError, NoModel)):
             call()
         return None
 
@@ -67,6 +67,10 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     @rule(name=names, position=st.integers(0, 5), state=st.binary(max_size=5))
     def put_snapshot(self, name, position, state):
+        if position > len(self.logs.get(name, [None] * position)):
+            with pytest.raises(PositionTaken):
+                self.store.put_snapshot(name, position, state)
+            return
         self.expect(name in self.logs, lambda: self.store.put_snapshot(name, position, state))
         if name in self.logs:
             kept = {**self.snapshots[name], position: state}

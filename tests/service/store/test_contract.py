@@ -10,7 +10,7 @@ import pytest
 from storing import CREATED, log, now_and_reopened
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import SPOILED, Damaged, Event, PositionTaken
+from hinged.service.store.base import SPOILED, Damaged, Event, NoModel, PositionTaken
 
 
 def test_a_new_store_is_empty(store):
@@ -185,7 +185,7 @@ def test_who_is_refused_does_not_take_others_down(store):
     assert refused == ["bad"] * 99
 
 
-def test_a_model_without_a_log_is_a_key_error(store):
+def test_a_model_without_a_log_says_that_there_is_no_such_model(store):
     for call in (
         lambda: store.delete("m"),
         lambda: store.append("m", 0, [CREATED]),
@@ -200,7 +200,7 @@ def test_a_model_without_a_log_is_a_key_error(store):
         lambda: store.trim("m", 1),
         lambda: store.redact("m", 1, {}, []),
     ):
-        with pytest.raises(KeyError):
+        with pytest.raises(NoModel):
             call()
     assert store.models() == []
 
@@ -233,13 +233,13 @@ def test_a_damaged_kind_is_not_read(store, model, reopen, backend):
         list(reopen().read(model, 1))
 
 
-def test_a_deletion_under_a_reader_is_a_key_error(store, model):
+def test_a_deletion_under_a_reader_says_that_there_is_no_such_model(store, model):
     store.append(model, 1, [Event("learned", bytes(2**20))] * 5)
     reading = store.read(model, 0)
     next(reading)
     store.delete(model)
     store.create(model, CREATED)
-    with pytest.raises(KeyError):
+    with pytest.raises(NoModel):
         list(reading)
 
 

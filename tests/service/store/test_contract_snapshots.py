@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import shake_128
 
 import pytest
-from storing import CREATED
+from storing import CREATED, now_and_reopened
 
-from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event
+from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, NoModel, PositionTaken
 
 
 @pytest.mark.parametrize("size", [0, 1, *(n * SNAPSHOT_CHUNK_BYTES + d for n in (1, 3) for d in (-1, 0, 1))])
@@ -21,6 +21,22 @@ def test_a_snapshot_comes_back_as_it_was(store, model, size):
     assert store.get_snapshot(model, 1) == state
 
 
+def test_a_snapshot_that_the_log_does_not_reach_is_refused(store, model, reopen):
+    # A Redis that was promoted lacks what the state is made of, and gets other events there.
+    with pytest.raises(PositionTaken, match="the log of m ends at 1, not at 2 or later"):
+        store.put_snapshot(model, 2, b"2")
+    store.append(model, 1, [CREATED])
+    for opened in now_and_reopened(store, reopen):
+        assert opened.snapshots(model) == []
+
+
+@pytest.fixture
+def long(store, model):
+    """The model has events through position 9."""
+    store.append(model, 1, [CREATED] * 8)
+
+
+@pytest.mark.usefixtures("long")
 def test_the_newest_two_snapshots_are_kept(store, model):
     store.create("other", CREATED)
     store.put_snapshot("other", 1, b"other")
@@ -33,6 +49,7 @@ def test_the_newest_two_snapshots_are_kept(store, model):
     assert store.snapshots("other") == [1]
 
 
+@pytest.mark.usefixtures("long")
 def test_a_snapshot_at_the_same_position_is_replaced(store, model):
     for state in (b"a", b"b", b"c"):
         store.put_snapshot(model, 1, b"older")
@@ -57,6 +74,7 @@ def test_snapshots_of_several_models_can_be_written_at_once(store):
     names = [f"m{n}" for n in range(4)]
     for name in names:
         store.create(name, CREATED)
+        store.append(name, 1, [CREATED] * 4)
 
     def write(name):
         for position in range(1, 6):
@@ -75,8 +93,8 @@ def test_a_snapshot_of_a_model_that_is_deleted_meanwhile_leaves_nothing(store, m
     def put():
         try:
             store.put_snapshot(model, 1, bytes(64 * SNAPSHOT_CHUNK_BYTES))
-        except KeyError:
-            outcome.append(KeyError)
+        except NoModel:
+            outcome.append(NoModel)
 
     snapshot = threading.Thread(target=put)
     snapshot.start()
@@ -88,6 +106,7 @@ def test_a_snapshot_of_a_model_that_is_deleted_meanwhile_leaves_nothing(store, m
     assert store.snapshots(model) == []
 
 
+@pytest.mark.usefixtures("long")
 @pytest.mark.long
 def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, store, model):
     for position in (1, 2):
@@ -109,6 +128,7 @@ def test_a_crash_half_way_of_a_snapshot_leaves_the_older_ones(backend, reopen, s
     assert store.get_snapshot(model, 3) == b"3"
 
 
+@pytest.mark.usefixtures("long")
 def test_a_damaged_snapshot_is_not_read_and_the_one_before_is(store, model, reopen, backend):
     store.put_snapshot(model, 1, b"older")
     store.put_snapshot(model, 2, bytes(SNAPSHOT_CHUNK_BYTES + 10) + b"spoiled")

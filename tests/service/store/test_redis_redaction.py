@@ -11,7 +11,7 @@ import pytest
 from storing import CREATED, EMPTY, OPEN, SECRET, SECRETS, keys, payloads, redact, with_a_secret
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import Event, Fenced, OutcomeUnknown
+from hinged.service.store.base import Event, Fenced, NoModel, OutcomeUnknown
 from hinged.service.store.redis import RedisStore, scripts
 
 
@@ -126,7 +126,7 @@ def test_a_model_that_is_deleted_during_its_redaction_is_gone(redis_server, stor
         store.create("m", OPEN)
 
     interrupted(store, monkeypatch, scripts.FINISH_REBUILDING, replace)
-    with pytest.raises(KeyError):
+    with pytest.raises(NoModel):
         redact(store)
     assert payloads(store) == [b"open"]
     assert keys(redis_server, "*:log*") == ["hinged:{m}:log"]

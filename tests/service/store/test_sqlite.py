@@ -14,7 +14,7 @@ from running import eventually
 from storing import CREATED
 
 from hinged.service.errors import StoreUnavailable
-from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, OutcomeUnknown, PositionTaken
+from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, NoModel, OutcomeUnknown, PositionTaken
 from hinged.service.store.sqlite import SQLiteStore
 
 
@@ -112,7 +112,7 @@ def test_appends_that_wait_together_are_one_commit(folder):
             assert [other.result() for other in others[:6]] == [2] * 6
             with pytest.raises(PositionTaken):
                 others[6].result()
-            with pytest.raises(KeyError):
+            with pytest.raises(NoModel):
                 others[7].result()
         assert statements.count("COMMIT") == 2
         assert [store.end(f"m{n}") for n in range(8)] == [2] * 6 + [1, 1]
@@ -268,6 +268,6 @@ def test_ids_that_a_crash_leaves_of_a_trim_are_not_found_and_go_with_the_next(fo
 def test_refused_reads_leave_no_connection_behind(folder):
     with closing(SQLiteStore(folder)) as store:
         for _ in range(20):
-            with pytest.raises(KeyError):
+            with pytest.raises(NoModel):
                 store.end("m")
         assert len(store._readers._idle) == 1

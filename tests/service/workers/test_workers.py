@@ -309,3 +309,18 @@ def test_what_a_worker_refuses_ends_the_server(tmp_path):
     code, words = server.run()
     assert code == 1
     assert re.search(r"worker [12]: .* it cannot begin: configuration: kernel is missing", words)
+
+
+def test_a_body_that_is_held_back_too_long_is_refused_as_by_its_owner(tmp_path):
+    with RunningServer(tmp_path / "data", workers=2, request_s=0.5) as server:
+        with Asking(server.url) as ask:
+            for name in (ONE[0], TWO[0]):
+                ask("PUT", f"/models/{name}", json=BASE)
+        said = {}
+        for name in (ONE[0], TWO[0]):
+            with line_taken_by(server, 1) as line, line.makefile("rb") as answer:
+                line.sendall(f"POST /models/{name}/learn HTTP/1.1\r\nhost: localhost\r\n".encode())
+                line.sendall(b"content-type: application/json\r\ncontent-length: 30\r\n\r\n{")
+                said[name] = re.sub(rb"date: .*\r\n", b"", answer.read())
+        assert said[ONE[0]].startswith(b"HTTP/1.1 408 ")
+        assert sorted(said[ONE[0]].lower().split(b"\r\n")) == sorted(said[TWO[0]].lower().split(b"\r\n"))

@@ -151,6 +151,46 @@ def test_projection_is_the_least_squares_answer(kernel):
     np.testing.assert_allclose(factor[:m, :m].T @ factor[:m, :m], K + np.diag(ridge), rtol=1e-9, atol=1e-9)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    kernel=st.sampled_from(["linear", "polynomial", "rbf"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    classes=st.integers(2, 3),
+    how=st.sampled_from(["apart", "whole", "near"]),
+)
+def test_projection_accounts_for_what_it_costs_and_for_its_ridge(seed, kernel, dtype, classes, how):
+    """Accounted |dw|^2 + ridge (a^2 k(x, x) of what goes + the squares of what the others take over, times theirs)."""
+    random = np.random.default_rng(seed)
+    parameters = {"gamma": 0.3, "degree": 2, "coef0": 1.0}
+    X = random.integers(-2, 3, (50, 3)) if how == "whole" else random.standard_normal((50, 3))
+    if how == "near":
+        X = X[random.integers(0, 12, 50)] + 1e-3 * random.standard_normal((50, 3))
+    X = X.astype(np.float32).astype(float)
+    stream = Budgeted(X, random.integers(0, classes, 50), kernel=make_kernel(kernel, **parameters), C=5.0, budget=8,
+                      maintenance="project", dtype=dtype, **PLAIN)  # fmt: skip
+    eps, ridge = np.finfo(dtype).eps, RIDGES[dtype]
+    for k in range(len(X)):
+        Z, old, _ = stream.points()
+        former, before = stream.solver.certificate()["weight_degradation"], stream.solver.merges
+        keys = stream.keys()
+        stream.learn(k, k + 1)
+        if stream.solver.merges == before:
+            continue
+        after, new, _ = stream.points()
+        delta = stream.solver.memory.alpha[:, k % stream.solver.memory.key.size]
+        Z, old, keys = np.r_[Z, X[k : k + 1]], np.c_[old, delta], [*keys, k]
+        left = stream.keys()
+        taken = np.array([new[:, left.index(key)] if key in left else np.zeros(len(new)) for key in keys]).T - old
+        selves = np.diagonal(naive.gram(kernel, Z, **parameters))
+        true = degradation(Z, old, after, new, kernel, **parameters)
+        accounted = stream.solver.certificate()["weight_degradation"] - former
+        sizes = np.abs(old).sum() + np.abs(new).sum()
+        rounding = 40 * eps * sizes**2 * selves.max() + 1e-12 * (1.0 + former)
+        own = float((taken**2 * selves).sum())
+        assert true - rounding <= accounted <= true + rounding + ridge * own * (1.0 + 1e-3)
+
+
 def test_projection_stands_points_that_depend_on_each_other():
     random = np.random.default_rng(3)
     X = random.integers(-2, 3, (300, 3)).astype(float)

@@ -10,6 +10,7 @@ from streams import Stream, two_moons
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.dual import smo
 
 
 @pytest.mark.parametrize("batch", [7, 200])
@@ -30,6 +31,21 @@ def test_at_each_moment_it_is_at_the_optimum_of_libsvm(kernel, batch):
         optimum = signed @ y[on] - 0.5 * signed @ K[np.ix_(on, on)] @ signed
         assert stream.solver.certificate()["dual"] == pytest.approx(optimum, rel=1e-6)
         assert stream.solver.live == end
+
+
+def test_at_its_limit_of_steps_it_says_that_it_has_not_converged_and_goes_on_when_asked(monkeypatch):
+    X, y = two_moons(200, noise=0.4, seed=5)
+    stream = Stream(X, (y > 0).astype(int), name="smo", batch=100, C=10.0)
+    assert stream.learn(0, 100).solver.certificate()["converged"] is True
+    with monkeypatch.context() as few:
+        few.setattr(smo, "STEPS_MAX", 5)
+        few.setattr(smo, "STEPS_PER_POINT_MAX", 0)
+        certificate = stream.learn(100, 200).solver.certificate()
+        assert certificate["converged"] is False
+        assert certificate["kkt_violation"] > 1e-3
+        assert not stream.solver.finish().converged
+    assert stream.solver.finish().converged
+    assert stream.solver.certificate()["converged"] is True
 
 
 def test_class_weights_are_those_of_libsvm():

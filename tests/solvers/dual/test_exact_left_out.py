@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from exact_streams import Doing, check_decisions, exact_stream
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from streams import Stream, two_moons
 
@@ -28,6 +28,28 @@ def test_leaving_one_out_is_an_optimum_of_the_others(seed, n, classes, kernel, C
     for k, score in zip(keys, scores, strict=True):
         others = np.delete(np.arange(n), k)
         check_decisions(doing.solver, score[None], doing.gram(), doing.stream.classes, others, np.array([k]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    n=st.integers(2, 14),
+    classes=st.integers(2, 3),
+    C=st.sampled_from([0.01, 0.25, 1.0, 30.0]),
+    whole=st.booleans(),
+)
+@example(seed=207, n=5, classes=2, C=1.0, whole=True)
+@example(seed=37, n=8, classes=2, C=0.25, whole=False)
+def test_leaving_one_out_is_unlearning_it(seed, n, classes, C, whole):
+    """Where no point is free b is the middle of its interval, and an example without a coefficient may be its end."""
+    random = np.random.default_rng(seed)
+    X = random.integers(-2, 3, (n, 2)).astype(float) if whole else random.standard_normal((n, 2))
+    labels = np.where(random.random(n) < 0.6, 0, np.arange(n) % classes)
+    keys, found = exact_stream(X, labels, C=C).learn().solver.leave_one_out()
+    for key, scores in zip(keys, found, strict=True):
+        left = exact_stream(X, labels, C=C).learn()
+        left.solver.unlearn([key])
+        np.testing.assert_allclose(scores, left.decision(X[key : key + 1])[0], atol=1e-9)
 
 
 def test_leaving_one_out_is_training_without_it(noisy):

@@ -8,6 +8,7 @@ from streams import two_moons
 from hinged.solvers.core.counts import LEARNED, NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.random import random_below
+from hinged.solvers.core.rowcache import cached_row
 from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.dual import machine as m
 from hinged.solvers.dual.time_steps import ALGORITHMS, optimum
@@ -90,6 +91,24 @@ def test_each_time_step_is_that_of_a_plain_loop(algorithm, kernel, C, K, more):
         assert by_key(solver, solver.machine.alpha) == pytest.approx(oracle.alpha, abs=1e-9)
         assert by_key(solver, solver.smooth) == pytest.approx(oracle.average, abs=1e-9)
     assert K == 1 or any(v != oracle.average[i] for i, v in oracle.alpha.items())
+
+
+def test_in_float32_each_time_step_is_that_of_a_plain_loop_over_the_same_kernel_values():
+    """Over exact ones it parts from the plain loop on this stream, after 77 examples."""
+    X, y = two_moons(260, noise=0.4, seed=4)
+    X, y = X[:90], y[:90]
+    classes, K, known = (y > 0).astype(int), np.zeros((90, 90)), {"C": 100.0, "seed": 11, "dtype": np.float32}
+    every = new_solver(algorithm=1, **known, **PAPER)
+    learn(every, X, classes)
+    for k in range(90):
+        K[k] = cached_row(every.kernel, every.points, every.cache, k, NONE)[:90]
+    solver, state = new_solver(algorithm="cached", **known), np.array([11], np.uint64)
+    more = {"draws": 100, "delta_max": 1.0}
+    oracle = naive.NaiveTracking(K, y, 100.0, 10, "cached", lambda n: random_below(state, n), **more)
+    for k in range(90):
+        score = learn(solver, X, classes, k, k + 1)
+        assert score[0, 0] == pytest.approx(oracle.learn(k), abs=1e-8)
+        assert by_key(solver, solver.machine.alpha) == pytest.approx(oracle.alpha, abs=1e-8)
 
 
 @settings(max_examples=25, deadline=None)

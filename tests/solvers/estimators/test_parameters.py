@@ -1,3 +1,5 @@
+import contextlib
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -35,6 +37,17 @@ def test_every_default_is_allowed(Estimator):
     parameters = Estimator().get_params()
     assert parameters.keys() <= Estimator.rules.keys()
     check(parameters, Estimator.rules)
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_a_number_beyond_all_that_is_computed_with_is_refused_or_works(Estimator):
+    parameters = Estimator().get_params()
+    numbers = [n for n in parameters if isinstance(parameters[n], int | float) and not isinstance(parameters[n], bool)]
+    for name in {*numbers, *(parameters.keys() & {"points_max", "step_max", "regularization", "rank", "examples"})}:
+        with pytest.raises(ValueError, match=rf"^{name} must be "):
+            Estimator(**{name: 10**400}).fit(X, y)
+        with contextlib.suppress(ValueError):
+            Estimator(**{name: 2**65}).fit(X, y).predict(X)
 
 
 def test_scalars_of_NumPy_are_numbers_and_names():

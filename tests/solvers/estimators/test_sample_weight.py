@@ -141,3 +141,17 @@ def test_further_steps_know_no_weights():
     X, y = two_moons(60, seed=8)
     with pytest.raises(ValueError, match="extra_steps must be 0 where examples have weights of their own"):
         BSCAClassifier(extra_steps=3).fit(X, y, np.full(60, 2.0))
+
+
+@pytest.mark.parametrize("by", ["class_weight", "sample_weight"])
+def test_a_race_finds_the_rare_class_that_weighs_more(by):
+    random = np.random.default_rng(0)
+    y = random.random(3000) < 0.03
+    X = random.standard_normal((3000, 2)) + 1.5 * y[:, None]
+    weights = {"sample_weight": np.where(y[:2000], 20.0, 1.0)} if by == "sample_weight" else {}
+    own = {"class_weight": "balanced"} if by == "class_weight" else {}
+    recalls = []
+    for C in (1.0, "auto"):
+        model = LASVMClassifier(C=C, random_state=0, **own).fit(X[:2000], y[:2000], **weights)
+        recalls.append(model.predict(X[2000:])[y[2000:]].mean())
+    assert recalls[1] > recalls[0] - 0.1

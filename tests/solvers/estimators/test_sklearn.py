@@ -377,6 +377,22 @@ def test_a_tolerance_that_was_not_reached_is_told(monkeypatch):
     LASVMClassifier(finish=False).fit(X, y)
 
 
+def test_a_batch_machine_at_its_limit_of_steps_warns_of_every_batch_and_stops_there(monkeypatch):
+    X, y = blobs()
+    X = X * [1.0, 1000.0]
+    monkeypatch.setattr("hinged.solvers.dual.smo.STEPS_MAX", 20)
+    monkeypatch.setattr("hinged.solvers.dual.smo.STEPS_PER_POINT_MAX", 0)
+    model = SMOClassifier(kernel="linear", C=100.0)
+    with pytest.warns(ConvergenceWarning, match="SMOClassifier did not reach its tolerance") as told:
+        model.fit(X, y)
+    assert told[0].filename == __file__
+    assert model.n_iter_ <= 20 * len(np.unique(y))
+    for _ in range(2):
+        with pytest.warns(ConvergenceWarning, match="SMOClassifier did not reach its tolerance") as told:
+            model.partial_fit(X, y)
+        assert told[0].filename == __file__
+
+
 def test_lambda_of_BSGD_counts_the_examples_that_fit_is_given():
     X, y = blobs()
     counted, told = (BSGDClassifier(examples=n, random_state=0).fit(X, y) for n in (None, len(X)))

@@ -8,6 +8,7 @@ from streams import same, settled, stream_of, two_moons
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
+from hinged.solvers.core.states import StateReader
 from hinged.solvers.dual.gap import GapSVM
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.race import arms, race
@@ -18,13 +19,19 @@ from hinged.solvers.race.standings import (
     DOUBT,
     DOUBT_MAX,
     FADING,
+    HEAVIEST,
     LEAD,
+    LIGHTEST,
     SURELY,
+    accuracies,
     count,
     joined_by,
     kept,
     new_standings,
+    read_standings,
+    state_of,
     surely_behind,
+    total_of,
 )
 
 RBF = make_kernel("rbf", 0.5)
@@ -38,22 +45,30 @@ def wavy(n, seed=0, noise=0.1):
 
 
 def raced(X, classes, batch=40, **parameters):
-    return stream_of("auto", X, classes, kernel=RBF, batch=batch, announced=2, **{"C": 1.0, **parameters})
+    return stream_of("auto", X, classes, kernel=RBF, batch=batch, **{"C": 1.0, "announced": 2, **parameters})
 
 
-def led(right):
-    """Who led before each row of right (m, A) was known, and at the end correct, ahead and leader: a plain loop."""
+def led(right, weights):
+    """A plain loop over the rows of right (m, A) and their weights (m,).
+
+    Who led before each was known, at the end correct, ahead and leader, what an answer amounts to, and sum w.
+    """
     arms, leaders = right.shape[1], []
-    correct, ahead, leader = np.zeros(arms), np.zeros((arms, arms)), 0
-    for row in right:
+    correct, ahead, leader, total, squares = np.zeros(arms), np.zeros((arms, arms)), 0, 0.0, 0.0
+    answer, first = 1.0, np.argmax(np.append(weights != 1.0, True))
+    for r, (row, weight) in enumerate(zip(right, weights, strict=True)):
         leaders.append(leader)
-        correct = FADING * correct + row
-        ahead = FADING * ahead + (row[:, None] & ~row)
+        correct = FADING * correct + weight * row
+        ahead = FADING * ahead + weight * (row[:, None] & ~row)
+        if r == first:
+            total = squares = total_of(r)
+        total, squares = FADING * total + weight, FADING * squares + weight**2
+        answer = squares / total if r >= first else 1.0
         for a in range(arms):
-            apart = ahead[a, leader] + ahead[leader, a]
-            if correct[a] > correct[leader] + LEAD + min(DOUBT * np.sqrt(apart), DOUBT_MAX):
+            apart = answer * (ahead[a, leader] + ahead[leader, a])
+            if correct[a] > correct[leader] + LEAD * answer + min(DOUBT * np.sqrt(apart), DOUBT_MAX * answer):
                 leader = a
-    return np.array(leaders, np.int64), (correct, ahead, leader)
+    return np.array(leaders, np.int64), (correct, ahead, leader), answer, total
 
 
 def test_answers_are_those_of_the_arm_that_led_before_each_example():
@@ -69,7 +84,7 @@ def test_answers_are_those_of_the_arm_that_led_before_each_example():
         ]
         alone.append(np.concatenate(scores)[:, 0])
     right = (np.array(alone).T > 0) == classes[:, None]
-    leaders, (correct, _, _) = led(right)
+    leaders, (correct, _, _), _, _ = led(right, np.ones(240))
     for r, answer in enumerate(np.concatenate(race.scores)[:, 0]):
         assert answer == alone[leaders[r]][r]
     assert len(set(leaders.tolist())) > 1
@@ -195,13 +210,24 @@ def test_a_state_from_before_arms_had_a_loss_goes_on():
     same(second.solver.state(), state)
 
 
-@given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), max_size=60), st.sets(st.integers(0, 3), min_size=1))
+ANSWERS = st.lists(
+    st.tuples(st.lists(st.booleans(), min_size=4, max_size=4), st.sampled_from([1.0, 1.0, 0.25, 3.0, 49.0])),
+    max_size=60,
+)
+
+
+@given(answers=ANSWERS, alike=st.booleans(), some=st.sets(st.integers(0, 3), min_size=1), cut=st.integers(0, 60))
 @settings(deadline=None)
-def test_counts_and_leaders_are_those_of_a_plain_loop(right, some):
-    right = np.array(right, bool).reshape(-1, 4)
-    standings, leaders = new_standings(4), np.empty(len(right), np.int64)
-    count(standings, right, leaders)
-    expected, (correct, ahead, leader) = led(right)
+def test_counts_and_leaders_are_those_of_a_plain_loop(answers, alike, some, cut):
+    right = np.array([row for row, _ in answers], bool).reshape(-1, 4)
+    weights = np.array([1.0 if alike else weight for _, weight in answers])
+    standings, whole = new_standings(4), new_standings(4)
+    parts = (right[:cut], weights[:cut], 0), (right[cut:], weights[cut:], min(cut, len(right)))
+    leaders = np.concatenate([count(standings, *part) for part in parts])
+    assert np.array_equal(count(whole, right, weights, 0), leaders)
+    same(state_of(whole), state_of(standings))
+    assert ("weighed" in state_of(standings)) == bool((weights != 1.0).any())
+    expected, (correct, ahead, leader), answer, total = led(right, weights)
     assert np.array_equal(leaders, expected)
     assert standings.leader[0] == leader
     assert np.array_equal(standings.correct, correct)
@@ -209,15 +235,35 @@ def test_counts_and_leaders_are_those_of_a_plain_loop(right, some):
     behind = surely_behind(standings)
     for a in range(4):
         won, lost = ahead[leader, a], ahead[a, leader]
-        assert behind[a] == (won > lost and (won - lost) / np.sqrt(won + lost) > SURELY)
+        assert behind[a] == (won > lost and (won - lost) / np.sqrt((won + lost) * answer) > SURELY)
+    if len(right):
+        np.testing.assert_allclose(accuracies(standings, len(right)), correct / total)
     arms = np.array(sorted({leader, *some}))
     left = kept(standings, arms)
     assert arms[left.leader[0]] == leader
     more = joined_by(left, 2)
-    behind = min(BEHIND, correct[leader])
-    assert np.array_equal(more.correct[-2:], correct[[leader, leader]] - behind)
-    assert (more.ahead[-1, left.leader[0]], more.ahead[left.leader[0], -1]) == (0, behind)
+    behind = max(0.0, min(BEHIND * answer, *(correct - ahead[:, leader])[arms], correct[leader]))
+    assert np.allclose(more.correct[-2:], correct[[leader, leader]] - behind, atol=1e-9)
+    assert np.allclose((more.ahead[-1, left.leader[0]], more.ahead[left.leader[0], -1]), (0, behind))
     assert np.array_equal(more.ahead[-1, : arms.size], left.ahead[left.leader[0]])
+    for found in (standings, left, more):
+        same(state_of(read_standings(StateReader(state_of(found)), found.correct.size, len(right))), state_of(found))
+
+
+@given(
+    weights=st.lists(st.sampled_from([1e-300, LIGHTEST, 1.0, HEAVIEST, 1e300]), min_size=1, max_size=40),
+    right=st.lists(st.booleans(), min_size=3, max_size=40),
+)
+@settings(deadline=None)
+def test_no_weight_makes_of_the_counts_what_a_state_cannot_hold(weights, right):
+    rows = np.array([right[r % len(right) :] + right[: r % len(right)] for r in range(len(weights))], bool)[:, :3]
+    standings = new_standings(3)
+    with np.errstate(all="raise"):
+        count(standings, rows, np.array(weights), 0)
+        more = joined_by(standings, 1)
+        for found in (standings, more):
+            read_standings(StateReader(state_of(found)), found.correct.size, len(weights))
+            assert all(0.0 <= rate <= 1.0 for rate in accuracies(found, len(weights)))
 
 
 def test_chance_sends_hardly_one_of_equal_arms_off_at_the_first_look():
@@ -225,7 +271,7 @@ def test_chance_sends_hardly_one_of_equal_arms_off_at_the_first_look():
     for _ in range(100):
         right = (random.random((LOOK, 1)) < 0.8) ^ (random.random((LOOK, arms)) < 0.06)
         standings = new_standings(arms)
-        count(standings, right, np.empty(LOOK, np.int64))
+        count(standings, right, np.ones(LOOK), 0)
         behind.append(surely_behind(standings).sum())
     assert np.mean(behind) < 0.5
 
@@ -234,7 +280,7 @@ def test_two_answers_more_take_no_lead_where_arms_disagree_much_and_three_do():
     standings = new_standings(2)
     first = np.array([[True, False], [False, True]] * 4)
     for rows, leader in ((first, 0), ([[False, True]] * 2, 0), ([[False, True]], 1)):
-        count(standings, np.array(rows), np.empty(len(rows), np.int64))
+        count(standings, np.array(rows), np.ones(len(rows)), 0)
         assert standings.leader[0] == leader
 
 
@@ -255,6 +301,78 @@ def test_a_further_epoch_tells_nothing_of_who_is_best():
     assert race.solver.learned == 500
 
 
+RARE = 49.0
+
+
+def rare(n, seed):
+    """A stream of which a fiftieth is of the second class, which weighs 49 times as much."""
+    X, _ = wavy(60 * n, seed, noise=0.0)
+    near = np.sin(3 * X[:, 0]) + np.cos(3 * X[:, 1]) > 0.7
+    random = np.random.default_rng(seed)
+    chosen = np.concatenate((np.flatnonzero(near)[: n // 50], np.flatnonzero(~near)[: n - n // 50]))
+    random.shuffle(chosen)
+    return X[chosen], near[chosen].astype(int)
+
+
+def weighted_accuracy(X, classes, *, by_class, **parameters):
+    """Of what a race of these rules answers, by weights of classes or of single examples."""
+    weights = np.where(classes == 1, RARE, 1.0)
+    race = raced(X, classes, **parameters, **({"announced": 0} if by_class else {"weights": weights}))
+    for weight in (1.0, RARE) if by_class else ():
+        race.solver.add_class(weight)
+    race.learn()
+    right = (np.concatenate(race.scores)[:, 0] > 0) == classes
+    return weights @ right / weights.sum()
+
+
+@pytest.mark.parametrize("by_class", [True, False])
+def test_where_some_examples_weigh_more_who_is_right_there_leads(by_class):
+    found = []
+    for seed in range(2):
+        X, classes = rare(2000, seed)
+        found.append([weighted_accuracy(X, classes, by_class=by_class, rules=rules) for rules in (1, 2)])
+    former, present = np.mean(found, axis=0)
+    assert present > former + 0.03
+
+
+def test_weights_of_examples_and_of_their_classes_make_the_same_race():
+    X, classes = rare(1000, 3)
+    weights = np.where(classes == 1, RARE, 1.0)
+    of_examples = raced(X, classes, weights=weights).learn()
+    of_classes = raced(X, classes, batch=7, announced=0)
+    for weight in (1.0, RARE):
+        of_classes.solver.add_class(weight)
+    of_classes.learn()
+    same(state_of(of_examples.solver.standings), state_of(of_classes.solver.standings))
+    figures = of_classes.solver.arms_in_figures()
+    assert figures == of_examples.solver.arms_in_figures()
+    assert all(0.0 < arm["accuracy"] < 1.0 for arm in figures)
+
+
+def turning(n):
+    """A plane that turns one and a half times round."""
+    random = np.random.default_rng(0)
+    X, turn = settled(random.standard_normal((n, 4))), np.linspace(0, 3 * np.pi, n)
+    return X, (X[:, 0] * np.cos(turn) + X[:, 1] * np.sin(turn) > 0).astype(int)
+
+
+def test_a_further_epoch_brings_nothing_back_that_has_faded():
+    X, classes = turning(3000)
+    later, rates = slice(2800, 3000), {}
+    for rules in (1, 2):
+        race = raced(X, classes, batch=50, rules=rules).learn(0, 2800)
+        assert race.solver.leader.fades
+        before = race.decision(X[later])
+        race.learn(0, 2800, again=True)
+        after = race.decision(X[later])
+        rates[rules] = [((scores[:, 0] > 0) == classes[later]).mean() for scores in (before, after)]
+        if rules == 2:
+            np.testing.assert_array_equal(race.scores[-1], race.decision(X[2750:2800]))
+            assert np.array_equal(before, after)
+    assert rates[1][1] < rates[1][0] - 0.03
+    assert rates[2][1] == rates[2][0]
+
+
 def damaged(state):
     """States that no race comes to."""
     yield "settings", np.zeros((0, 3))
@@ -273,6 +391,10 @@ def damaged(state):
     yield "counts", np.array([600, 601, 0, PATIENCE])
     yield "counts", np.array([2**60, 0, 0, PATIENCE])
     yield "counts", np.array([600, 0, 0, 7])
+    yield "weighed", np.array([100.0, 9.0])
+    yield "weighed", np.array([1.0, 1e70])
+    yield "weighed", np.array([1.0, 1.0])
+    yield "weighed", np.array([0.0, 0.0])
     yield "weights", state["weights"] * 2
     yield "0.alpha", state["0.alpha"] * 1e9
 

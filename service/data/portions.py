@@ -1,0 +1,161 @@
+"""A long body of examples, read in slices: its examples come in portions, each of which is a body of its own.
+
+So a long body is checked by the very functions that check a short one, and a client learns of the first example that
+is wrong in which place it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from hinged.service.data.examples import Body, Raw
+from hinged.service.data.parts import Configuration, Features
+from hinged.service.data.problems import first_problem, shown
+from hinged.service.data.slices import Slices
+from hinged.service.data.trees import SMALL_BYTES, Take, tree
+from hinged.service.errors import Invalid
+from hinged.service.settings import Settings
+
+PORTION = 50
+"""Examples of a frame, which was read before, that are checked at once: of 1 MiB that takes some milliseconds."""
+PARTS_MAX = 100
+"""Of an example, or of a row of numbers: far more than there are, and so few that each may be complained of."""
+ELEMENTS_MAX = 2**16
+"""Of a long array of which nothing else is known."""
+LISTED = 5
+"""Elements of another list that are checked at once. Each may be a window long (trees.py)."""
+OF_LIST = re.compile(r"^\[(\d+)\]")
+PLACE = re.compile(r"examples\[(\d+)\]")
+
+
+class Long(dict[str, Any]):
+    """What a long body says, read in slices: it is checked in slices, too."""
+
+
+def is_long(body: Body) -> bool:
+    """Whether a body is read and checked in slices."""
+    return isinstance(body, Long) or (not isinstance(body, dict) and len(body) > SMALL_BYTES)
+
+
+def long_body(
+    body: Raw | memoryview, most: Mapping[str, int], taken: Mapping[str, Take] = MappingProxyType({})
+) -> Slices[Any]:
+    """What a long body says. most, taken: as in trees.py."""
+    told = yield from tree(body, most, taken)
+    return Long(told) if isinstance(told, dict) else told
+
+
+def limits_of(configuration: Configuration | None, settings: Settings) -> Mapping[str, int]:
+    """How long the arrays of examples may be; no configuration: of a model that is to be made of them."""
+    dim = settings.dim_max
+    if configuration is not None:
+        dim = configuration.features.dim if isinstance(configuration.features, Features) else 0
+    return {"": ELEMENTS_MAX, "examples": settings.batch_examples_max, "x": dim, "indices": dim, "values": dim}
+
+
+def in_portions(
+    body: Body, configuration: Configuration | None, settings: Settings, work: Callable[[dict[str, Any]], Slices[None]]
+) -> Slices[dict[str, Any] | None]:
+    """Have work done on bodies that have nothing but some of the examples of a long one, one after the other. Invalid.
+
+    What is found is a body with all else, and the first example; None where there is nothing else. It is known last,
+    for it may stand behind the examples. configuration: of the model; None of one that is to be made.
+    """
+    named = configuration is not None and not isinstance(configuration.features, Features)
+    first: list[Any] = []
+    told: Any
+
+    def take(begin: int, examples: list[Any]) -> Slices[None]:
+        if not begin:
+            if first:
+                raise Invalid("examples is there twice")
+            first.append(examples[0])
+        with standing_at(begin):
+            for index, example in enumerate(examples):
+                _check_example(example, f"examples[{index}]", named=named)
+            yield from work({"examples": examples})
+
+    if isinstance(body, dict):
+        told = dict(body)
+        examples = told.get("examples")
+        if isinstance(examples, list) and examples:
+            told["examples"] = []
+            if len(examples) > settings.batch_examples_max:
+                raise Invalid(f"examples must be 1 to {settings.batch_examples_max}, got {len(examples)}")
+            for begin in range(0, len(examples), PORTION):
+                yield from take(begin, examples[begin : begin + PORTION])
+                yield
+    else:
+        told = yield from long_body(body, limits_of(configuration, settings), {"examples": take})
+    if not isinstance(told, dict):
+        raise Invalid(f"body: an object is expected, got {shown(told)}")
+    _check_example(told, "", named=named)
+    yield
+    if not first:
+        yield from work(told)
+        return None
+    if told["examples"]:
+        raise Invalid("examples is there twice")
+    return {**told, "examples": first} if len(told) > 1 else None
+
+
+def _check_example(example: Any, place: str, *, named: bool) -> None:
+    """Refuse what has so many parts that to complain of each would take long."""
+    if type(example) is not dict:
+        return
+    _check_parts(example, place or "body")
+    if not named:
+        _check_parts(example.get("x"), f"{place}.x".lstrip("."))
+
+
+def _check_parts(value: Any, place: str) -> None:
+    if type(value) is dict and len(value) > PARTS_MAX:
+        raise Invalid(f"{place}: at most {PARTS_MAX} parts are allowed, got {len(value)}")
+
+
+@contextmanager
+def standing_at(begin: int) -> Iterator[None]:
+    """What is wrong with a portion is told of the body: its examples begin there."""
+    try:
+        yield
+    except Invalid as error:
+        if not begin:
+            raise
+        message = PLACE.sub(lambda place: f"examples[{int(place[1]) + begin}]", error.message, count=1)
+        details: dict[str, Any] = {**error.details}
+        if "index" in details:
+            details["index"] += begin
+        raise Invalid(message, **details) from None
+
+
+def checked_lists(
+    told: dict[str, Any], lists: Mapping[str, TypeAdapter[Any]]
+) -> Slices[tuple[dict[str, Any], dict[str, list[Any]]]]:
+    """A body whose long lists were taken out, and these, checked in slices. Invalid."""
+    found: dict[str, list[Any]] = {}
+    for name, adapter in lists.items():
+        given = told.get(name)
+        if not isinstance(given, list):
+            continue
+        checked: list[Any] = []
+        for begin in range(0, len(given), LISTED):
+            checked += checked_list(given[begin : begin + LISTED], name, begin, adapter)
+            yield
+        found[name] = checked
+    return {**told, **{name: [] for name in found}}, found
+
+
+def checked_list(given: list[Any], name: str, begin: int, adapter: TypeAdapter[Any]) -> list[Any]:
+    """Some elements of a list of this name, of which the first stands there, once they are checked. Invalid."""
+    try:
+        return adapter.validate_python(given)  # type: ignore[no-any-return]
+    except ValidationError as error:
+        problem = first_problem(error, adapter)
+        message = OF_LIST.sub(lambda place: f"[{int(place[1]) + begin}]", problem, count=1)
+        raise Invalid(f"{name}{message}") from None

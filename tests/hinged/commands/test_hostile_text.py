@@ -1,0 +1,68 @@
+"""Whatever stands in a server's models, no command lets it steer the terminal in which it is read."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+from running import PATIENCE_S, ROOT
+from terminal import Terminal
+
+HOSTILE = (
+    "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\x9b31m", "\x1bP+q544e\x1b\\", "\u202egnirts", "a\rb", "\x08\x08", "\x7f",
+)  # fmt: skip
+STEERING = ("\x1b]0;owned", "\x1b[2J", "\x9b31m", "\x1bP+q", "\u202e", "\x07", "a\rb", "\x08", "\x7f")
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def model(client):
+    """Labels, names, values and what candidates are shown as are hostile; ids the server refuses to be."""
+    name = "hostile"
+    client.create_model(name, kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "named", "warmup": 0})
+    for k, text in enumerate(HOSTILE):
+        client.learn(name, [{"id": f"e{k}", "x": {"n": k, text: text}, "y": text}])
+    client.learn(name, [{"id": "odd", "x": {"n": 0, HOSTILE[0]: HOSTILE[0]}, "y": HOSTILE[1]}])
+    client.offer(name, [{"id": f"c{k}", "x": {"n": k, text: text}} for k, text in enumerate(HOSTILE)])
+    client.offer(name, [{"id": f"s{k}", "x": {"n": k}, "show": text} for k, text in enumerate(HOSTILE)])
+    return name
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "hinged", *map(str, arguments)]
+
+
+X = '{"n": 1, "\\u001b]0;owned\\u0007": "\\u009b31m", "\\u202e": 1}'
+ASKED = [
+    ("models",), ("models", "--json"), ("show", "MODEL"), ("show", "MODEL", "--json"),
+    ("labels", "MODEL"), ("labels", "MODEL", "--format", "jsonl"), ("labels", "MODEL", "--label", "\x1b]0;owned\x07"),
+    ("predict", "MODEL", "--x", X), ("predict", "MODEL", "--x", X, "--csv"), ("predict", "MODEL", "--x", X, "--json"),
+    ("predict", "MODEL", "--x", X, "--explain", "5"), ("suspects", "MODEL"), ("suspects", "MODEL", "--json"),
+    ("query", "MODEL", "-n", "12", "--annotator", "ANN"), ("query", "MODEL", "--annotator", "ANN", "--json"),
+    ("show", "\x9b31m"),
+    ("predict", "MODEL", "--x", '"\x1b]0;owned\x07"'),
+    ("correct", "MODEL", "e0", "\x1b]0;owned\x07"),
+    ("labels", "MODEL", "--since", "\x1b]0;owned\x07"), ("forget", "MODEL", "\x1b]0;owned\x07"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", ASKED, ids=lambda arguments: " ".join(arguments[:3:2]).encode("ascii", "ignore"))
+def test_no_command_lets_what_came_from_outside_steer_a_terminal(real, model, arguments):
+    names = {"MODEL": model, "ANN": f"ann{next(NUMBERS)}"}
+    asked = command(*(names.get(argument, argument) for argument in arguments))
+    with Terminal(asked, {"HINGED_URL": real.url, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}) as opened:
+        opened.wait()
+        for steering in STEERING:
+            assert steering not in opened.raw, (steering, opened.raw[-500:])
+        assert opened.text.strip()
+
+
+def test_a_pipe_gets_the_labels_as_they_are(real, model):
+    done = subprocess.run(
+        command("labels", model, "--url", real.url), env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        timeout=PATIENCE_S, check=True,
+    )  # fmt: skip
+    said = done.stdout.decode()
+    assert "\x1b]0;owned\x07" in said
+    assert "\u202egnirts" in said

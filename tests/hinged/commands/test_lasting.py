@@ -1,0 +1,108 @@
+"""What a command has said is on disk: its calls of the system, as tests/faults/failing.c notes them, are in order."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path, PurePath
+
+import pytest
+from running import PATIENCE_S, ROOT
+from scene import failing_library
+
+from hinged.service.edge.keys import create_key, read_keys
+
+OF_A_PATH = {"rename", "renames", "replace"}
+OF_A_MODULE = {("os", "rename"), ("os", "renames"), ("os", "replace"), ("os", "link"), ("shutil", "move")}
+PRODUCT = ("hinged", "service", "solvers", "docker")
+
+
+def lost(calls, folder):
+    """What a loss of power could have taken when a file was renamed, or when a word was said; of files in `folder`."""
+    unsynced, found = set(), []
+
+    def below(path):
+        return {other for other in unsynced if PurePath(path) in (PurePath(other), *PurePath(other).parents)}
+
+    def folder_of(path):
+        return str(PurePath(path).parent)
+
+    for call, one, other in calls:
+        match call:
+            case "write":
+                if one not in unsynced:
+                    unsynced |= {one, folder_of(one)}
+            case "mkdir":
+                unsynced.add(folder_of(one))
+            case "sync":
+                unsynced.discard(one)
+            case "rename":
+                found += [f"{each} is not synced before {one} is renamed" for each in sorted(below(one))]
+                unsynced = unsynced - below(one) | {folder_of(other)}
+            case "said":
+                found += [f"{each} is not synced before a word is said" for each in sorted(below(folder))]
+    return found
+
+
+@pytest.fixture
+def faults(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    return {"LD_PRELOAD": str(failing_library(folder)), "FAULTS": str(folder)}
+
+
+@pytest.fixture
+def run(faults, tmp_path):
+    """Run a command; its calls."""
+
+    def run(*arguments, begin=("calls",), code=0, **environment):
+        for fault in begin:
+            Path(faults["FAULTS"], fault).write_text("")
+        ran = subprocess.run(
+            [sys.executable, "-m", "hinged", *map(str, arguments)], capture_output=True, text=True,
+            timeout=PATIENCE_S, env={**os.environ, **environment, **faults, "PYTHONPATH": str(ROOT)}, check=False,
+            cwd=tmp_path,
+        )  # fmt: skip
+        assert ran.returncode == code, ran.stdout + ran.stderr
+        calls = [line.split("\t") for line in Path(faults["FAULTS"], "calls").read_text().splitlines()]
+        assert calls or code
+        return calls
+
+    return run
+
+
+def test_a_key_that_was_made_or_revoked_is_so_after_a_loss_of_power(run, tmp_path):
+    file = tmp_path / "keys.json"
+    for command in (["create", "ann", "--role", "reader", "--file", file], ["revoke", "ann", "--file", file]):
+        calls = run("keys", *command)
+        assert lost(calls, str(tmp_path)) == []
+        assert [call for call, *_ in calls if call in ("rename", "said")][:2] == ["rename", "said"]
+
+
+@pytest.mark.parametrize("name", ["kept", "kept.tar.gz"])
+def test_a_backup_that_was_written_is_there_after_a_loss_of_power(run, real, client, name, tmp_path):
+    if not client.models():
+        client.create_model("m", kernel={"type": "linear"}, features={"type": "dense", "dim": 2})
+    calls = run("backup", name, HINGED_URL=real.url)
+    assert lost(calls, str(tmp_path)) == []
+    assert [call for call, *_ in calls if call in ("rename", "said")][:2] == ["rename", "said"]
+
+
+def test_a_key_of_which_the_disk_does_not_say_that_it_is_revoked_is_told_as_such(run, tmp_path):
+    file = tmp_path / "keys.json"
+    create_key(file, "ann", "reader")
+    run("keys", "revoke", "ann", "--file", file, begin=("calls", "fsync"), code=1)
+    assert [key.name for key in read_keys(file)] == ["ann"]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_renames_does_it_in_one_place_which_knows_what_must_be_on_disk_before_and_after():
+    found = []
+    for path in sorted(path for room in PRODUCT for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                name, of = node.func.attr, ast.unparse(node.func.value)
+                # Of text: replace(old, new). Of moments and dataclasses: with names.
+                a_text = name == "replace" and (len(node.args) != 1 or node.keywords)
+                if (of, name) in OF_A_MODULE or (name in OF_A_PATH and not a_text):
+                    found.append(str(path.relative_to(ROOT)))
+    assert found == ["hinged/disk.py"]

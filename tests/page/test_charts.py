@@ -1,0 +1,127 @@
+"""What is drawn can be read: every word on every chart stands whole on it, and none over another."""
+
+import random
+
+import pytest
+from learning import examples_of, heaps
+
+WATCHING = """(() => {
+  // Of each canvas the words that were drawn since it was last wiped: text, and left, top, right, bottom in its pixels.
+  const drawn = new Map();
+  self.words_ = () => [...drawn].filter(([canvas]) => canvas.isConnected)
+    .map(([canvas, words]) => ({ width: canvas.width, height: canvas.height, words,
+      title: canvas.closest("section")?.getAttribute("aria-label") }));
+  const own = CanvasRenderingContext2D.prototype, { clearRect, fillText } = own;
+  own.clearRect = function (...box) { drawn.set(this.canvas, []); return clearRect.apply(this, box); };
+  own.fillText = function (text, x, y, ...more) {
+    const of = this.measureText(text), at = this.getTransform().transformPoint({ x, y });
+    const box = [at.x - of.actualBoundingBoxLeft, at.y - of.actualBoundingBoxAscent,
+      at.x + of.actualBoundingBoxRight, at.y + of.actualBoundingBoxDescent];
+    drawn.get(this.canvas)?.push({ text: String(text), box });
+    return fillText.call(this, text, x, y, ...more);
+  };
+})()"""
+
+
+def opened(tab, server, model, width=1280, scale=1):
+    one = tab(server.url, viewport={"width": width, "height": 1600}, device_scale_factor=scale)
+    one.page.add_init_script(WATCHING)
+    page = one.open(f"models/{model}", ".chart canvas")
+    page.wait_for_timeout(300)  # the charts take their widths
+    return page
+
+
+def charts(page):
+    found = page.evaluate("words_()")
+    assert len(found) >= 5
+    return found
+
+
+def over(a, b):
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def check(chart):
+    words = [word for word in chart["words"] if word["text"].strip()]
+    assert words
+    for word in words:
+        left, top, right, bottom = word["box"]
+        assert left >= -1, (chart["title"], word)
+        assert top >= -1, (chart["title"], word)
+        assert right <= chart["width"] + 1, (chart["title"], word)
+        assert bottom <= chart["height"] + 1, (chart["title"], word)
+    for i, one in enumerate(words):
+        for other in words[:i]:
+            assert not over(one["box"], other["box"]), (chart["title"], one, other)
+
+
+@pytest.fixture(scope="module")
+def noisy(client):
+    """Of labels by chance the gap grows and grows; many things have happened, some at once."""
+    rng = random.Random(1)
+    client.create_model("noisy", kernel={"type": "rbf"}, C=10, features={"type": "dense", "dim": 2})
+    for k in range(60):
+        rows = [{"x": [rng.gauss(0, 1), rng.gauss(0, 1)], "y": int(rng.random() < 0.5)} for _ in range(25)]
+        client.learn("noisy", rows)
+        if k in (5, 6, 7, 30, 31, 59):
+            client.finish("noisy")
+        if k in (6, 40):
+            client.snapshot("noisy")
+        if k == 30:
+            client.wait(client.change_model("noisy", C=3.0))
+    return "noisy"
+
+
+@pytest.mark.parametrize(("width", "scale"), [(1280, 1), (390, 2), (900, 1.5)])
+@pytest.mark.parametrize("over_time", [False, True])
+def test_no_word_on_a_chart_is_cut_or_lies_over_another(server, tab, noisy, width, scale, over_time):
+    page = opened(tab, server, noisy, width, scale)
+    if over_time:
+        page.get_by_label("Over time").check()
+        page.wait_for_timeout(300)
+    for chart in charts(page):
+        check(chart)
+    said = " ".join(word["text"] for chart in charts(page) for word in chart["words"])
+    assert "finished" in said
+
+
+def number(text):
+    return float(text.replace(",", "").replace(" %", "").replace("K", "e3"))
+
+
+def test_each_line_lies_between_the_least_and_the_largest_number_of_its_axis(client, server, tab, noisy):
+    client.create_model("easy", kernel={"type": "rbf", "gamma": 1.0}, C=1, features={"type": "dense", "dim": 2})
+    for k in range(20):
+        client.learn("easy", examples_of(heaps(20, ["ham", "spam"], seed=k), f"a{k}-"))
+    for model in (noisy, "easy"):
+        page = opened(tab, server, model)
+        for name in ("Accuracy", "Log loss", "Points", "Duality gap", "Examples per second"):
+            page.get_by_role("region", name=name, exact=True).get_by_text("The same as a table").click()
+        for chart in charts(page):
+            table = page.get_by_role("region", name=chart["title"], exact=True).locator("tbody tr td")
+            values = [number(cell) for cell in table.all_inner_texts() if cell != "\u2013"]
+            left = min(word["box"][2] for word in chart["words"] if word["text"][0].isdigit()) + 30
+            ticks = [
+                number(word["text"]) for word in chart["words"] if word["text"][0].isdigit() and word["box"][2] < left
+            ]
+            assert len(ticks) >= 2
+            assert min(ticks) <= min(values) + 1e-9, (chart["title"], ticks)
+            assert max(values) <= max(ticks) + 1e-9, (chart["title"], ticks)
+
+
+@pytest.mark.parametrize("side", [8, 400, 1024])
+def test_a_picture_of_any_size_that_a_model_may_have_is_drawn(server, tab, side):
+    page = tab(server.url).open("", "h1")
+    found = page.evaluate(
+        """async (side) => {
+          const { Example } = await import("./ui/example.js");
+          const { html, render } = await import("./ui/vendor/htm-preact.js");
+          const x = Array.from({ length: side * side }, (_, i) => (i === 0 ? 2 : i === 1 ? 1 : 0));
+          const box = document.body.appendChild(document.createElement("div"));
+          render(html`<${Example} x=${x} show=${{ image: [side, side] }} />`, box);
+          const canvas = box.querySelector("canvas.picture");
+          return [canvas.width, canvas.height, ...canvas.getContext("2d").getImageData(0, 0, 3, 1).data];
+        }""",
+        side,
+    )
+    assert found == [side, side, 0, 0, 0, 255, 127, 127, 127, 255, 255, 255, 255, 255]

@@ -1,0 +1,106 @@
+"""Nothing that a client sends holds the event loop: while it does, nobody else is answered."""
+
+import threading
+
+import httpx
+import pytest
+from asking import BASE, Asking
+from bodies import CLASSES, DIM, HOSTILE, VALID, dense, label
+from prometheus_client.parser import text_string_to_metric_families
+from running import PATIENCE_S, RunningServer
+
+HOLD_MAX_S = "0.02"
+TRIES = int(__import__("os").environ.get("T", "4"))
+"""A body that holds the loop does so each time; what else happens in the process does not."""
+ROWS = {"features": {"type": "dense", "dim": DIM}}
+MODELS = {
+    "rows": BASE | ROWS,
+    "studio": BASE | ROWS,
+    "many": BASE | ROWS,
+    "wide": BASE | {"features": {"type": "dense", "dim": 200_000}},
+    "named": BASE | {"features": {"type": "named"}},
+    "text": BASE | {"features": {"type": "text"}},
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RunningServer(tmp_path_factory.mktemp("holds") / "data") as running:
+        with Asking(running.url) as ask:
+            for name, configuration in MODELS.items():
+                assert ask("PUT", f"/models/{name}", json=configuration).status_code == 201
+            many = [{"x": dense(), "y": label(r)} for r in range(2 * CLASSES)]
+            assert ask("POST", "/models/many/learn", json={"examples": many}).status_code == 200
+            wide = [{"x": {"indices": [r], "values": [1]}, "y": r} for r in range(2)]
+            assert ask("POST", "/models/wide/learn", json={"examples": wide}).status_code == 200
+            few = [{"x": dense(), "y": r % 2} for r in range(40)]
+            for name in ("rows", "studio"):
+                assert ask("POST", f"/models/{name}/learn", json={"examples": few}).status_code == 200
+            ask("POST", "/models/text/learn", json={"examples": [{"x": "a text", "y": 1}]})
+        yield running
+        assert "Traceback" not in running.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def ask(server):
+    """A connection to the server, while another asks without a pause whether the server is well."""
+    with Asking(server.url) as asking, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as other:
+        over, answers = threading.Event(), set()
+
+        def tick():
+            while not over.wait(0.02):
+                answers.add(other.get("/healthz").status_code)
+
+        ticking = threading.Thread(target=tick)
+        ticking.start()
+        yield asking
+        over.set()
+        ticking.join()
+        assert answers == {200}
+
+
+def holds(ask):
+    """How often the loop was held for longer than it may be, and the seconds of all holds together."""
+    found = {}
+    for family in text_string_to_metric_families(ask("GET", "/metrics").text):
+        if family.name == "hinged_loop_hold_seconds":
+            found |= {(sample.name, sample.labels.get("le")): sample.value for sample in family.samples}
+    counted = [found["hinged_loop_hold_seconds_bucket", le] for le in ("+Inf", HOLD_MAX_S)]
+    return counted[0] - counted[1], found["hinged_loop_hold_seconds_sum", None]
+
+
+def sent(ask, where, media_type, body):
+    model, _, what = where.partition("/")
+    path, method = f"/models/{model}/{what}", "POST" if what else "PUT"
+    if what == "infer":
+        path = f"/v2{path}"
+    elif model == "studio":
+        path = f"/labelstudio{path}"
+    return ask(method, path.rstrip("/"), content=body, headers={"content-type": media_type})
+
+
+def held(ask, where, media_type, body):
+    """The answer, and the seconds for which the loop was held each time, as long as it was held for too long."""
+    found = []
+    for _ in range(TRIES):
+        before, seconds_before = holds(ask)
+        answer = sent(ask, where, media_type, body)
+        after, seconds = holds(ask)
+        if after == before:
+            return answer, None
+        found.append(round(seconds - seconds_before, 3))
+    return answer, found
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_body_is_refused_and_holds_nobody_up(ask, what):
+    answer, seconds = held(ask, *HOSTILE[what]())
+    assert answer.status_code in (200, 400, 413, 422), answer.text[:500]
+    assert not seconds
+
+
+@pytest.mark.parametrize("what", VALID)
+def test_a_long_body_is_answered_and_holds_nobody_up(ask, what):
+    answer, seconds = held(ask, *VALID[what]())
+    assert answer.status_code == 200, answer.text[:500]
+    assert not seconds

@@ -1,0 +1,143 @@
+"""Whatever bytes come, a connection takes them for the requests that h11 takes them for, or refuses and ends.
+
+A proxy sends the requests of several clients over one connection. Where it and the server disagree about the end of
+one, a client writes the beginning of another's, with the other's key.
+"""
+
+import asyncio
+import itertools
+import socket
+from contextlib import suppress
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from smuggling import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
+
+from hinged.service.edge.connection import MALFORMED, Connection
+from hinged.service.edge.serving import make_server
+from hinged.service.edge.streams import Streams
+from hinged.service.replicas.handing import Lent
+from hinged.service.settings import Settings
+
+TURNS = 10
+"""Of the event loop, in which a few requests are answered that wait for nothing."""
+
+
+class Noting:
+    """An application that answers 404 to all, and notes what has come as a whole."""
+
+    def __init__(self):
+        self.taken = []
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "websocket":
+            self.taken.append(Taken(b"GET", target_of(scope), b""))
+            await receive()
+            await send({"type": "websocket.close"})
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect" or MALFORMED in scope:
+                break
+            body, more = body + message["body"], message["more_body"]
+        else:
+            self.taken.append(Taken(scope["method"].encode(), target_of(scope), body))
+        await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+
+def target_of(scope):
+    query = scope["query_string"]
+    return path_of(scope["raw_path"] + (b"?" + query if query else b""))
+
+
+class Reading:
+    """A server that has no port: connections are made of pairs of sockets, and bytes come as a test cuts them."""
+
+    def __init__(self, connection, folder):
+        self._app = Noting()
+        self.step = 5 if connection is Lent else 1
+        """Between two bytes at which a stream is cut: what a reader does more is the same wherever that is."""
+        parts = {"path": folder / "none"} if connection is Lent else {}
+        self._server = make_server(self._app, Streams(10), Settings(), connection, **parts)
+        self._server.config.load()
+        self._server.lifespan = self._server.config.lifespan_class(self._server.config)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._runner.close()
+
+    def taken(self, pieces):
+        """The requests that were taken from pieces of a stream, and whether nothing more is taken."""
+        return self._runner.run(self._taken(pieces))
+
+    async def _taken(self, pieces):
+        self._app.taken = []
+        mine, theirs = socket.socketpair()
+        with mine:
+            loop = asyncio.get_running_loop()
+            transport, made = await loop.connect_accepted_socket(self._server.protocol, theirs)
+            for piece in pieces:
+                if made.transport.is_closing():
+                    break
+                transport.get_protocol().data_received(piece)
+                await asyncio.sleep(0)
+            for _ in range(TURNS):
+                if made.transport.is_closing():
+                    break
+                await asyncio.sleep(0)
+            ended = made.transport.is_closing() or transport.get_protocol() is not made
+            with suppress(RuntimeError):
+                transport.abort()
+            await asyncio.sleep(0)
+        return self._app.taken, ended
+
+
+@pytest.fixture(scope="module", params=[Connection, Lent])
+def reading(request, tmp_path_factory):
+    with Reading(request.param, tmp_path_factory.mktemp("reading")) as reading:
+        yield reading
+
+
+def check(reading, stream, pieces):
+    expected = [taken for taken, _ in as_h11_reads(stream)[0]]
+    taken, ended = reading.taken(pieces)
+    assert taken == expected[: len(taken)]
+    assert ended or len(taken) == len(expected)
+    return taken
+
+
+def cut(stream, *at):
+    edges = sorted({0, *at, len(stream)})
+    return [stream[start:end] for start, end in itertools.pairwise(edges)]
+
+
+@pytest.mark.parametrize("stream", KNOWN, ids=range(len(KNOWN)))
+def test_what_has_taken_others_in_is_taken_as_by_h11_wherever_it_is_cut(reading, stream):
+    check(reading, stream, [stream])
+    check(reading, stream, cut(stream, *range(len(stream))))
+    for at in range(1, len(stream), reading.step):
+        check(reading, stream, cut(stream, at))
+
+
+@settings(max_examples=200, deadline=None)
+@given(stream=streams(), at=st.lists(st.floats(0, 1), max_size=4))
+def test_any_stream_is_taken_as_by_h11_however_it_comes(reading, stream, at):
+    taken = check(reading, stream, cut(stream, *(round(where * len(stream)) for where in at)))
+    event("requests taken", len(taken))
+    check(reading, stream, cut(stream, *range(len(stream))))
+
+
+@pytest.mark.parametrize("upgrade", [b"h2c", b"TLS/1.0", b"websocket, h2c"])
+def test_a_request_that_offers_another_protocol_is_answered_as_without_the_offer(reading, upgrade):
+    """Java's HttpClient offers h2c with its first request, whatever that is."""
+    stream = sized(b"{}", b"connection: Upgrade, HTTP2-Settings", b"upgrade: " + upgrade) + SMUGGLED
+    taken, ended = reading.taken([stream])
+    assert taken == [taken for taken, _ in as_h11_reads(stream)[0]]
+    assert [method for method, _, _ in taken] == [b"POST", b"DELETE"]
+    assert not ended

@@ -1,0 +1,185 @@
+"""However a server is run, a stream of bytes is answered as the requests are that h11 takes it for, each by itself."""
+
+import contextlib
+import json
+import re
+import socket
+import ssl
+from functools import lru_cache
+
+import httpx
+import pytest
+from asking import BASE, Asking
+from dividing import ONE, TWO
+from hypothesis import HealthCheck, assume, event, example, given, settings
+from nodes import Nodes, make
+from proxying import behind_nginx
+from running import PATIENCE_S, RunningServer
+from smuggling import OFFERS, as_h11_reads, chunked, message, sized, streams
+
+from hinged.service.edge.keys import create_key
+
+PATHS = [f"/models/{name}/predict".encode() for name in (ONE[0], TWO[0])]
+DELETE = b"DELETE /models/%b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n" % ONE[0].encode()
+JSON = b"content-type: application/json"
+OF_ONE_CONNECTION = {
+    b"connection", b"content-length", b"expect", b"host", b"http2-settings", b"keep-alive", b"te", b"trailer",
+    b"transfer-encoding", b"upgrade",
+}  # fmt: skip
+HANDSHAKE = (
+    b"GET http://localhost HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+class Asked:
+    """A server at a port, perhaps by TLS, that is sent bytes."""
+
+    def __init__(self, port, certificate=None):
+        self._port = port
+        self._context = certificate and ssl.create_default_context(cafile=certificate)
+        self.alone = lru_cache(None)(self._alone)
+
+    def answers(self, *pieces, most=1_000):
+        """All that is answered to a stream: status and body of each. most: after so many the client hangs up."""
+        with self._connected() as line:
+            with contextlib.suppress(ConnectionError):
+                for piece in pieces:
+                    line.sendall(piece)
+            found, got = [], b""
+            while True:
+                while (answer := _first_of(got)) is None:
+                    try:
+                        if len(found) == most:
+                            line.shutdown(socket.SHUT_WR)
+                        part = line.recv(2**16)
+                    except OSError:
+                        part = b""
+                    if not part:
+                        return found
+                    got += part
+                status, body, got = answer
+                if status >= 200:
+                    found.append((status, body))
+
+    def _alone(self, method, target, body, headers):
+        """What a request is answered that comes alone over a connection of its own."""
+        lines = [name + b": " + value for name, value in headers if name.lower() not in OF_ONE_CONNECTION]
+        asked = sized(body, *lines, b"connection: close", first=b" ".join((method, target, b"HTTP/1.1")))
+        (answer,) = self.answers(asked)
+        return answer
+
+    @contextlib.contextmanager
+    def _connected(self):
+        with socket.create_connection(("localhost", self._port), timeout=PATIENCE_S) as line:
+            if self._context is None:
+                yield line
+            else:
+                with self._context.wrap_socket(line, server_hostname="localhost") as secured:
+                    yield secured
+
+
+def _first_of(got):
+    """Status, body and what is behind the first answer; None where it has not come as a whole."""
+    head, found, rest = got.partition(b"\r\n\r\n")
+    if not found:
+        return None
+    status, length = int(head.split()[1]), re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+    size = int(length[1]) if length else 0
+    return None if len(rest) < size else (status, rest[:size], rest[size:])
+
+
+LAST = b"\r\n\r\nGET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+
+
+def check(asked, stream, at):
+    """Behind the stream comes a request that ends the connection, so that all answers are there."""
+    stream += LAST
+    expected, _ = as_h11_reads(stream)
+    answers = asked.answers(stream[:at], stream[at:], most=len(expected))
+    if answers and (answers[-1][0] == 400 or len(answers) > len(expected)):
+        status, body = answers.pop()  # of what is refused at its head, or does not come as a whole
+        assert status >= 400
+        assert asked.proxied or json.loads(body)["error"]
+    for answer, (taken, headers) in zip(answers, expected, strict=False):
+        assert answer == asked.alone(*taken, tuple(headers)), taken
+    assert len(answers) <= len(expected)
+    return len(answers)
+
+
+@pytest.fixture(scope="module", params=["alone", "workers", "nodes", "readers", "nginx"])
+def asked(request, tmp_path_factory):
+    folder, how = tmp_path_factory.mktemp(request.param), request.param
+    with contextlib.ExitStack() as stack:
+        if how == "nodes":
+            nodes = stack.enter_context(Nodes(folder, 2))
+            for server, name in zip(nodes.servers, (ONE[0], TWO[0]), strict=True):
+                make(server, name)
+            server = nodes.servers[0]
+        else:
+            more = {"workers": {"workers": 2}, "readers": {"readers": 1}}.get(how, {})
+            server = stack.enter_context(RunningServer(folder / "data", **more))
+            with Asking(server.url) as ask:
+                for name in (ONE[0], TWO[0]):
+                    ask("PUT", f"/models/{name}", json=BASE)
+        asked = Asked(server.port)
+        if how == "nginx":
+            url = stack.enter_context(behind_nginx(folder, server.port))
+            asked = Asked(int(url.rpartition(":")[2]), folder / "proxy.pem")
+        asked.proxied = how == "nginx"
+        yield asked
+        log = server.log.read_text()
+        assert "Traceback" not in log
+        assert "unforeseen" not in log
+
+
+def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
+    for path in PATHS:
+        first = b"POST " + path + b" HTTP/1.1"
+        for offer in OFFERS:
+            for stream in (sized(DELETE, JSON, *offer, first=first), chunked(DELETE, JSON, *offer, first=first)):
+                for at in (0, len(stream) - len(DELETE) - 7, len(stream)):
+                    assert check(asked, stream, at) >= 1
+    for name in (ONE[0], TWO[0]):
+        ((status, _), _) = asked.answers(b"GET /models/%b HTTP/1.1\r\nhost: localhost\r\n\r\n" % name.encode() + LAST)
+        assert status == 200
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stream=streams(PATHS, (JSON,)))
+@example(stream=message(b"GET http://localhost HTTP/1.1"))
+def test_any_stream_is_answered_as_what_h11_takes_it_for(asked, stream):
+    expected, understood = as_h11_reads(stream + LAST)
+    assume(all(method != b"HEAD" for (method, _, _), _ in expected))  # whose answer has another end
+    assume(understood or not asked.proxied)  # a proxy understands what it likes, and sends that
+    event("answered", check(asked, stream, len(stream) // 2))
+
+
+@pytest.mark.parametrize(
+    "target", ["http://localhost", "http://localhost?", "/models/m/stream ", "http:///", "//", "*"]
+)
+def test_a_handshake_with_any_target_is_answered_and_its_connection_ends(asked, target):
+    for _ in range(3):
+        handshake = HANDSHAKE.replace(b"http://localhost", target.encode(), 1)
+        ((status, body),) = asked.answers(handshake, most=1 if asked.proxied else 2)  # a proxy goes on
+        assert status in {400, 404}
+        assert asked.proxied or json.loads(body)["error"]["code"] in {"bad_request", "not_found"}
+
+
+@pytest.mark.parametrize("upgrade", ["$upgrade", "$http_upgrade"])
+def test_who_has_no_key_writes_no_request_of_somebody_else(tmp_path, upgrade):
+    """As they share connections between a proxy and the server, be it one that passes all offers on."""
+    admin = {"authorization": f"Bearer {create_key(tmp_path / 'keys.json', 'admin', 'admin')}"}
+    offers = {"proxy_set_header Upgrade $upgrade;": f"proxy_set_header Upgrade {upgrade};"}
+    offers["map $upgrade $connection_upgrade"] = f"map {upgrade} $connection_upgrade"
+    with (
+        RunningServer(tmp_path / "data", keys_file=tmp_path / "keys.json") as server,
+        behind_nginx(tmp_path, server.port, offers.items()) as url,
+        httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=tmp_path / "proxy.pem")) as http,
+    ):
+        assert http.put("/models/victim", json=BASE, headers=admin).status_code == 201
+        smuggled = b"DELETE /models/victim HTTP/1.1\r\nhost: localhost\r\nx: "
+        attack = {"connection": "Upgrade", "upgrade": "h2c", "content-type": "application/json"}
+        for _ in range(20):
+            assert http.post("/models/victim/predict", content=smuggled, headers=attack).status_code == 401
+            assert http.get("/models/victim", headers=admin).status_code == 200
