@@ -76,14 +76,15 @@ def ask(server):
 def test_anything_in_any_field_of_a_body_is_answered(ask, route):
     method, path = route.split()
     body = BODIES[route]
-    models = ["rows", "names", "texts"] if {"examples", "x", "tasks", "task"} & body.keys() else ["rows"]
-    for model in ["odd"] if path == "/models/{model}" else models:
-        target = path.format(model=model, lease="none", example="mon", shadow="odd", version="1")
-        for place, text in itertools.product(places(body), ODD.values()):
-            content = changed(body, place, text)
+    for place, text in itertools.product(places(body), ODD.values()):
+        content = changed(body, place, text)
+        of_x = {"x", "data"} & set(place)
+        models = ["odd"] if path == "/models/{model}" else ["rows", "names", "texts"] if of_x else ["rows"]
+        for model in models:
+            target = path.format(model=model, lease="none", example="mon", shadow="odd", version="1")
             answer = ask(method, target, content=content, headers={"content-type": "application/json"})
             assert answer.status_code != 500, (target, place, text[:80], answer.text)
-            assert set(answer.json()) & {"error", "model", "results", "models"} or answer.status_code < 300
+            assert answer.json(), (target, place)
             if method == "PUT" and answer.status_code < 300:
                 ask("DELETE", target)
 

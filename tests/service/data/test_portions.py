@@ -104,7 +104,7 @@ def test_the_one_example_that_is_wrong_is_told_in_the_same_words_and_with_its_pl
 def test_what_stands_beside_the_examples_counts_wherever_it_stands(at, explain):
     parts = [("explain", explain), ("probabilities", True)]
     parts.insert(at, ("examples", [{"x": [k, 1.0]} for k in range(20)]))
-    found = read(json.dumps(dict(parts)).encode(), lambda *args: _read_predict(*args), ROWS, long=True)
+    found = read(json.dumps(dict(parts)).encode(), _read_predict, ROWS, long=True)
     assert found[2] == (explain, True)
     assert len(found[0]) == 20
 
@@ -112,4 +112,4 @@ def test_what_stands_beside_the_examples_counts_wherever_it_stands(at, explain):
 def test_examples_that_stand_there_twice_are_refused():
     one = json.dumps([{"x": [k, 1.0]} for k in range(20)])
     for text in (f'{{"examples":{one},"examples":{one}}}', f'{{"examples":{one},"examples":[{{"x":[1,2]}}]}}'):
-        assert "twice" in read(text.encode(), lambda *args: _read_predict(*args), ROWS, long=True)
+        assert "twice" in read(text.encode(), _read_predict, ROWS, long=True)
