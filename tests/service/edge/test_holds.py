@@ -1,16 +1,18 @@
 """Nothing that a client sends holds the event loop: while it does, nobody else is answered."""
 
+import json
 import threading
 
 import httpx
 import pytest
 from asking import BASE, Asking
-from bodies import CLASSES, DIM, HOSTILE, VALID, dense, label
+from bodies import CLASSES, DIM, HOSTILE, VALID, dense, label, many
 from prometheus_client.parser import text_string_to_metric_families
 from running import PATIENCE_S, RunningServer
+from streaming import opened
 
 HOLD_MAX_S = "0.02"
-TRIES = int(__import__("os").environ.get("T", "4"))
+TRIES = 4
 """A body that holds the loop does so each time; what else happens in the process does not."""
 ROWS = {"features": {"type": "dense", "dim": DIM}}
 MODELS = {
@@ -104,3 +106,48 @@ def test_a_long_body_is_answered_and_holds_nobody_up(ask, what):
     answer, seconds = held(ask, *VALID[what]())
     assert answer.status_code == 200, answer.text[:500]
     assert not seconds
+
+
+FRAME = 2**20 - 1000
+"""Bytes of a long frame, about."""
+UNKNOWN = b",".join(b'"%05d":0' % k for k in range(90_000))
+FRAMES = {
+    "a row that is too long": many(b"0.25", b'{"op":"predict","ref":"r","x":[', b"]}", size=FRAME),
+    "unknown parts": b'{"op":"learn","ref":"r",' + UNKNOWN + b"}",
+    "unknown parts of an example": b'{"op":"learn","ref":"r","examples":[{' + UNKNOWN + b"}]}",
+    "a question of unknown parts": b'{"op":"query","ref":"r",' + UNKNOWN + b"}",
+    "leases that are held": many(b'"a"', b'{"op":"query","ref":"r","annotator":"a","held":[', b"]}", size=FRAME),
+    "a subscription of numbers": many(b"1", b'{"op":"subscribe","ref":"r","from":[', b"]}", size=FRAME),
+    "a reference without end": b'{"op":"predict","x":[],"ref":"' + b"a" * FRAME + b'"}',
+    "brackets": b"[" * FRAME,
+    "nulls as examples": many(b"null", b'{"op":"learn","ref":"r","examples":[', b"]}", size=FRAME),
+}
+EMPTY = {"indices": [], "values": []}
+
+
+@pytest.mark.parametrize("what", FRAMES)
+def test_a_hostile_frame_is_refused_and_holds_nobody_up(server, ask, what):
+    with opened(server.url, "/models/rows/stream") as socket:
+        for _ in range(TRIES):
+            before, _ = holds(ask)
+            socket.raw(FRAMES[what].decode())
+            assert socket.hear()["ok"] is False
+            if holds(ask)[0] == before:
+                return
+    pytest.fail("it held the loop each time")
+
+
+def test_a_long_answer_to_a_frame_comes_whole_between_those_to_others_and_holds_nobody_up(server, ask):
+    frame = {"op": "predict", "examples": [{"x": EMPTY} for _ in range(8000)], "probabilities": True}
+    with opened(server.url, "/models/many/stream") as socket:
+        for _ in range(TRIES):
+            before, _ = holds(ask)
+            socket.raw(json.dumps(frame | {"ref": "long"}))
+            socket.raw(json.dumps({"op": "predict", "ref": "short", "x": EMPTY}))
+            long, short = socket.hear(), socket.hear()
+            assert [long["ref"], short["ref"]] == ["long", "short"]
+            assert len(long["results"]) == 8000
+            assert long["results"][7999]["scores"] == short["results"][0]["scores"]
+            if holds(ask)[0] == before:
+                return
+    pytest.fail("it held the loop each time")
