@@ -123,6 +123,12 @@ class MergedConfiguration(BoxConfiguration, BudgetConfiguration):
     )
     merging: Literal["table", "golden"] = Field("table", description="where a merged point lies: table or search")
     averaging: int | None = Field(1000, gt=0, lt=2**31, description="examples that the predicting average spans")
+    nearest: int | None = Field(
+        None,
+        ge=1,
+        le=200,
+        description="points that take over what a merge takes from the average; null: 19 up to a budget of 200, else 3",
+    )
 
 
 class BSGDConfiguration(MergedConfiguration):
@@ -211,6 +217,7 @@ KINDS: tuple[type[Configuration], ...] = (
 WITHOUT_ANY: dict[str, Any] = {"calibration": "sigmoid"}
 _TRACKING = {"draws": 1, "delta_max": None}
 _GAP = {"delta_min": 0.0}
+_MERGED = {"nearest": 3}
 WITHOUT: dict[str, dict[str, Any]] = {
     "lasvm": {"idle_max": 0, "delta_min": 0.0},
     "full": _GAP,
@@ -221,6 +228,8 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "tracking-2": _TRACKING,
     "tracking-cached": _TRACKING,
     "tracking-batch": _TRACKING,
+    "bsca": _MERGED,
+    "bsgd": _MERGED,
 }
 """Parameters that came later, of any solver and by solver, with the values that are as if there were none."""
 

@@ -43,6 +43,7 @@ from hinged.solvers.budget.maintenance import (
     empty_upkeep,
 )
 from hinged.solvers.budget.merging import MERGING
+from hinged.solvers.budget.remainder import FEW, NEAREST, NEAREST_MAX, SMALL_BUDGET
 from hinged.solvers.budget.visits import (
     BUDGET_MAX,
     FACTOR_TOL,
@@ -88,7 +89,8 @@ class BudgetExpansion(CoefficientExpansion):
     what makes way for a point more: "merge" (RBF only), "project" or "remove"; None for "merge" with the RBF kernel,
     else "project". merging: how the place of a merged point is found, by "table" or "golden" section.
     averaging: examples that the running average spans whose coefficients predict, > 0; None to predict with the sharp
-    ones.
+    ones. nearest: points that take over what a merge takes from the average, besides the merged one, from 1 to 200.
+    More than 3 are about as many. None: 19 with a budget of up to 200, else 3.
     """
 
     merging = True
@@ -102,6 +104,7 @@ class BudgetExpansion(CoefficientExpansion):
         maintenance: str | None = None,
         merging: str = "table",
         averaging: int | None = 1000,
+        nearest: int | None = None,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -118,6 +121,10 @@ class BudgetExpansion(CoefficientExpansion):
             raise ValueError(f"merging must be one of {', '.join(MERGING)}, got {merging!r}")
         if averaging is not None and not averaging > 0:
             raise ValueError(f"averaging must be > 0 examples or none, got {averaging}")
+        if nearest is None:
+            nearest = NEAREST if budget <= SMALL_BUDGET else FEW
+        if not 1 <= nearest <= NEAREST_MAX:
+            raise ValueError(f"nearest must be from 1 to {NEAREST_MAX}, got {nearest}")
         self.budget = int(budget)
         self.parameters = Parameters(
             budget=self.budget,
@@ -133,7 +140,7 @@ class BudgetExpansion(CoefficientExpansion):
         )
         self.places_max = 1
         self.memory = mem.empty_memory(0, 1, 0, self.dtype)
-        self.upkeep = empty_upkeep(self.budget, maintenance, merging)
+        self.upkeep = empty_upkeep(self.budget, maintenance, merging, int(nearest))
 
     @property
     def merges(self) -> int:

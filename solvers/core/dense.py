@@ -209,9 +209,7 @@ def dense_parts(m: int, n: int, features: int, each: int) -> tuple[int, int]:
 
 
 @compiled
-def dense_scores(
-    kernel, points, blocks, first, end, n, alpha, terms, b, dense, indptr, indices, values, norms, scores
-):
+def dense_scores(kernel, points, blocks, first, end, n, alpha, terms, b, dense, indptr, indices, values, norms, scores):
     """Add to scores (m, K) what blocks first..end of the points do to them; in the bits of `decision_values`.
 
     blocks (blocks + 1,): where each begins, and the last one ends; calls go over all of them, in order. A block has

@@ -146,6 +146,7 @@ RULES: dict[str, Rule] = {
     "maintenance": NONE | one_of("merge", "project", "remove"),
     "merging": one_of("table", "golden"),
     "averaging": NONE | COUNT,
+    "nearest": NONE | integer(1, 200),
     "step_max": NONE | number(above=0.0),
     "step_decay": Rule(lambda value: _is(Real, value) and value > 0, "a number > 0"),  # infinity: no decay
     "step_least": number(least=0.0),

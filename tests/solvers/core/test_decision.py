@@ -52,18 +52,15 @@ def has_the_bits_of_all_slots(solver, batches):
     return view.size, view.n
 
 
-@pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("columns", [True, False], ids=["columns", "gathered"])
 @pytest.mark.parametrize("name", SOLVERS)
-def test_whatever_happens_a_solver_decides_with_the_bits_of_the_sum_over_all_slots(name, columns, classes, monkeypatch):
+def test_whatever_happens_a_solver_decides_with_the_bits_of_the_sum_over_all_slots(name, columns, monkeypatch):
     if not columns:
         monkeypatch.setattr(pts, "COLUMNS_BYTES_MAX", 0)
     X, numbers = three_classes(340)
-    numbers = np.minimum(numbers, classes - 1)
     stream = stream_of(name, X, numbers, announced=2, points_max=2000)
-    holed = X[:22] * (np.arange(2) == np.arange(22)[:, None] % 2)
+    holed = X[:11] * (np.arange(2) == np.arange(11)[:, None] % 2)
     batches = [stream.rows(X[:7]), stream.rows(holed)]
-    stream.learn(0, 0)
     first = np.flatnonzero(numbers < 2)
 
     def learn(chosen, again=False):
@@ -79,7 +76,7 @@ def test_whatever_happens_a_solver_decides_with_the_bits_of_the_sum_over_all_slo
         lambda: None,
         lambda: learn(first[:1]),
         lambda: learn(first[1:180]),
-        lambda: [stream.solver.add_class() for _ in range(classes - 2)],
+        lambda: [stream.solver.add_class()],
         lambda: learn(np.arange(300, 340)),
         lambda: learn(np.setdiff1d(np.arange(300), first[:180])),
         lambda: learn(stream.solver.keys()[:9], again=True),
@@ -96,7 +93,7 @@ def test_whatever_happens_a_solver_decides_with_the_bits_of_the_sum_over_all_slo
         assert sizes[7][0] < 0.7 * sizes[7][1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_any_points_with_any_coefficients_are_decided_with_the_bits_of_the_sum_over_all_slots(data):
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
@@ -157,8 +154,8 @@ def test_a_call_that_is_short_stays_short():
     rows = rows_from_dense(X, kernel, 2000)
     alpha = (np.arange(4000) % 2 == 0) * 1.0
     view = ExpansionView(kernel, points_from_rows(rows, 2000), 4000, alpha[None], np.zeros(1), np.zeros(1), 2000)
-    narrow = rows_from_dense(X[:1] * (np.arange(2000) < 30), kernel, 2000)
-    for _ in range(2500):
+    narrow = rows_from_dense(X[:1] * (np.arange(2000) < 60), kernel, 2000)
+    for _ in range(1000):
         view.decision(narrow)
     assert view.size == 4000
     view.decision(rows.part(0, 10))
