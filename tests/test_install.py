@@ -72,7 +72,7 @@ def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
 MANY_ROWS = """
 import numpy as np
 from hinged.solvers.core.ahead import look_ahead, nothing_ahead
-from hinged.solvers.core.expansion import ExpansionView
+from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.points import points_from_rows
 from hinged.solvers.core.rows import rows_from_dense

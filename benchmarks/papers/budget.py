@@ -1,7 +1,7 @@
 """Table 2 and figure 8 of Qaadan, Schueler and Glasmachers, Dual SVM Training on a Budget (ICPRAM 2019): BSCA, BSGD.
 
     PYTHONPATH=.:benchmarks python benchmarks/papers/budget.py --data FOLDER [--sets adult ijcnn1] [--runs N]
-        [--passes N] [--only BEGINNING] [--lemma] [--average]
+        [--passes N] [--only BEGINNING] [--lemma] [--average] [--small NAME ...]
 
 C = 32; Adult: gamma = 2^-7, IJCNN: gamma = 2 (table 1); one thread, CPU time, rows in batches of 256. Each run
 shuffles with its own seed, anew in each pass; medians over the runs are printed, and the span of accuracies. "Plain" is
@@ -13,9 +13,9 @@ part of free support vectors for BSCA.
 
 --average alone: small budgets, and how far what predicts is from the average that it stands for. The right average is
 kept beside: after each example the decision values of the coefficients that learn, at 500 rows of the test set, enter
-it with the weight that the example has. Distances are in units of its scatter. Two moons (noise 0.2, 5,000 and 2,000
-examples, a tenth of the labels wrong), banana (4,000 and 1,300), waveform and USPS / 16 (the first class against the
-rest), IJCNN (10,000 examples).
+it with the weight that the example has. Distances are in units of its scatter. "Merge, 3" has `nearest` 3. Two moons
+(noise 0.2, 5,000 and 2,000 examples, a tenth of the labels wrong), the same with two columns of noise (10,000), banana
+(4,000 and 1,300), waveform and USPS / 16 (the first class against the rest), IJCNN (10,000 examples).
 """
 
 import os
@@ -56,7 +56,21 @@ LINES = [
     ("BSGD, B = 200", partial(BSGD, C=C, budget=200), None),
     ("BSGD, B = 200, plain", partial(BSGD, C=C, budget=200, **PLAIN), None),
 ]
-SMALL = {"moons": (1.0, 1.0), "banana": (0.5, 3.0), "waveform": (0.05, 1.0), "usps": (2.0, 10.0), "ijcnn1": (2.0, 32.0)}
+SMALL = {  # gamma, C
+    "moons": (1.0, 1.0),
+    "noisy moons": (0.5, 1.0),
+    "noisy moons, C = 10": (0.5, 10.0),
+    "banana": (0.5, 3.0),
+    "waveform": (0.05, 1.0),
+    "usps": (2.0, 10.0),
+    "ijcnn1": (2.0, 32.0),
+}
+WAYS = {
+    "merge": {"maintenance": "merge"},
+    "merge, 3": {"maintenance": "merge", "nearest": 3},
+    "project": {"maintenance": "project"},
+    "remove": {"maintenance": "remove"},
+}
 BUDGETS = (30, 50, 100, 200)
 WINDOW = 1000
 MANY_PASSES = ("BSCA", "BSCA, plain", "BSGD", "BSGD, plain")
@@ -148,11 +162,12 @@ def lemma(data):
     )
 
 
-def moons(n, random):
-    """Two half circles, of whose labels a tenth is wrong."""
+def moons(n, random, noise=0):
+    """Two half circles, of whose labels a tenth is wrong, and so many columns of noise."""
     angle, y = random.uniform(0, np.pi, n), random.choice([-1, 1], n)
     X = np.c_[np.cos(angle), np.sin(angle)] * y[:, None] + np.c_[np.where(y > 0, 0.0, 1.0), np.where(y > 0, 0.0, 0.5)]
-    return X + 0.2 * random.standard_normal((n, 2)), np.where(random.uniform(size=n) < 0.1, -y, y)
+    X = np.c_[X + 0.2 * random.standard_normal((n, 2)), random.standard_normal((n, noise))]
+    return X, np.where(random.uniform(size=n) < 0.1, -y, y)
 
 
 def small_problem(folder, name, seed):
@@ -160,6 +175,8 @@ def small_problem(folder, name, seed):
     random = np.random.default_rng(seed)
     if name == "moons":
         return (*moons(5000, random), *moons(2000, random))
+    if name.startswith("noisy"):
+        return (*moons(10_000, random, 2), *moons(2000, random, 2))
     X, y, X_test, y_test = load(folder, name)
     order = random.permutation(X.shape[0])
     if name == "banana":
@@ -197,24 +214,30 @@ def small_run(make, problem, gamma, *, averaged=False):
     return accuracy, 1e6 * seconds / len(rows), of_right, apart
 
 
-def small_budgets(folder, runs):
-    print("\n| problem, B | LASVM | merge | project | remove | distance, merge / project | us an example, the same |")
-    print("|---|---|---|---|---|---|---|")
-    for name, (gamma, cost) in SMALL.items():
+def small_budgets(folder, runs, names):
+    kept = [way for way in WAYS if way != "remove"]
+    ways = " / ".join(kept)
+    print(f"\n| problem, B | LASVM | {' | '.join(WAYS)} | the right average | distance, {ways} | us an example |")
+    print("|---" * (len(WAYS) + 5) + "|")
+    for name in names:
+        gamma, cost = SMALL[name]
         problems = [small_problem(folder, name, seed) for seed in range(runs)]
         lasvm = np.mean([small_run(partial(LASVM, C=cost), problem, gamma)[0] for problem in problems])
         for budget in BUDGETS:
-            plain, apart = {}, {}
-            for maintenance in ("merge", "project", "remove"):
-                make = partial(BSCA, C=cost, budget=budget, averaging=WINDOW, maintenance=maintenance)
-                plain[maintenance] = np.mean([small_run(make, problem, gamma) for problem in problems], axis=0)
-                if maintenance != "remove":
-                    beside = [small_run(make, problem, gamma, averaged=True) for problem in problems[:3]]
-                    apart[maintenance] = np.mean(beside, axis=0)[3]
-            accuracies = " | ".join(f"{plain[maintenance][0]:.1f}" for maintenance in plain)
-            distances = " / ".join(f"{apart[maintenance]:.2f}" for maintenance in apart)
-            times = " / ".join(f"{plain[maintenance][1]:.1f}" for maintenance in apart)
-            print(f"| {name}, {budget} | {lasvm:.1f} | {accuracies} | {distances} | {times} |", flush=True)
+            plain, beside = {}, {}
+            for way, parameters in WAYS.items():
+                make = partial(BSCA, C=cost, budget=budget, averaging=WINDOW, **parameters)
+                plain[way] = np.mean([small_run(make, problem, gamma) for problem in problems], axis=0)
+                if way in kept:
+                    found = [small_run(make, problem, gamma, averaged=True) for problem in problems[:3]]
+                    beside[way] = np.mean(found, axis=0)
+            accuracies = " | ".join(f"{plain[way][0]:.1f}" for way in WAYS)
+            right = f"{beside['merge'][2]:.1f}"
+            distances, times = (
+                " / ".join(f"{found[way][at]:.{2 if at == 3 else 1}f}" for way in kept)
+                for found, at in ((beside, 3), (plain, 1))
+            )
+            print(f"| {name}, {budget} | {lasvm:.1f} | {accuracies} | {right} | {distances} | {times} |", flush=True)
 
 
 def main():
@@ -224,10 +247,11 @@ def main():
     parser.add_argument("--only", default="", help="lines of the first table that begin so")
     parser.add_argument("--lemma", action="store_true", help="train an SVM for lemma 2")
     parser.add_argument("--average", action="store_true", help="small budgets, and what predicts beside what should")
+    parser.add_argument("--small", nargs="+", choices=SMALL, default=list(SMALL), help="problems of small budgets")
     parser.set_defaults(runs=10)
     options = parser.parse_args()
     if options.average:
-        small_budgets(options.data, options.runs)
+        small_budgets(options.data, options.runs, options.small)
         return
     for column, name in enumerate(SETS):
         if name not in options.sets:

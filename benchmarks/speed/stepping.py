@@ -10,7 +10,7 @@ from papers.exact import PAPER_C, increments, pima, trained
 from papers.problems import BATCH, compile_all, problem
 from targets import Line, middle
 
-from hinged.solvers.core.expansion import ExpansionView
+from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import make_kernel, point_row
 from hinged.solvers.core.points import bytes_of as bytes_of_points
 from hinged.solvers.core.points import points_from_rows

@@ -42,6 +42,7 @@ from hinged.solvers.budget.maintenance import (
     VISITED,
     empty_upkeep,
 )
+from hinged.solvers.budget.remainder import FEW, NEAREST, NEAREST_MAX, SMALL_BUDGET
 from hinged.solvers.budget.visits import (
     BUDGET_MAX,
     FACTOR_TOL,
@@ -68,6 +69,7 @@ from hinged.solvers.core.kernels import (
     RBF,
     Kernel,
 )
+from hinged.solvers.core.parameters import Since
 from hinged.solvers.core.points import (
     POOL_USED,
     USED,
@@ -87,7 +89,8 @@ class BudgetExpansion(CoefficientExpansion):
     what makes way for a point more: "merge" (RBF only), "project" or "remove"; None for "merge" with the RBF kernel,
     else "project". merging: how the place of a merged point is found, by "table" or "golden" section.
     averaging: examples that the running average spans whose coefficients predict, > 0; None to predict with the sharp
-    ones.
+    ones. nearest: points that take over what a merge takes from the average, besides the merged one, from 1 to 200.
+    More than 3 are about as many. None: 19 with a budget of up to 200, else 3.
     """
 
     bounded = True
@@ -113,6 +116,14 @@ class BudgetExpansion(CoefficientExpansion):
             Lt(2**31),
             "examples that the running average spans whose coefficients predict; null: the sharp ones predict",
         ] = 1000,
+        nearest: Annotated[
+            int | None,
+            Ge(1),
+            Le(NEAREST_MAX),
+            Since(3),
+            "points that take over what a merge takes from the average, besides the merged one; null: 19 with a budget "
+            "of up to 200, else 3",
+        ] = None,
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
@@ -123,6 +134,8 @@ class BudgetExpansion(CoefficientExpansion):
         most = min(self.points_max, BUDGET_MAX if maintenance != "project" else PROJECTED_MAX)
         if not 2 <= budget <= most:
             raise ValueError(f"budget must be from 2 to {most} here, got {budget}")
+        if nearest is None:
+            nearest = NEAREST if budget <= SMALL_BUDGET else FEW
         self.budget = int(budget)
         self.parameters = Parameters(
             budget=self.budget,
@@ -138,7 +151,7 @@ class BudgetExpansion(CoefficientExpansion):
         )
         self.places_max = 1
         self.memory = mem.empty_memory(0, 1, 0, self.dtype)
-        self.upkeep = empty_upkeep(self.budget, maintenance, merging)
+        self.upkeep = empty_upkeep(self.budget, maintenance, merging, int(nearest))
 
     @property
     def merges(self) -> int:

@@ -22,7 +22,7 @@ from hinged.solvers.budget.merging import (
     table_of,
 )
 from hinged.solvers.budget.remainder import (
-    NEAREST,
+    FEW,
     hand_on,
     is_averaged,
     nearest_points,
@@ -52,6 +52,7 @@ class Upkeep(NamedTuple):
     """What budget maintenance keeps besides the points, and how it goes about it.
 
     maintenance  MERGE, PROJECT or REMOVE
+    nearest      points that take over what a merge takes from the average (remainder.py)
     table        (GRID + 1, GRID + 1, 2) float64, or (0, 0, 2)  of a merge (merging.py)
     factor       (B + 1, B + 1) float64, or (0, 0)         factor of the kernel matrix (factor.py)
     degradation  (1,) float64                              weight degradation, summed over all maintenance
@@ -59,17 +60,19 @@ class Upkeep(NamedTuple):
     """
 
     maintenance: int
+    nearest: int
     table: Array
     factor: Array
     degradation: Array
     counts: Array
 
 
-def empty_upkeep(budget: int, maintenance: str, merging: str) -> Upkeep:
+def empty_upkeep(budget: int, maintenance: str, merging: str, nearest: int) -> Upkeep:
     """For an expansion of `budget` points, none yet."""
     side = budget + 1 if maintenance == "project" else 0
     return Upkeep(
         MAINTENANCE.index(maintenance),
+        nearest,
         table_of(merging) if maintenance == "merge" else np.zeros((0, 0, 2)),
         np.zeros((side, side)),
         np.zeros(1),
@@ -104,14 +107,14 @@ def merged_key(i, j):
 
 
 @in_place
-def merge(kernel, points, machine, table, i, j, near, row, spread):
+def merge(kernel, points, machine, upkeep, i, j, near, row, spread):
     """Replace points i and j by their best single one; returns the weight degradation. There must be room.
 
     row (n,) holds k(x_i, .), near (m,) the nearest points.
     """
     kappa = float(row[j])
     aa, bb, ab = products(machine.alpha, i, j)
-    h, degradation = place(table, aa, bb, ab, kappa)
+    h, degradation = place(upkeep.table, aa, bb, ab, kappa)
     log_kappa = log(max(kappa, KAPPA_LEAST))
     p, q = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
     first = points.used[POOL_USED]
@@ -127,7 +130,7 @@ def merge(kernel, points, machine, table, i, j, near, row, spread):
         machine.alpha[c, z] = machine.alpha[c, i] * p + machine.alpha[c, j] * q
         machine.smooth[c, z] = machine.smooth[c, i] * p + machine.smooth[c, j] * q
     if is_averaged(machine.smooth, i, j):
-        hand_on(kernel, points, machine, i, j, z, near, row, spread)
+        hand_on(kernel, points, machine, i, j, z, near, upkeep.nearest, row, spread)
     leave(machine, i)
     leave(machine, j)
     return degradation
@@ -156,10 +159,10 @@ def absorb(machine, i, j, kappa):
 
 
 @in_place
-def go(kernel, points, machine, i, near, row, spread):
+def go(kernel, points, machine, upkeep, i, near, row, spread):
     """Point i leaves, but for its part in the average."""
     if is_averaged(machine.smooth, i, NONE):
-        hand_on(kernel, points, machine, i, NONE, NONE, near, row, spread)
+        hand_on(kernel, points, machine, i, NONE, NONE, near, upkeep.nearest, row, spread)
     leave(machine, i)
 
 
@@ -169,7 +172,7 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
 
     Returns the weight degradation.
     """
-    near, alone, passed = np.empty(NEAREST + 1, np.int64), np.empty(n, np.int64), 0
+    near, alone, passed = np.empty(min(upkeep.nearest, FEW) + 1, np.int64), np.empty(n, np.int64), 0
     while i != NONE:
         if i != known:
             point_row(kernel, points, i, points, 0, n, spread, row)
@@ -177,12 +180,12 @@ def merge_smallest(kernel, points, machine, upkeep, i, n, known, spread, row):
         m = nearest_points(machine.class_of, row, n, i, near)
         j = find_partner(upkeep.table, machine.alpha, machine.class_of, i, row, n, near[:m])
         if j != NONE:
-            return merge(kernel, points, machine, upkeep.table, i, j, near[:m], row, spread)
+            return merge(kernel, points, machine, upkeep, i, j, near[:m], row, spread)
         j = nearest_of_class(machine.class_of, row, n, i, near[:m])
         if j != NONE:
             # A step back from an example that was merged pulls against all others of its class.
             degradation = absorb(machine, i, j, float(row[j]))
-            go(kernel, points, machine, i, near[:m], row, spread)
+            go(kernel, points, machine, upkeep, i, near[:m], row, spread)
             return degradation
         alone[passed] = i
         passed += 1
@@ -209,8 +212,8 @@ def make_way(kernel, points, machine, upkeep, known, spread, row):
         if i != known:
             point_row(kernel, points, i, points, 0, n, spread, row)
             machine.counts[VALUES] += n
-        near = np.empty(NEAREST, np.int64)
+        near = np.empty(min(upkeep.nearest, FEW), np.int64)
         m = nearest_points(machine.class_of, row, n, i, near)
-        hand_on(kernel, points, machine, i, NONE, NONE, near[:m], row, spread)
+        hand_on(kernel, points, machine, i, NONE, NONE, near[:m], upkeep.nearest, row, spread)
     upkeep.degradation[0] += project(upkeep.factor, machine, i, n) if upkeep.maintenance == PROJECT else size
     leave(machine, i)

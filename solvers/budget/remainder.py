@@ -6,8 +6,8 @@ another function than the average of f. So what they lose in a merge of x_i and 
 
     r = s_i phi(x_i) + s_j phi(x_j) - s_z phi(z),      s_z = p s_i + q s_j,
 
-is projected onto z and the few points nearest to x_i: c minimises |r - sum_k c_k phi(x_k)|^2 + RIDGE |c|^2 in each
-column, and smooth_k grows by c_k. r is orthogonal to phi(z). For kernels with k(x, x) = 1.
+is projected onto z and the points nearest to x_i: c minimises |r - sum_k c_k phi(x_k)|^2 + RIDGE |c|^2 in each column,
+and smooth_k grows by c_k. r is orthogonal to phi(z). For kernels with k(x, x) = 1.
 """
 
 from __future__ import annotations
@@ -20,8 +20,22 @@ from hinged.solvers.core.coefficients import VALUES
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import inner_to_kernel
+from hinged.solvers.core.points import USED
+from hinged.solvers.core.vectors import elementwise
 
-NEAREST = 3
+NEAREST, SMALL_BUDGET = 19, 200
+"""Points that take over what a merge takes from the average, beside the merged one, with budgets up to this one.
+
+With fewer the average comes off what it stands for where rows have more than two columns; with more merges take longer.
+Larger budgets have FEW: there a merge moves the average less.
+"""
+
+NEAREST_MAX = 200
+
+FEW = 3  # up to so many are found in order
+HALVINGS = 24  # of kernel values, for one that about as many are above as are to be found
+
+WIDTH = 8  # numbers that rows of kernel values are rounded up to: they fill vectors
 RIDGE = 1e-3  # keeps points that nearly coincide from taking large coefficients against each other
 
 
@@ -43,94 +57,184 @@ def nearest_points(class_of, row, n, i, near):
 
 
 @in_place
-def inner_sums(points, s, slots, m, spread, sums, norms, at):
-    """To sums and norms, from `at` on: inner sum of point s with each of slots[:m], added as in `kernel_row`, and what
-    their squared distance is without it. Returns where the next ones go.
+def count_above(class_of, row, n, i, j, least):
+    """Of the points 0..n but i and j, how many have a larger value in row (n,) than this one."""
+    count = 0
+    for s in range(n):
+        count += (row[s] > least) & (class_of[s] != NONE) & (s != i) & (s != j)
+    return count
+
+
+@in_place
+def near_points(class_of, row, n, i, j, near):
+    """The slots of 0..n but i and j with the largest values in row (n,), to near (m + 1,); how many.
+
+    They are those above a value that is found by halving, so that no branch hangs on any of them: at most m, and three
+    quarters of m where there are more and no values are equal.
     """
-    first, last = points.start[s], points.start[s] + points.length[s]
-    zero = sums.dtype.type(0.0)
-    for p in range(first, last):
-        spread[points.indices[p]] = points.values[p]
-    for t in range(m):
-        begin = points.start[slots[t]]
-        total = zero
-        for p in range(begin, begin + points.length[slots[t]]):
-            total += spread[points.indices[p]] * points.values[p]
-        sums[at + t] = total
-        norms[at + t] = points.norm[s] + points.norm[slots[t]]
-    for p in range(first, last):
-        spread[points.indices[p]] = zero
-    return at + m
+    kind, most = row.dtype.type, near.shape[0] - 1
+    low, high, least = 0.0, 1.0, kind(0.0)
+    if count_above(class_of, row, n, i, j, least) > most:
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            count = count_above(class_of, row, n, i, j, kind(middle))
+            if count > most:
+                low = middle
+            else:
+                high = middle
+                if 4 * count >= 3 * most:
+                    break
+        least = kind(high)
+    m = 0
+    for s in range(n):
+        near[m] = s
+        m += (row[s] > least) & (class_of[s] != NONE) & (s != i) & (s != j)
+    return m
+
+
+@in_place
+def fill_tile(points, near, spread, tile, norms):
+    """Write the points near (m,) to tile (features, > m) of zeros, feature-major, and their norms.
+
+    spread (dim,), zeros before, says which row of the tile a feature has, from 1 on.
+    """
+    count = 0
+    for u in range(near.shape[0]):
+        s = near[u]
+        norms[u] = points.norm[s]
+        for p in range(points.start[s], points.start[s] + points.length[s]):
+            f = points.indices[p]
+            number = int(spread[f])
+            if number == 0:
+                count += 1
+                number = count
+                spread[f] = number
+            tile[number - 1, u] = points.values[p]
+
+
+_more = elementwise(lambda sums, column, value: sums + column * value)
+_times = elementwise(lambda row, number: row * number)
+_less = elementwise(lambda target, first, a: target - first * a)
+_less_twice = elementwise(lambda target, first, second, a, b: (target - first * a) - second * b)
+
+
+@in_place
+def tile_row(points, s, tile, norms, spread, inner, distances):
+    """Inner sums of point s with those of a tile, added to `inner` of zeros as `kernel_row` adds them; to `distances`
+    what their squared distance is without it.
+    """
+    size, norm = inner.shape[0], points.norm[s]
+    for p in range(points.start[s], points.start[s] + points.length[s]):
+        number = int(spread[points.indices[p]])
+        if number > 0:
+            _more((inner, tile[number - 1]), (points.values[p],), size)
+    for u in range(size):
+        distances[u] = norm + norms[u]
 
 
 @in_place
 def solve(A, b, m):
-    """b[:, :m] <- A^-1 b of each column; A (m, m) is positive definite, and its lower triangle overwritten."""
-    for u in range(m):
-        for v in range(u):
-            rest = A[u, v]
-            for k in range(v):
-                rest -= A[u, k] * A[v, k]
-            A[u, v] = rest * A[v, v]
-        rest = A[u, u]
-        for k in range(u):
-            rest -= A[u, k] * A[u, k]
-        # Rounding of kernel values is far below the ridge. The diagonal holds the reciprocals.
-        A[u, u] = 1.0 / math.sqrt(max(rest, 0.5 * RIDGE))
-    for c in range(b.shape[0]):
-        for u in range(m):
-            for k in range(u):
-                b[c, u] -= A[u, k] * b[c, k]
-            b[c, u] *= A[u, u]
-        for u in range(m - 1, -1, -1):
-            for k in range(u + 1, m):
-                b[c, u] -= A[k, u] * b[c, k]
-            b[c, u] *= A[u, u]
+    """b[:, :m] <- A^-1 b of each column; A (m, m) is positive definite, and its upper triangle overwritten.
 
-
-@compiled
-def hand_on(kernel, points, machine, i, j, z, near, row, spread):
-    """Give what the average loses to the nearest points, when slots i and j are about to leave for z.
-
-    row (n,) holds k(x_i, .). near (NEAREST + 1 at most,) are the points nearest to x_i, of which the first but j serve;
-    it is overwritten. spread (dim,) of zeros is scratch. With j = z = NONE, i leaves alone and nothing stands for it.
+    A = U'U, two rows at a time. The diagonal holds the reciprocals.
     """
-    smooth, m = machine.smooth, 0
-    for u in range(near.shape[0]):
-        if near[u] != j and m < NEAREST:
-            near[m] = near[u]
-            m += 1
-    columns = smooth.shape[0]
-    # Kernel values: of each near point with those before it, of j with all, and of z with all.
-    scratch, n = np.empty((2, m * (m + 3) // 2), row.dtype), 0
-    values, norms = scratch[0], scratch[1]
-    for u in range(1, m):
-        n = inner_sums(points, near[u], near, u, spread, values, norms, n)
-    if z != NONE:
-        n = inner_sums(points, j, near, m, spread, values, norms, n)
-        n = inner_sums(points, z, near, m, spread, values, norms, n)
-    inner_to_kernel(kernel, row.dtype.type(0.0), norms[:n], values[:n])
-    machine.counts[VALUES] += n
-    A, b, n = np.empty((m + 1, m + 1)), np.zeros((columns, m + 1)), 0
-    for u in range(m + 1):
-        A[u, u] = 1.0 + RIDGE
-    for u in range(1, m):
-        for v in range(u):
-            A[u, v] = values[n]
-            n += 1
+    for k in range(0, m, 2):
+        # Rounding of kernel values is far below the ridge.
+        A[k, k] = 1.0 / math.sqrt(max(A[k, k], 0.5 * RIDGE))
+        _times((A[k, k + 1 : m],), (A[k, k],), m - k - 1)
+        if k + 1 == m:
+            break
+        _less((A[k + 1, k + 1 : m], A[k, k + 1 : m]), (A[k, k + 1],), m - k - 1)
+        A[k + 1, k + 1] = 1.0 / math.sqrt(max(A[k + 1, k + 1], 0.5 * RIDGE))
+        _times((A[k + 1, k + 2 : m],), (A[k + 1, k + 1],), m - k - 2)
+        for u in range(k + 2, m):
+            _less_twice((A[u, u:m], A[k, u:m], A[k + 1, u:m]), (A[k, u], A[k + 1, u]), m - u)
+    for c in range(b.shape[0]):
+        part = b[c]
+        for k in range(m):
+            part[k] *= A[k, k]
+            _less((part[k + 1 : m], A[k, k + 1 : m]), (part[k],), m - k - 1)
+        for u in range(m - 1, -1, -1):
+            rest = part[u]
+            for k in range(u + 1, m):
+                rest -= A[u, k] * part[k]
+            part[u] = rest * A[u, u]
+
+
+@in_place
+def find_values(kernel, points, near, j, z, spread, tile, norms, values, distances):
+    """Kernel values with each near point, to values (rows * width,): of these, and unless z = NONE of j and z."""
+    m, width = near.shape[0], norms.shape[0]
+    fill_tile(points, near, spread, tile, norms)
+    for u in range(values.shape[0] // width):
+        s, begin, end = near[u] if u < m else j if u == m else z, u * width, (u + 1) * width
+        tile_row(points, s, tile, norms, spread, values[begin:end], distances[begin:end])
+    inner_to_kernel(kernel, norms.dtype.type(0.0), distances, values)
+    for s in near:
+        for p in range(points.start[s], points.start[s] + points.length[s]):
+            spread[points.indices[p]] = 0.0
+
+
+@in_place
+def hand_over(smooth, i, j, z, near, row, values, width, A, b):
+    """smooth_k grows by c_k, by these kernel values; A (m + 1, m + 1) and b (K, m + 1) are scratch."""
+    m, columns = near.shape[0], smooth.shape[0]
+    of_j, of_z, size = m * width, (m + 1) * width, m if z == NONE else m + 1
     for u in range(m):
+        target, source = A[u], values[u * width : (u + 1) * width]
+        for v in range(u, m):
+            target[v] = source[v]
+        target[u] = 1.0 + RIDGE
         for c in range(columns):
             b[c, u] = smooth[c, i] * row[near[u]]
-            if z != NONE:
-                b[c, u] += smooth[c, j] * values[n + u] - smooth[c, z] * values[n + m + u]
         if z != NONE:
-            A[m, u] = values[n + m + u]
-    solve(A, b, m if z == NONE else m + 1)
+            target[m] = values[of_z + u]
+            for c in range(columns):
+                b[c, u] += smooth[c, j] * values[of_j + u] - smooth[c, z] * values[of_z + u]
+    A[m, m] = 1.0 + RIDGE
+    for c in range(columns):
+        b[c, m] = 0.0
+    solve(A, b, size)
     for c in range(columns):
         for u in range(m):
             smooth[c, near[u]] += b[c, u]
         if z != NONE:
             smooth[c, z] += b[c, m]
+
+
+@compiled
+def hand_on(kernel, points, machine, i, j, z, near, most, row, spread):
+    """Give what the average loses to the `most` nearest points, when slots i and j are about to leave for z.
+
+    row (n,) holds k(x_i, .). near (FEW + 1 at most,) are the points nearest to x_i, of which the first `most` but j
+    serve if these are few; it is overwritten. spread (dim,) of zeros is scratch. With j = z = NONE, i leaves alone and
+    nothing stands for it.
+    """
+    m, features = 0, 0
+    if most > FEW:
+        n = points.used[USED] if z == NONE else z
+        near = np.empty(most + 1, np.int64)
+        m = near_points(machine.class_of, row, n, i, j, near)
+    else:
+        for u in range(near.shape[0]):
+            if near[u] != j and m < most:
+                near[m] = near[u]
+                m += 1
+    if m == 0:
+        return
+    near, width = near[:m], -(-m // WIDTH) * WIDTH
+    for s in near:
+        features += points.length[s]
+    size, rows = min(features, spread.shape[0]) * width, m if z == NONE else m + 2
+    scratch = np.zeros(size + width + 2 * rows * width, row.dtype)
+    tile, norms = scratch[:size].reshape((-1, width)), scratch[size : size + width]
+    values, distances = scratch[size + width : size + width + rows * width], scratch[size + width + rows * width :]
+    find_values(kernel, points, near, j, z, spread, tile, norms, values, distances)
+    machine.counts[VALUES] += m * (m - 1) // 2 + (2 * m if z != NONE else 0)
+    hand_over(
+        machine.smooth, i, j, z, near, row, values, width, np.empty((m + 1, m + 1)),
+        np.empty((machine.smooth.shape[0], m + 1)),
+    )  # fmt: skip
 
 
 @in_place

@@ -21,7 +21,7 @@ from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
 from hinged.solvers.core.lanes import LANES, dot
 from hinged.solvers.core.points import Points
 from hinged.solvers.core.rows import Rows
-from hinged.solvers.core.terms import end_of_block, sum_of_terms
+from hinged.solvers.core.terms import POINTS, TOGETHER, add_blocks, first_beyond, sum_of_blocks
 from hinged.solvers.core.turns import VALUE_WORK
 from hinged.solvers.core.vectors import VECTOR_BYTES, WIDE, loop, place_of, spread
 
@@ -31,8 +31,8 @@ TILE_ROWS_MOST = 16
 TILE_ROWS = TILE_ROWS_MOST if WIDE else 8
 """Rows of a tile, each with a vector of sums: half of the registers."""
 
-ROWS, FEATURES, POINTS = 512, 128, 256
-"""Of a block: its tiles and sums stay in the second-level cache."""
+ROWS, FEATURES = 512, 128
+"""Of a block, beside POINTS: its tiles and sums stay in the second-level cache."""
 
 ROWS_FEWEST, ROWS_LEAST = 4, 16
 """Rows that are worth tiles, and of which many are taken together however long that is."""
@@ -127,52 +127,50 @@ def decision_value(alpha, row, b):
 
 
 @in_place
-def listed_value(terms, c, row, b, lanes):
-    """The same of a column whose terms are listed; lanes (LANES,) is scratch."""
-    total, p = 0.0, terms.begin[c]
-    end = p + terms.length[c]
-    while p < end:
-        first = terms.slots[p] & -POINTS
-        behind = end_of_block(terms, p, end, first + POINTS)
-        total += sum_of_terms(terms.slots, terms.values, p, behind, first, row[first : first + POINTS], lanes)
-        p = behind
-    return total + b
+def decision_values(alpha, terms, n, rows, count, b, lanes, scores):
+    """scores (count, K) for kernel rows (TOGETHER, points), of n slots; count <= TOGETHER.
 
-
-@in_place
-def decision_values(alpha, terms, row, b, lanes, scores):
-    """scores (K,) for a kernel row (n,). alpha (K', n): of the columns whose terms are not listed."""
+    alpha (K', n): of the columns whose terms are not listed. lanes (LANES TOGETHER,) is scratch.
+    """
     whole = 0
     for c in range(b.shape[0]):
         if terms.length[c] == NONE:
-            scores[c] = decision_value(alpha[whole], row, b[c])
+            for r in range(count):
+                scores[r, c] = decision_value(alpha[whole], rows[r], b[c])
             whole += 1
-        else:
-            scores[c] = listed_value(terms, c, row, b[c], lanes)
+            continue
+        for r in range(count):
+            scores[r, c] = 0.0
+        begin = terms.begin[c]
+        add_sums(terms, begin, begin + terms.length[c], n, rows, count, 0, lanes, c, scores)
+        for r in range(count):
+            scores[r, c] += b[c]
+
+
+@in_place
+def add_sums(terms, p, end, n, rows, count, at, lanes, c, scores):
+    """Add the terms p..end to column c of scores (count, K), for `count` rows; at: place where these begin."""
+    whole = count - count % TOGETHER
+    for r in range(0, whole, TOGETHER):
+        add_blocks(terms, p, end, n, rows[r : r + TOGETHER], at, lanes, c, scores[r : r + TOGETHER])
+    for r in range(whole, count):
+        scores[r, c] = sum_of_blocks(terms, p, end, n, rows[r], at, lanes, scores[r, c])
 
 
 @in_place
 def find_terms(terms, listed, last, ends, here, begins):
-    """Which of the listed columns have terms from `ends` (K',) to slot `last`: fills `here`, returns how many.
+    """Which of the listed columns have terms from `ends` (K',) to place `last`: fills `here`, returns how many.
 
     Their terms begin at begins[p], and end at what `ends` becomes.
     """
     some = 0
     for d in range(listed.shape[0]):
         c, begin = listed[d], ends[d]
-        ends[d] = end_of_block(terms, begin, terms.begin[c] + terms.length[c], last)
+        ends[d] = first_beyond(terms.places, begin, terms.begin[c] + terms.length[c], last)
         if ends[d] > begin:
             here[some], begins[some] = d, begin
             some += 1
     return some
-
-
-@in_place
-def add_terms(terms, listed, here, begins, ends, first, row, lanes, scores):
-    """scores (K,) += what `find_terms` found, for a row of kernel values (n,) with the points from `first` on."""
-    for p in range(here.shape[0]):
-        d = here[p]
-        scores[listed[d]] += sum_of_terms(terms.slots, terms.values, begins[p], ends[d], first, row, lanes)
 
 
 @handed
@@ -201,29 +199,28 @@ def are_dense(kernel: Kernel, points: Points, rows: Rows) -> bool:
 
 
 def dense_parts(m: int, n: int, features: int, each: int) -> tuple[int, int]:
-    """Rows and points that one call takes of m rows and n points.
+    """Rows and blocks of points that one call takes of m rows and n points.
 
     features: of a row; each: work of a row and all points beside the kernel values.
     """
     value = (VALUE_WORK + features) / QUICKER
     rows = max(ROWS_LEAST, min(turns.portion(POINTS * value), ROWS, m))
-    blocks = turns.portion(min(rows, m) * POINTS * (value + each / max(n, 1)))
-    return rows, POINTS * blocks
+    return rows, turns.portion(min(rows, m) * POINTS * (value + each / max(n, 1)))
 
 
 @compiled
-def dense_scores(kernel, points, first, end, n, alpha, terms, b, dense, indptr, indices, values, norms, scores):
-    """Add to scores (m, K) what points first..end, of n, do to them; in the bits of `kernel_row`, `decision_value`.
+def dense_scores(kernel, points, blocks, first, end, n, alpha, terms, b, dense, indptr, indices, values, norms, scores):
+    """Add to scores (m, K) what blocks first..end of the points do to them; in the bits of `decision_values`.
 
-    first, and end but for the last points, are multiples of POINTS; calls go from 0 to n. alpha: of the columns whose
-    terms are not listed.
+    blocks (blocks + 1,): where each begins, and the last one ends; calls go over all of them, in order. A block has
+    whole blocks of the n slots, and at most POINTS points. alpha: of the columns whose terms are not listed.
     """
     m, dim, vector = norms.shape[0], points.columns.shape[0], VECTOR_BYTES // values.itemsize
     kinds, groups, places = -(-dim // FEATURES), -(-m // TILE_ROWS), dense.places
     rows = dense.tiles[: kinds * groups * FEATURES * TILE_ROWS].reshape((kinds, groups, FEATURES, TILE_ROWS))
     columns = np.empty((POINTS // vector, FEATURES, vector), values.dtype)
     block = np.empty((rows.shape[1] * TILE_ROWS, POINTS), values.dtype)
-    zero, lanes = values.dtype.type(0.0), np.empty(LANES)
+    zero, lanes = values.dtype.type(0.0), np.empty(LANES * TOGETHER)
     whole, listed, here, begins, ends = places[0], places[1], places[2], places[3], places[4]
     full, some = 0, 0
     for c in range(b.shape[0]):
@@ -241,8 +238,8 @@ def dense_scores(kernel, points, first, end, n, alpha, terms, b, dense, indptr, 
         for r in range(m):
             for c in range(b.shape[0]):
                 scores[r, c] = 0.0
-    for start in range(first, end, POINTS):
-        last = min(start + POINTS, end)
+    for at in range(first, end):
+        start, last = blocks[at], blocks[at + 1]
         size, tiles = last - start, -(-(last - start) // vector)
         for r in range(block.shape[0]):
             sums = block[r]
@@ -259,8 +256,10 @@ def dense_scores(kernel, points, first, end, n, alpha, terms, b, dense, indptr, 
             inner_to_kernel(kernel, norms[r], points.norm[start:last], block[r, :size])
             for d in range(full):
                 scores[r, whole[d]] += dot(alpha[d, start:last], block[r, :size])
-            add_terms(terms, listed, here[:some], begins, ends, start, block[r, :size], lanes, scores[r])
-    if end == n:
+        for p in range(some):
+            d = here[p]
+            add_sums(terms, begins[p], ends[d], n, block, m, start, lanes, listed[d], scores)
+    if end == blocks.shape[0] - 1:
         for r in range(m):
             for c in range(b.shape[0]):
                 scores[r, c] += b[c]

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from hinged.solvers.core import points as pts
-from hinged.solvers.core import turns
-from hinged.solvers.core.compiled import compiled
 from hinged.solvers.core.counts import HOLES_MIN, HOLES_PART, LIVE, NEEDS_COMPACTION, NEEDS_ROOM, NONE
-from hinged.solvers.core.dense import are_dense, decision_values, dense_parts, dense_rows, dense_scores
+from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import (
     Kernel,
     kernel_row,
 )
-from hinged.solvers.core.lanes import LANES
 from hinged.solvers.core.points import POOL_USED, USED, Points
 from hinged.solvers.core.reports import Contributions, PointScores
 from hinged.solvers.core.rows import Batch, Rows, rows_from_csr
 from hinged.solvers.core.solver import Solver, columns_of, seen_without
 from hinged.solvers.core.states import COUNT_MAX, SAMPLE_MAX, State, StateReader, read_heaviest
-from hinged.solvers.core.terms import TERM_WORK, Terms, none_listed
+from hinged.solvers.core.terms import Terms
 from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
 
 Array = np.ndarray[Any, Any]
@@ -54,94 +50,6 @@ class Arrays(Protocol):
     @property
     def counts(self) -> Array:
         """int64; counts[LIVE] points are held."""
-
-
-@compiled
-def decide(kernel, points, n, alpha, terms, b, spread, indptr, indices, values, norms, scores):
-    """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column.
-
-    alpha: of the columns whose terms are not listed, in order.
-    """
-    row, lanes = np.empty(n, values.dtype), np.empty(LANES)
-    for r in range(norms.shape[0]):
-        first, last = indptr[r], indptr[r + 1]
-        kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, row)
-        decision_values(alpha, terms, row, b, lanes, scores[r])
-
-
-def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of the parts of a batch that one call takes which computes their kernel values with n points.
-
-    each: work that a row takes beside them.
-    """
-    m = len(rows)
-    at_once = turns.portion(n * (VALUE_WORK + int(rows.indptr[-1]) // max(m, 1)) + each)
-    return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
-
-
-@dataclass(frozen=True, slots=True)
-class ExpansionView:
-    """The points as they stood, and a copy of the coefficients.
-
-    Points are only appended behind `n` or moved to new arrays, so a view stays true while learning goes on.
-    terms: the coefficients of columns that hold few points, None where there is no such column. alpha (K', n): those of
-    all others, in order.
-    """
-
-    kernel: Kernel
-    points: Points
-    n: int
-    alpha: Array
-    b: Array
-    delta: Array
-    dim: int
-    terms: Terms | None = None
-
-    @property
-    def size(self) -> int:
-        """Kernel values that a row takes."""
-        return self.n
-
-    def coefficients(self) -> Array:
-        """(K, n) of all columns."""
-        if self.terms is None:
-            return self.alpha
-        full = np.zeros((self.b.size, self.n))
-        full[self.terms.length == NONE] = self.alpha
-        column = np.repeat(np.arange(self.b.size), np.maximum(self.terms.length, 0))
-        full[column, self.terms.slots] = self.terms.values
-        return full
-
-    def decision(self, rows: Rows) -> Array:
-        """Decision values (m, K) of a batch."""
-        scores, terms = np.empty((len(rows), self.b.size)), self.terms or none_listed(self.b.size)
-        each = self.alpha.size + TERM_WORK * terms.slots.size
-        if are_dense(self.kernel, self.points, rows):
-            self._decide_dense(rows, terms, each, scores)
-            return scores
-        spread = np.zeros(self.dim if self.points.columns.shape[0] == 0 else 1, rows.values.dtype)
-        for begin, end in parts_of(rows, self.n, each):
-            decide(
-                self.kernel, self.points, self.n, self.alpha, terms, self.b, spread,
-                rows.indptr[begin : end + 1], rows.indices, rows.values, rows.norms[begin:end], scores[begin:end],
-            )  # fmt: skip
-            turns.rest()
-        return scores
-
-    def _decide_dense(self, rows: Rows, terms: Terms, each: int, scores: Array) -> None:
-        """The same of rows that are mostly full: some of them go over the points together, a part at a time."""
-        m = len(rows)
-        rows_at_once, points_at_once = dense_parts(m, self.n, int(rows.indptr[-1]) // m, each)
-        for begin in range(0, m, rows_at_once):
-            end = min(begin + rows_at_once, m)
-            dense = dense_rows(end - begin, self.dim, self.b.size, rows.values.dtype)
-            for first in range(0, max(self.n, 1), points_at_once):
-                dense_scores(
-                    self.kernel, self.points, first, min(first + points_at_once, self.n), self.n, self.alpha, terms,
-                    self.b, dense, rows.indptr[begin : end + 1], rows.indices, rows.values, rows.norms[begin:end],
-                    scores[begin:end],
-                )  # fmt: skip
-                turns.rest()
 
 
 class Expansion(Solver):

@@ -55,7 +55,7 @@ def expansion_sum(machine, c, row):
     if machine.listed[c] == NONE:
         return dot(machine.alpha[c, : row.shape[0]], row)
     slots, values = machine.listed_slots[c], machine.listed_values[c]
-    return sum_of_terms(slots, values, 0, machine.listed[c], 0, row, machine.lanes)
+    return sum_of_terms(slots, slots, values, 0, machine.listed[c], 0, row.shape[0], row, 0, machine.lanes)
 
 
 @in_place

@@ -254,12 +254,14 @@ class MergingClassifier(BudgetClassifier, BoundedClassifier):
 
     maintenance: what makes way for one point more: "merge" (rbf alone), "project" or "remove"; None for "merge" with
     rbf, else "project". merging: finds the place of a merged point by "table" or "golden" section. averaging: examples
-    that the average of the coefficients spans that predicts; None: they predict themselves.
+    that the average of the coefficients spans that predicts; None: they predict themselves. nearest: points that take
+    over what a merge takes from that average, from 1 to 200; None for 19 with a budget of up to 200, else 3.
     """
 
     maintenance: str | None = None
     merging: str = "table"
     averaging: int | None = 1000
+    nearest: int | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

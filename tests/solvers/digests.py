@@ -35,6 +35,7 @@ PAPER = {"delta_max": None, "idle_max": 0, "delta_min": 0}
 EVERY = {"delta_min": 0}
 RAMP_EVERY = RAMP | EVERY
 PAPER_TRACKING = {"draws": 1, "delta_max": None}
+FORMER = {"nearest": 3}
 VARIANTS = [
     *((name, RAMP if name in ("lasvm-nc", "lasvm-i") else {}) for name in SOLVERS),
     ("lasvm", PAPER),
@@ -46,8 +47,11 @@ VARIANTS = [
     *((f"tracking-{algorithm}", PAPER_TRACKING) for algorithm in (1, 2, "cached")),
     ("lasvm", {"second_order": True, **EVERY}),
     ("lasvm", {"dtype": np.float64, **EVERY}),
+    ("bsca", FORMER),
+    ("bsgd", FORMER),
     ("bsca", {"maintenance": "project"}),
     ("bsca", {"merging": "golden"}),
+    ("bsca", {"merging": "golden", **FORMER}),
     ("bsgd", {"maintenance": "remove"}),
 ]
 
@@ -108,9 +112,11 @@ def put_all(digest, state):
 def of_solver(name, parameters):
     digest = hashlib.sha256()
     names = ONLY.get(name, list(KERNELS))
-    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING) else ["rbf"]:
+    for kernel in names if parameters in ({}, RAMP, PAPER, EVERY, RAMP_EVERY, PAPER_TRACKING, FORMER) else ["rbf"]:
         learned(digest, name, parameters, KERNELS[kernel], "dense")
-    if parameters in ({}, PAPER, EVERY, PAPER_TRACKING) and name != "fogd":  # whose directions are as wide as the rows
+    if (
+        parameters in ({}, PAPER, EVERY, PAPER_TRACKING, FORMER) and name != "fogd"
+    ):  # whose directions are as wide as the rows
         learned(digest, name, parameters, KERNELS["rbf"], "ones")
         learned(digest, name, parameters, KERNELS[names[-1]], "sparse")
     return digest.hexdigest()[:16]

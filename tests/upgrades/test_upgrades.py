@@ -16,7 +16,7 @@ from hinged.service.store.base import Event
 
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name[0].isdigit())
 LATER = {
-    "0.1.0": {"lasvm": ["idle_max", "delta_min", "half_life"], "exact": ["half_life"], "bsca": ["half_life"]}
+    "0.1.0": {"lasvm": ["idle_max", "delta_min", "half_life"], "exact": ["half_life"], "bsca": ["half_life", "nearest"]}
 }  # parameters that a version did not know, by solver
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled
-from hinged.solvers.core.expansion import ExpansionView
+from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import (
     KERNELS,
     inner_to_radial,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.expansion import ExpansionView
+from hinged.solvers.core.decision import ExpansionView
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.lanes import LANES, dot
 from hinged.solvers.core.points import points_from_rows
@@ -30,7 +30,9 @@ def sparse(shape, part, seed):
 def test_a_sum_over_terms_has_the_bits_of_the_sum_over_all(n, part, seed, first):
     alpha, row = sparse(n, part, seed), sparse(n, 0.9, seed + 1).astype(np.float32)
     slots = np.flatnonzero(alpha).astype(np.int32)
-    found = sum_of_terms(slots + np.int32(first), alpha[slots], 0, slots.size, first, row, np.full(LANES, np.nan))
+    places = np.arange(slots.size, dtype=np.int32)
+    given = slots + np.int32(first), places + np.int32(3), alpha[slots], 0, slots.size
+    found = sum_of_terms(*given, first, n, row[slots], 3, np.full(LANES, np.nan))
     assert found == dot(alpha, row)
     assert np.copysign(1.0, found) == np.copysign(1.0, dot(alpha, row))
 

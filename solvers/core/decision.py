@@ -1,0 +1,236 @@
+"""Decision values of an expansion: what predictions read, and over which points they go.
+
+A view is made of all slots, as they stand: that copies nothing but coefficients. Where only some of the points have a
+coefficient it copies these together once predictions have paid for it, and goes over them alone from then on. A kernel
+value is a function of its two points, and a term of 0 changes no sum (terms.py): the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hinged.solvers.core import turns
+from hinged.solvers.core.compiled import compiled
+from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.dense import are_dense, decision_values, dense_parts, dense_rows, dense_scores
+from hinged.solvers.core.kernels import Kernel, kernel_row
+from hinged.solvers.core.lanes import LANES
+from hinged.solvers.core.points import POOL_USED, USED, Points, subset
+from hinged.solvers.core.rows import Rows
+from hinged.solvers.core.terms import POINTS, TERM_WORK, TOGETHER, Terms, listed_terms, none_listed
+from hinged.solvers.core.turns import GATHERED_WORK, VALUE_WORK
+
+Array = np.ndarray[Any, Any]
+
+QUICKER = 10
+"""So many times as fast as turns.py has it are the kernel values of a row, where points keep columns."""
+
+SLOT_WORK, HELD_WORK = 0.2, 2.0
+"""Work (turns.py) of a coefficient in a sum over all slots, and of one that is not 0 in a sum over these alone."""
+
+COPY_WORK = 2  # of a number of a point that is copied to where it is read (turns.py)
+
+
+@compiled
+def decide(kernel, points, n, slots, alpha, terms, b, spread, indptr, indices, values, norms, scores):
+    """scores (m, K) = sum_s alpha_s k(x_s, row) + b for each row of a batch and each column, over n points.
+
+    slots: how many the sums go over. alpha: of the columns whose terms are not listed, in order.
+    """
+    m, together = norms.shape[0], TOGETHER if terms.slots.shape[0] > 0 else 1
+    rows, lanes = np.empty((together, n), values.dtype), np.empty(LANES * TOGETHER)
+    for begin in range(0, m, together):
+        end = min(begin + together, m)
+        for r in range(begin, end):
+            first, last = indptr[r], indptr[r + 1]
+            kernel_row(kernel, indices[first:last], values[first:last], norms[r], points, 0, n, spread, rows[r - begin])
+        decision_values(alpha, terms, slots, rows, end - begin, b, lanes, scores[begin:end])
+
+
+def parts_of(rows: Rows, n: int, each: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the parts of a batch that one call takes which computes their kernel values with n points.
+
+    each: work that a row takes beside them.
+    """
+    m = len(rows)
+    at_once = turns.portion(n * (VALUE_WORK + int(rows.indptr[-1]) // max(m, 1)) + each)
+    return ((begin, min(begin + at_once, m)) for begin in range(0, m, at_once))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a decision value is computed from: points, and the coefficients of each column.
+
+    n: points. alpha (K', n): of the columns whose terms are not listed, in order. blocks (blocks + 1,): where each
+    begins, and the last one ends, of points that stand in the same block of slots.
+    """
+
+    points: Points
+    n: int
+    alpha: Array
+    terms: Terms
+    blocks: Array
+
+    @property
+    def each(self) -> int:
+        """Work of a row beside the kernel values."""
+        return self.alpha.size + TERM_WORK * self.terms.slots.size
+
+
+@dataclass(slots=True)
+class Asked:
+    """How much a view has been asked, and what that has made of it.
+
+    Several threads may ask at once; what one of them counts or makes in vain does no harm.
+    """
+
+    rows: int = 0
+    work: float = 0.0  # of the kernel values of these rows with all points
+    held: Array | None = None  # the slots that have a coefficient
+    terms: int = 0  # coefficients that are not 0, of columns whose terms are not listed
+    compact: Form | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionView:
+    """The points as they stood, and a copy of the coefficients.
+
+    Points are only appended behind `n` or moved to new arrays, so a view stays true while learning goes on.
+    terms: the coefficients of columns that hold few points, None where there is no such column. alpha (K', n): those of
+    all others, in order.
+    """
+
+    kernel: Kernel
+    points: Points
+    n: int
+    alpha: Array
+    b: Array
+    delta: Array
+    dim: int
+    terms: Terms | None = None
+    asked: Asked = field(default_factory=Asked, init=False, repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Kernel values that a row takes."""
+        return self.n if self.asked.compact is None else self.asked.compact.n
+
+    def coefficients(self) -> Array:
+        """(K, n) of all columns."""
+        if self.terms is None:
+            return self.alpha
+        full = np.zeros((self.b.size, self.n))
+        full[self.terms.length == NONE] = self.alpha
+        column = np.repeat(np.arange(self.b.size), np.maximum(self.terms.length, 0))
+        full[column, self.terms.slots] = self.terms.values
+        return full
+
+    def decision(self, rows: Rows) -> Array:
+        """Decision values (m, K) of a batch."""
+        scores = np.empty((len(rows), self.b.size))
+        form = self._form(rows)
+        if are_dense(self.kernel, form.points, rows):
+            self._decide_dense(form, rows, scores)
+            return scores
+        spread = np.zeros(self.dim if form.points.columns.shape[0] == 0 else 1, rows.values.dtype)
+        for begin, end in parts_of(rows, form.n, form.each):
+            decide(
+                self.kernel, form.points, form.n, self.n, form.alpha, form.terms, self.b, spread,
+                rows.indptr[begin : end + 1], rows.indices, rows.values, rows.norms[begin:end], scores[begin:end],
+            )  # fmt: skip
+            turns.rest()
+        return scores
+
+    def _decide_dense(self, form: Form, rows: Rows, scores: Array) -> None:
+        """The same of rows that are mostly full: some of them go over the points together, a part at a time."""
+        m = len(rows)
+        rows_at_once, blocks_at_once = dense_parts(m, form.n, int(rows.indptr[-1]) // m, form.each)
+        blocks = form.blocks.size - 1
+        for begin in range(0, m, rows_at_once):
+            end = min(begin + rows_at_once, m)
+            dense = dense_rows(end - begin, self.dim, self.b.size, rows.values.dtype)
+            for first in range(0, max(blocks, 1), blocks_at_once):
+                dense_scores(
+                    self.kernel, form.points, form.blocks, first, min(first + blocks_at_once, blocks), self.n,
+                    form.alpha, form.terms, self.b, dense, rows.indptr[begin : end + 1], rows.indices, rows.values,
+                    rows.norms[begin:end], scores[begin:end],
+                )  # fmt: skip
+                turns.rest()
+
+    # -- the points with a coefficient alone ----------------------------------------------------------------------
+
+    def _form(self, rows: Rows) -> Form:
+        """Over which points these rows go: all, or those with a coefficient once that has paid for copying them."""
+        asked = self.asked
+        if asked.compact is None and self.n > 0:
+            features = int(rows.indptr[-1]) + VALUE_WORK * len(rows)
+            asked.rows += len(rows)
+            asked.work += self._work(features, len(rows))
+            if self._pays(features * self.n):
+                asked.compact = self._compact()
+        if asked.compact is not None:
+            return asked.compact
+        blocks = np.append(np.arange(0, self.n, POINTS), self.n)
+        return Form(self.points, self.n, self.alpha, self.terms or none_listed(self.b.size), blocks)
+
+    def _work(self, features: int, m: int) -> float:
+        """Kernel values of m rows, of so many features in all, with all points, nearer to what they take than by
+        turns.py, which makes sure of a bound.
+        """
+        if self.points.columns.shape[0] > 0:
+            return self.n * features / QUICKER
+        slots, pool = int(self.points.used[USED]), int(self.points.used[POOL_USED])
+        return self.n * m * (VALUE_WORK + GATHERED_WORK * pool / max(slots, 1))
+
+    def _pays(self, work: int) -> bool:
+        """Whether the rows so far would have taken less over the points with a coefficient, the copying included.
+
+        work: of this call (turns.py). A short one, which may run where nothing else gets on meanwhile, stays short.
+        """
+        asked, numbers = self.asked, self.alpha.size + (self.terms.slots.size if self.terms is not None else 0)
+        if asked.work <= numbers:  # what looking costs
+            return False
+        held = self._held()
+        dim = self.points.ones.shape[0] if self.points.only_ones[0] else self.points.columns.shape[0]
+        copying = COPY_WORK * held.size * dim + numbers
+        sums = SLOT_WORK * self.alpha.size - HELD_WORK * asked.terms
+        saved = asked.work * (1.0 - held.size / self.n) + asked.rows * sums
+        return saved > copying and (work > turns.WORK_MAX or copying <= turns.WORK_MAX)
+
+    def _held(self) -> Array:
+        """The slots that have a coefficient in some column."""
+        if self.asked.held is None:
+            held = (self.alpha != 0).any(axis=0)
+            if self.terms is not None:
+                held[self.terms.slots] = True
+            self.asked.terms, self.asked.held = int(np.count_nonzero(self.alpha)), np.flatnonzero(held)
+        return self.asked.held
+
+    def _compact(self) -> Form:
+        """The points with a coefficient, and all columns as terms whose places are among them."""
+        held, columns = self._held(), self.b.size
+        column, slots = np.nonzero(self.alpha)
+        values = self.alpha[column, slots]
+        if self.terms is not None:
+            length = self.terms.length
+            listed = np.repeat(np.arange(columns), np.maximum(length, 0))
+            column = np.append(np.flatnonzero(length == NONE)[column], listed)
+            order = np.argsort(column, kind="stable")
+            column, slots = column[order], np.append(slots, self.terms.slots)[order]
+            values = np.append(values, self.terms.values)[order]
+        places = np.searchsorted(held, slots).astype(np.int32)
+        terms = listed_terms(np.bincount(column, minlength=columns), slots.astype(np.int32), values, places)
+        return Form(subset(self.points, held), held.size, np.zeros((0, held.size)), terms, blocks_of(held))
+
+
+def blocks_of(held: Array) -> Array:
+    """Where blocks of these slots begin, and the last one ends: whole blocks of slots, at most POINTS in each."""
+    ends = np.cumsum(np.bincount(held // POINTS))
+    blocks = [0]
+    while blocks[-1] < held.size:
+        blocks.append(int(ends[np.searchsorted(ends, blocks[-1] + POINTS, side="right") - 1]))
+    return np.array(blocks)
