@@ -14,6 +14,27 @@ from running import PATIENCE_S, free_port, missing
 PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
+ASIDE = 9
+"""The database of what was taken out."""
+FILL = """
+redis.call('SELECT', ARGV[1])
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+    local members = redis.call('TYPE', key).ok == 'set' and redis.call('SMEMBERS', key)
+    found[#found + 1] = {key, redis.call('DUMP', key), members}
+    redis.call('DEL', key)
+end
+redis.call('SELECT', 0)
+for _, each in ipairs(found) do
+    local key, held, members = unpack(each)
+    if members then
+        for _, member in ipairs(members) do redis.call('SADD', key, member) end
+    elseif redis.call('EXISTS', key) == 0 then
+        redis.call('RESTORE', key, 0, held)
+    end
+end
+"""
+
 
 def executable():
     """redis-server; without one the test is skipped, in CI it fails."""
@@ -79,6 +100,16 @@ class RedisServer:
 
     def client(self):
         return redis.Redis.from_url(self.url, socket_timeout=PATIENCE_S, decode_responses=True)
+
+    def empty(self):
+        """Take everything out at once, as FLUSHALL does; `fill` puts it back."""
+        with self.client() as client:
+            client.swapdb(0, ASIDE)
+
+    def fill(self):
+        """Put back what was taken out, if it was, beside what has come since."""
+        with self.client() as client:
+            client.eval(FILL, 0, ASIDE)
 
     def kill(self):
         """kill -9."""

@@ -62,7 +62,7 @@ class Figures:
         return {
             "models": len(workers),
             "loading": self._roster.progress()[LOADING],
-            "memory_bytes": sum(worker.model.solver.memory_bytes() for _, worker in workers if not worker.failed),
+            "memory_bytes": sum(worker.model.memory_bytes() for _, worker in workers if not worker.failed),
             "memory_max_bytes": self._memory_max,
             "load": round(sum(self._loads.values()), 4),
             "processors": self._processors,
@@ -78,7 +78,7 @@ class Figures:
             figures: dict[str, Any] = {"model": name, "state": state}
             if worker is not None:
                 if state == SERVING:
-                    figures["memory_bytes"] = worker.model.solver.memory_bytes()
+                    figures["memory_bytes"] = worker.model.memory_bytes()
                 figures |= {"position": worker.published.position, "load": round(self._loads.get(name, 0.0), 6)}
             found.append(figures)
         return found

@@ -23,7 +23,7 @@ def described(model: State, now_ms: int) -> dict[str, Any]:
         "metrics": model.metrics.figures(model.labels.labels),
         "pool": model.pool.figures(max(now_ms, model.at_ms)),
         "pending": len(model.pending),
-        "memory_bytes": model.solver.memory_bytes(),
+        "memory_bytes": model.memory_bytes(),
     }
     if model.set_aside:
         figures["set_aside"] = [{"position": at, "kind": kind} for at, kind in model.set_aside]

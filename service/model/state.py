@@ -113,6 +113,10 @@ class State:
         """Examples that may come before points_max is reached."""
         return self.learner.room
 
+    def memory_bytes(self) -> int:
+        """Memory of points, coefficients and kernel rows, of the challengers too; bytes."""
+        return sum(learner.solver.memory_bytes() for learner in self.learners)
+
     # -- writing and reading --------------------------------------------------------------------------------------
 
     def draft(self, own: Collection[str | None]) -> Self:

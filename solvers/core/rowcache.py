@@ -26,7 +26,7 @@ from hinged.solvers.core.terms import count_below
 
 Array = np.ndarray[Any, Any]
 
-HAND, HITS, MISSES, VALUES, FREE = range(5)
+HAND, HITS, MISSES, VALUES, FREE, REACHED = range(6)
 LINES_MIN = 8
 MOVED = 1024  # numbers of a line that are moved at once
 NEARLY = 8  # all but one of so many parts of the memory that a cache may take are as good as all
@@ -41,7 +41,8 @@ class RowCache(NamedTuple):
 
     slot_of (L,) int64 or NONE; filled (L,) int64; recent (L,) uint8: whether it was asked for again lately.
     free (L,) int64: the free lines, the next one last.
-    counters (5,) int64: the hand, rows found, rows computed anew, kernel values computed, free lines.
+    counters (6,) int64: the hand, rows found, rows computed anew, kernel values computed, free lines, and how many
+    numbers of the memory, from the first on, were written before lines were last cut or cleared.
     spread (dim,): scratch of `kernel_row`.
     """
 
@@ -67,13 +68,16 @@ def new_cache(
     width = width or cap
     dtype = points.values.dtype
     lines = max(LINES_MIN, min(cap, bytes_max // (width * dtype.itemsize)))
-    counts = np.zeros(5, np.int64) if former is None else former.counters
+    counts = np.zeros(6, np.int64) if former is None else former.counters
+    if former is not None:
+        note_reached(former)
     if former is not None and former.lines.size * NEARLY >= bytes_max // dtype.itemsize * (NEARLY - 1):
         lines = max(LINES_MIN, min(lines, former.lines.size // width))
     if former is not None and former.lines.size >= lines * width:
         memory = former.lines.reshape(-1)[: lines * width]
     else:
         memory = _memory(lines * width, dtype)
+        counts[REACHED] = 0
     return _cut(
         memory.reshape(lines, width), cap, counts, np.zeros(dim if points.columns.shape[0] == 0 else 1, dtype)
     )  # fmt: skip
@@ -200,6 +204,7 @@ def carried(
 
 def recut(cache: RowCache, points: Points) -> RowCache:
     """The same memory as lines for other points. Whoever uses the first again must `clear` it before."""
+    note_reached(cache)
     cap = points.start.shape[0]
     lines = min(max(cap, LINES_MIN), cache.lines.size // cap)
     return _cut(cache.lines.reshape(-1)[: lines * cap].reshape(lines, cap), cap, cache.counters, cache.spread)
@@ -207,11 +212,38 @@ def recut(cache: RowCache, points: Points) -> RowCache:
 
 def clear(cache: RowCache) -> None:
     """Forget all lines."""
+    note_reached(cache)
     cache.line_of[:] = NONE
     cache.slot_of[:] = NONE
     cache.filled[:] = 0
     cache.recent[:] = 0
     _list_free(cache)
+
+
+def note_reached(cache: RowCache) -> None:
+    """Keep in mind how far the memory is written, before lines that say so are forgotten."""
+    cache.counters[REACHED] = _reached(cache)
+
+
+def touched_bytes(cache: RowCache) -> int:
+    """Memory of lines that hold rows, and of those that did: what was written once, the system has given pages for."""
+    return _reached(cache) * cache.lines.itemsize
+
+
+def _reached(cache: RowCache) -> int:
+    written = np.flatnonzero(cache.filled)
+    lines = int(written[-1]) + 1 if written.size else 0
+    return max(int(cache.counters[REACHED]), lines * int(cache.lines.shape[1]))
+
+
+def renewed(cache: RowCache) -> RowCache:
+    """An empty cache in the place of one that holds no row, whose memory goes back to the system; else itself."""
+    lines, width = cache.lines.shape
+    if cache.counters[FREE] < lines:
+        return cache
+    cache.counters[REACHED] = 0
+    memory = _memory(lines * width, cache.lines.dtype)
+    return _cut(memory.reshape(lines, width), cache.line_of.size, cache.counters, cache.spread)
 
 
 @in_place

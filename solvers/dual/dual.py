@@ -20,6 +20,8 @@ from hinged.solvers.core.rowcache import (
     RowCache,
     carried,
     new_cache,
+    renewed,
+    touched_bytes,
 )
 from hinged.solvers.core.rows import Batch
 from hinged.solvers.core.solver import check_fade
@@ -166,6 +168,10 @@ class DualExpansion(Expansion):
             steps, converged = steps + done.steps, converged and done.converged
         self._settle(steps)
         return Finish(steps, converged)
+
+    def _give_back(self) -> None:
+        """Let the memory of a cache go that the finishing step has emptied: it may be long until more is learned."""
+        self.cache = renewed(self.cache)
 
     @property
     def _measured(self) -> bool:
@@ -319,9 +325,8 @@ class DualExpansion(Expansion):
         }
 
     def memory_bytes(self) -> int:
-        """Memory of points and coefficients and of the cache lines that were used, bytes."""
-        lines = int((self.cache.filled > 0).sum()) * self.cache.lines.shape[1] * self.cache.lines.itemsize
-        return super().memory_bytes() + int(lines)
+        """Memory of points and coefficients and of what the row cache has taken of its own, bytes."""
+        return super().memory_bytes() + touched_bytes(self.cache)
 
     # -- state ----------------------------------------------------------------------------------------------------
 

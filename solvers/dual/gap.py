@@ -191,6 +191,7 @@ class GapSVM(DualExpansion):
         finish = self._optimise(self.parameters.tol)
         if self.machine.counts[IDLE] > self.parameters.idle_max:
             self._clean()
+        self._give_back()
         return finish
 
     def state(self) -> State:

@@ -426,4 +426,5 @@ class LASVM(DualExpansion):
         finish = self._optimise(self.parameters.tol)
         remove_blatant(self.points, self.cache, self.machine, NONE, self.parameters)
         self.compact()
+        self._give_back()
         return finish

@@ -26,6 +26,7 @@ from hinged.solvers.core.rowcache import (
     RowCache,
     cached_line,
     clear,
+    note_reached,
     recut,
 )
 from hinged.solvers.dual.coordinate import box_search, violation
@@ -174,6 +175,7 @@ def solve(
             _make_good(kernel, points, box, active, reference, dim, value_work)
             reference = (box.alpha.copy(), box.g.copy())
             active = np.arange(n)
+            note_reached(part_cache)
             part, part_points, part_cache = box, points, cache
             clear(cache)
             i, j = extremes(box.g, box.up, box.down)
@@ -191,10 +193,12 @@ def solve(
             active = active[keep]
             part = Box(*(a[active] for a in box))
             part_points = subset(points, active)
+            note_reached(part_cache)
             part_cache = recut(cache, part_points)
     if active.size < n:
         _write_back(box, part, active)
         _make_good(kernel, points, box, active, reference, dim, value_work)
+        note_reached(part_cache)
         clear(cache)
     return Finish(steps, bool(gap <= tol))
 

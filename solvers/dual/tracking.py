@@ -216,6 +216,7 @@ class TrackingSVM(DualExpansion):
         if self.parameters.expansion_only:
             drop_idle(self.cache, self.machine)
             self.compact()
+        self._give_back()
         return finish
 
     def fade(self, factor: float) -> None:
@@ -270,7 +271,7 @@ class TrackingSVM(DualExpansion):
         )
 
     def memory_bytes(self) -> int:
-        """Memory of points and coefficients and of the cache lines that were used, bytes."""
+        """Memory of points, coefficients and the row cache, bytes."""
         return super().memory_bytes() + int(self.smooth.nbytes)
 
     # -- state ----------------------------------------------------------------------------------------------------

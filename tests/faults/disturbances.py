@@ -44,6 +44,13 @@ def pause_redis(scene, rng):
     scene.redis.go_on()
 
 
+def empty_redis(scene, rng):
+    """Everything is taken out of Redis, and comes back after a while."""
+    scene.redis.empty()
+    time.sleep(rng.uniform(0.05, 0.4))
+    scene.redis.fill()
+
+
 def cut(scene, rng):
     """The connections to Redis are cut, some of them after a request was sent."""
     if rng.random() < 0.5:
@@ -141,6 +148,6 @@ def _revive_redis(scene):
 
 
 BOTH = (kill_server, stop_server, fsync_fails, write_fails, disk_full, clock_back, impatient)
-ON_REDIS = (kill_redis, kill_both, pause_redis, cut, hold, slow, second_server)
+ON_REDIS = (kill_redis, kill_both, pause_redis, cut, hold, slow, second_server, empty_redis)
 FAULTS = {fault.__name__.replace("_", "-"): fault for fault in (*BOTH, *ON_REDIS)}
 NEED_LIBRARY = {fsync_fails, write_fails, disk_full, clock_back}

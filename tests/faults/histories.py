@@ -14,6 +14,7 @@ hung        servers that had to be ended
 lost        acknowledged, but not in the log, though nobody forgot it
 invented    in the log, but never sent
 misread     examples in the log that are not what the configuration of their position makes of what was sent
+reverted    annotations of Label Studio that an older state of them, sent late or again, has put back
 unequal     states: recovered (newest snapshot and the log behind it), folded from the log alone, and the running one's
 """
 
@@ -26,7 +27,9 @@ import logging
 import os
 import random
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -54,6 +57,7 @@ from hinged.solvers.warm import warm_up
 
 ROUND_S = float(os.environ.get("ROUND_S", "40"))  # that a process may take: far more than any does with a processor
 BUSY = {429, 503}
+LOG_AND_DATABASE = ["hinged.db-wal", "hinged.db"]
 
 
 # -- what happens to the store ----------------------------------------------------------------------------------------
@@ -105,14 +109,15 @@ def unsteady(store, rng, share):
 # -- one history ------------------------------------------------------------------------------------------------------
 
 
-async def serve(open_store, settings, form, configuration, note, seed, steps):
+async def serve(place, settings, form, configuration, note, seed, steps):
     """A server and its clients, to the end in order."""
+    version = 1 + 1_000 * (seed % 10)  # of annotations: each process goes on behind the one before
     logging.getLogger().addHandler(Complaints(note))
     mending.RETRY_FIRST_S, mending.RETRY_MAX_S = 0.01, 0.1  # as much more often as the store is away here
     patience.RETRY_FIRST_S, patience.RETRY_MAX_S = 0.005, 0.1
     asyncio.get_running_loop().call_later(ROUND_S - 10, _tell_tasks)
     rng = random.Random(seed)
-    store = open_store()
+    store = place.open()
     app = create_app(settings, lambda: unsteady(store, random.Random(seed + 1), rng.choice([0, 0.01, 0.05])))
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
@@ -120,15 +125,17 @@ async def serve(open_store, settings, form, configuration, note, seed, steps):
             while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110  as whoever starts a server does
                 await asyncio.sleep(0.01)
             note("ready")
-            for _ in range(50):
-                answer = await http.put("/models/m", json=configuration)
-                if answer.status_code not in BUSY:
-                    break
+            for name in ("m", "annotated"):
+                for _ in range(50):
+                    answer = await http.put(f"/models/{name}", json=configuration)
+                    if answer.status_code not in BUSY:
+                        break
             clients = [
-                Client(http, note, random.Random(seed * 10 + n), f"{seed}c{n}", form)
+                Client(http, note, random.Random(seed * 10 + n), f"{seed}c{n}", form, range(3 * n, 3 * n + 3), version)
                 for n in range(rng.choice([2, 4, 6]))
             ]
-            await asyncio.gather(*(client.live(steps) for client in clients))
+            robbed = _rob(place, http, note, configuration, random.Random(seed + 2))
+            await asyncio.gather(robbed, *(client.live(steps) for client in clients))
             running = {}
             for name, found in app.state.registry.roster.workers():
                 if found.obstacle is not None:
@@ -136,6 +143,23 @@ async def serve(open_store, settings, form, configuration, note, seed, steps):
                 if not found.failed:
                     running[name] = await settled_digest(found)
             note("running", digests={name: digest for name, digest in running.items() if digest})
+
+
+async def _rob(place, http, note, configuration, rng):
+    """Now and then take away what the store holds, and put it back: nothing may be acknowledged in between."""
+    while rng.random() < 0.4:
+        await asyncio.sleep(rng.uniform(0.02, 0.3))
+        await asyncio.to_thread(place.take, rng)
+        for _ in range(2):
+            for method, path, body in (
+                ("PUT", "/models/m", configuration),
+                ("POST", "/models/annotated/finish", {}),
+            ):
+                answer = await http.request(method, path, json=body)
+                if answer.status_code < 300:
+                    note("error", message=f"{method} {path} of what the store has lost: {answer.text}", trace="")
+            await asyncio.sleep(rng.uniform(0.0, 0.1))
+        await asyncio.to_thread(place.put_back)
 
 
 def _tell_tasks():
@@ -183,7 +207,7 @@ def forked(work, seconds):
     return -signal.SIGKILL
 
 
-def history(folder, open_store, seed, steps):
+def history(folder, place, seed, steps):
     """One of them; what is found, and the words to it."""
     rng = random.Random(seed)
     form, configuration = configuration_of(rng)
@@ -203,15 +227,16 @@ def history(folder, open_store, seed, steps):
         killed_s = rng.uniform(0.05, 1.0) if rng.random() < 0.6 else None
 
         def work(number=number):
-            asyncio.run(serve(open_store, settings, form, configuration, note, seed * 10 + number, steps))
+            asyncio.run(serve(place, settings, form, configuration, note, seed * 10 + number, steps))
 
         code = forked(work, ROUND_S if killed_s is None else killed_s)
+        place.put_back()  # it may have been killed before
         if killed_s is None and code:
             hung += 1
             note("error", message=f"the server ended with {code}", trace="")
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     verdict = folder / "verdict"
-    code = forked(lambda: verdict.write_text(json.dumps(judge(open_store, lines, form))), ROUND_S)
+    code = forked(lambda: verdict.write_text(json.dumps(judge(place.open, lines, form))), ROUND_S)
     if code:
         return {fault: int(fault == "raised") for fault in FAULTS}, [f"the judge ended with {code}"], lines
     found, said = json.loads(verdict.read_text())
@@ -256,6 +281,55 @@ def run(times, seed, steps, store="sqlite", seconds=None, tell=None):
     return total, words
 
 
+class OnSQLite:
+    """A store in a folder; the ends of its files can be taken, and put back."""
+
+    def __init__(self, folder):
+        self.data, self.kept = folder / "data", folder / "kept"
+
+    def open(self):
+        self.store = SQLiteStore(self.data)
+        return self.store
+
+    def take(self, rng):
+        copy, share = self.kept.with_name("copy"), rng.choice([0, 0.5, 0.9])
+        files = rng.choice([["hinged.db"], ["hinged.db-wal"], LOG_AND_DATABASE])
+        with self.store._writer._alone():  # a commit that is cut in its middle is not what this looks for
+            copy.mkdir()
+            lengths = self.store._place._least()
+            if lengths is None or not lengths.log:
+                files = ["hinged.db"]  # of the log nothing counts that could be taken
+            for name in files:  # by another process: what this one closes it has no locks on any more
+                subprocess.run(["cp", self.data / name, copy], check=True)
+            copy.rename(self.kept)
+            for name in files:
+                used = lengths.log if name.endswith("-wal") else (self.data / name).stat().st_size
+                os.truncate(self.data / name, int(share * used))
+
+    def put_back(self):
+        if self.kept.exists():
+            for file in self.kept.iterdir():
+                subprocess.run(["cp", file, self.data], check=True)
+            shutil.rmtree(self.kept)
+        shutil.rmtree(self.kept.with_name("copy"), ignore_errors=True)
+
+
+class OnRedis:
+    """A store on Redis, which can be emptied, and filled again."""
+
+    def __init__(self, redis, namespace):
+        self.redis, self.namespace = redis, namespace
+
+    def open(self):
+        return RedisStore(self.redis.url, namespace=self.namespace)
+
+    def take(self, _):
+        self.redis.empty()
+
+    def put_back(self):
+        self.redis.fill()
+
+
 class Stores:
     """Opens the store of each history."""
 
@@ -268,10 +342,7 @@ class Stores:
         return self.opener
 
     def opener(self, folder):
-        if self.redis is None:
-            return lambda: SQLiteStore(folder / "data")
-        namespace = folder.name
-        return lambda: RedisStore(self.redis.url, namespace=namespace)
+        return OnSQLite(folder) if self.redis is None else OnRedis(self.redis, folder.name)
 
     def __exit__(self, *_):
         if self.redis is not None:

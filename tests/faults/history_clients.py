@@ -4,7 +4,9 @@ import asyncio
 import json
 import logging
 import os
+import random
 import traceback
+from datetime import UTC, datetime
 
 SOLVERS = ("auto", "lasvm", "exact", "lasvm-g", "bsca", "perceptron", "smo", "lasvm-nc", "tracking-1")
 FADING = ("auto", "lasvm", "lasvm-g", "lasvm-nc", "tracking-1")
@@ -29,15 +31,26 @@ class Complaints(logging.Handler):
         self._note = note
 
     def emit(self, record):
+        if "nothing is acknowledged" in record.getMessage() or "acknowledges nothing" in record.getMessage():
+            return  # the store was taken away (histories.py)
         trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
         self._note("error", message=record.getMessage(), trace=trace[-3000:])
 
 
-class Client:
-    """One who does what comes to his mind."""
+def annotated(number, version):
+    """The label of an annotation in Label Studio as it is in this version of it."""
+    return random.Random(f"{number} {version}").choice(["n", "p", "third"])
 
-    def __init__(self, http, note, rng, name, features):
+
+class Client:
+    """One who does what comes to his mind.
+
+    annotations: numbers of those that he has in Label Studio; version: that of their next change, of all of them.
+    """
+
+    def __init__(self, http, note, rng, name, features, annotations=(), version=1):
         self.http, self.note, self.rng, self.features = http, note, rng, features
+        self.annotations, self.version = annotations, version
         self.name, self.serial = name, 0
         self.known, self.offered, self.leases = [], [], []
 
@@ -192,6 +205,30 @@ class Client:
             params = {"annotator": given["annotator"]}
             await self.ask("DELETE", f"/models/{model}/answers/{given['id']}", params=params)
 
+    async def annotate(self, _):
+        """Let Label Studio tell of an annotation as it is, or, late or again, as it was, perhaps before a restart."""
+        number, version = self.rng.choice(self.annotations), self.version
+        if self.rng.random() < 0.4:
+            version = self.rng.randrange(version)
+        else:
+            self.version += 1
+        rng, self.rng = self.rng, random.Random(number)
+        x, self.rng = self.x(), rng
+        label = annotated(number, version)
+        at = datetime.fromtimestamp(1_750_000_000 + version, UTC).isoformat()
+        chosen = [{"from_name": "c", "to_name": "t", "type": "choices", "value": {"choices": [label]}}]
+        self.note("sent", model="annotated", examples=[{"id": f"ls-{number}", "x": x, "y": label}])
+        self.note("annotating", id=number, version=version)
+        answer = await self.ask("POST", "/labelstudio/models/annotated/webhook", {
+            "action": "ANNOTATION_UPDATED",
+            "annotation": {"id": number, "result": chosen, "updated_at": at, "completed_by": 1},
+            "task": {"id": number, "data": {"x": x}},
+        })  # fmt: skip
+        if answer.status_code == 200:
+            self.note("annotated", id=number, version=version)
+        elif answer.status_code not in (202, 404, 429, 503):
+            self.note("error", message=f"a webhook: {answer.text[:500]}", trace="")
+
     async def keep(self, model):
         await self.ask("POST", f"/models/{model}/snapshot")
 
@@ -222,6 +259,7 @@ class Client:
 WHAT = (
     ("learn", 40), ("predict", 12), ("offer", 6), ("question", 8), ("configure", 8), ("challenge", 4), ("roll_back", 3),
     ("finish", 3), ("forget", 4), ("correct", 3), ("revise", 3), ("withdraw", 1), ("keep", 2), ("copy", 2), ("look", 5),
+    ("annotate", 10),
 )  # fmt: skip
 CHANGES = (
     {"precision": "float64"}, {"precision": "float32"}, {"kernel": {"type": "rbf", "gamma": 0.7}},

@@ -4,6 +4,7 @@ import traceback
 from contextlib import closing
 
 import numpy as np
+from history_clients import annotated
 from states import digest_of
 
 from hinged.service.data.examples import digests, to_inputs
@@ -18,7 +19,7 @@ from hinged.service.model.events.states import Erased, Imported, RolledBack, Set
 from hinged.service.model.model import Model
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 12}
-FAULTS = ("raised", "hung", "lost", "invented", "misread", "unequal")
+FAULTS = ("raised", "hung", "lost", "invented", "misread", "unequal", "reverted")
 
 
 def judge(open_store, lines, form):
@@ -56,6 +57,7 @@ def judge(open_store, lines, form):
                 lost = learned.get(name, set()) - ids - forgotten
                 found["lost"] += len(lost)
                 said += [f"{name}: lost {i}" for i in lost]
+        _judge_annotations(store, lines, found, said)
         running = next((line["digests"] for line in reversed(lines) if line["kind"] == "running"), {})
         if lines and lines[-1]["kind"] == "running":
             for name, (at, digest) in running.items():
@@ -105,6 +107,31 @@ def _judge_model(store, name, form, everything, waits, found, said):
                 said.append(
                     f"{name}: event {at}: {given} is not as {configuration[0].kernel} {configuration[0].precision}"
                 )
+
+
+def _judge_annotations(store, lines, found, said):
+    """Each annotation must be as it was in a version that was sent, and not before the newest that was acknowledged."""
+    sent, newest, name = {}, {}, "annotated"
+    for line in lines:
+        if line["kind"] == "annotating":
+            sent.setdefault(line["id"], []).append(line["version"])
+        elif line["kind"] == "annotated":
+            newest[line["id"]] = max(line["version"], newest.get(line["id"], 0))
+    if name not in store.models():
+        if newest:
+            found["lost"] += 1
+            said.append("the model of annotations is lost")
+        return
+    model, _ = History(store, name, **SIZES).reached()
+    for _, record in store.read(name, 0):
+        event = decode_event(record.kind, record.payload)
+        for r, given in enumerate(event.ids if isinstance(event, Learned) else ()):
+            number = int(given.removeprefix("ls-"))
+            label = model.labels.labels[model.corrections.get(int(event.keys[r]), int(event.classes[r]))]
+            allowed = [v for v in sent[number] if v >= newest.get(number, 0)]
+            if label not in [annotated(number, version) for version in allowed]:
+                found["reverted"] += 1
+                said.append(f"{given} is {label!r}, its versions {allowed} are not; acknowledged: {newest.get(number)}")
 
 
 def _compared(model):

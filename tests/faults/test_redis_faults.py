@@ -8,6 +8,7 @@ from disturbances import (
     clock_back,
     cut,
     disk_full,
+    empty_redis,
     fsync_fails,
     hold,
     kill_both,
@@ -25,7 +26,7 @@ from scene import scene_for
 from test_faults import check
 from under_load import run
 
-ON_THE_WAY = [cut, slow, cut, hold, cut, pause_redis, second_server, stop_server]
+ON_THE_WAY = [cut, slow, empty_redis, cut, hold, cut, pause_redis, second_server, stop_server]
 ON_ITS_MACHINE = [kill_redis, fsync_fails, write_fails, disk_full, kill_redis, clock_back, kill_both]
 
 

@@ -1,6 +1,8 @@
 """What every solver promises, whatever it computes: solvers/core/solver.py."""
 
+import ctypes
 import gc
+import mmap
 import weakref
 
 import numpy as np
@@ -9,6 +11,7 @@ from streams import Stream, machines, same, stream_of, three_classes, two_moons
 
 from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
+from hinged.solvers.core.rowcache import ADVISED_BYTES, touched_bytes
 from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.solver import UNBOUNDED, PointsFull
 from hinged.solvers.dual.dual import DualExpansion
@@ -305,6 +308,38 @@ def test_a_certificate_names_what_there_is(name):
     if certificate["gap"] is not None:
         assert certificate["gap"] >= 0
         assert certificate["primal"] >= certificate["dual"]
+
+
+def resident_bytes(array):
+    """Of the pages in which an array lies, those that the system has given."""
+    begin = array.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+    size = array.ctypes.data + array.nbytes - begin
+    pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(begin), ctypes.c_size_t(size), pages) == 0
+    return mmap.PAGESIZE * sum(page & 1 for page in pages)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in SOLVERS.items() if issubclass(entry.make, DualExpansion)])
+def test_the_memory_that_a_solver_tells_is_what_its_kernel_rows_take_whatever_has_become_of_them(name):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(1_200, 2))
+    stream = stream_of(name, X, (X[:, 0] + rng.normal(size=len(X)) > 0).astype(np.int32)).learn()
+    solver = stream.solver
+    for change in (lambda: None, solver.finish, lambda: solver.drop(solver.keys()[:100]), solver.finish):
+        change()
+        # What is smaller has its pages from the heap, where others have written before.
+        taken = resident_bytes(solver.cache.lines) if solver.cache.lines.nbytes >= ADVISED_BYTES else 0
+        assert taken - 2 * mmap.PAGESIZE <= touched_bytes(solver.cache) <= solver.memory_bytes()
+
+
+def test_kernel_rows_that_a_finishing_step_has_emptied_take_no_memory():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(1_200, 2))
+    stream = stream_of("lasvm", X, (X[:, 0] + rng.normal(size=len(X)) > 0).astype(np.int32)).learn()
+    before = stream.solver.memory_bytes()
+    stream.solver.finish()
+    assert touched_bytes(stream.solver.cache) == 0
+    assert stream.solver.memory_bytes() < before / 4
 
 
 @names

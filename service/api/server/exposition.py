@@ -61,7 +61,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_classes", "Classes known.", lambda w: len(w.published.labels)),
     ("hinged_points", "Examples that the model holds.", lambda w: w.model.solver.live),
     ("hinged_support_vectors", "Examples that predictions depend on.", support_vectors),
-    ("hinged_memory_bytes", "Memory of points, coefficients and kernel rows.", lambda w: w.model.solver.memory_bytes()),
+    ("hinged_memory_bytes", "Memory of points, coefficients and kernel rows.", lambda w: w.model.memory_bytes()),
     ("hinged_points_max", "Examples that the model may hold.", lambda w: w.model.configuration.points_max or 0),
     ("hinged_pool_candidates", "Candidates in the pool.", lambda w: len(w.model.pool)),
     (

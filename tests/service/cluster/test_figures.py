@@ -12,10 +12,9 @@ class Models:
     """A roster of models of which only figures are asked."""
 
     def __init__(self, *names):
-        solver = SimpleNamespace(memory_bytes=lambda: 1000)
         self.loaded = {
             name: SimpleNamespace(
-                predictions_served=0, failed=False, model=SimpleNamespace(solver=solver),
+                predictions_served=0, failed=False, model=SimpleNamespace(memory_bytes=lambda: 1000),
                 published=SimpleNamespace(position=7),
             )
             for name in names
