@@ -19,7 +19,7 @@ BYTES_MAX = 16 * 2**20
 """Rows, and bytes of their arrays, of one request. A server takes as many, or says that it takes fewer."""
 
 
-class Batch:
+class RowsSent:
     """Rows: X (m, dim) an array or a SciPy sparse matrix, y m labels, ids m texts, shows what m candidates are shown
     as, None for x.
 
@@ -88,7 +88,7 @@ def pack(
     shows: Sequence[Any] | None = None,
 ) -> bytes:
     """A batch as the bytes of one request. ValueError where its parts do not fit together."""
-    batch = Batch(X, y, ids, shows)
+    batch = RowsSent(X, y, ids, shows)
     return batch.packed(0, len(batch))
 
 

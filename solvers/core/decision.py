@@ -82,7 +82,7 @@ class Form:
 
 
 @dataclass(slots=True)
-class Asked:
+class Uses:
     """How much a view has been asked, and what that has made of it.
 
     Several threads may ask at once; what one of them counts or makes in vain does no harm.
@@ -112,7 +112,7 @@ class ExpansionView:
     delta: Array
     dim: int
     terms: Terms | None = None
-    asked: Asked = field(default_factory=Asked, init=False, repr=False, compare=False)
+    asked: Uses = field(default_factory=Uses, init=False, repr=False, compare=False)
 
     @property
     def size(self) -> int:

@@ -187,7 +187,7 @@ def of_words():
     digest = hashlib.sha256()
     X, _ = examples("dense", 200)
     kinds = {"when": "time", "note": "text"}
-    vocabulary = Vocabulary(len(X) // 2, 50, kinds)
+    vocabulary = Vocabulary(len(X) // 2, 50, kinds, since=None)
     records = [
         {
             "note": f"{row[0]:.1f} {row[1]:.1f} of {row[0]:.1f}",

@@ -49,9 +49,9 @@ class Asking:
         A request that is refused has done nothing, so where it was too large fewer rows are sent.
         """
         with needed("files", "a batch of rows"):
-            from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, Batch  # noqa: PLC0415  needs NumPy
+            from hinged.client.batch import MEDIA_TYPE, ROWS_MAX, RowsSent  # noqa: PLC0415  needs NumPy
 
-        batch, answers, begin, rows_max = Batch(X, y, ids, shows), list[dict[str, Any]](), 0, ROWS_MAX
+        batch, answers, begin, rows_max = RowsSent(X, y, ids, shows), list[dict[str, Any]](), 0, ROWS_MAX
         while begin < len(batch) or not answers:
             end = batch.end(begin, rows_max) if len(batch) else 0
             call = Call("POST", path, batch.packed(begin, end), media_type=MEDIA_TYPE)

@@ -14,9 +14,10 @@ from scipy.sparse import csr_matrix
 
 from hinged import AsyncClient, Client, HingedError
 from hinged.client import batch
-from hinged.client.batch import Batch
+from hinged.client.batch import RowsSent
 from hinged.service.data.batches import read_batch
 from hinged.service.data.configuration import new_configuration
+from hinged.service.data.slices import at_once
 from hinged.service.settings import Settings
 
 BODY = {"solver": "bsgd", "budget": 20, "features": {"type": "dense", "dim": 3}}
@@ -143,11 +144,11 @@ def test_the_parts_of_a_batch_are_its_rows_in_order_each_once(data, n, rows_max,
     found, begin = ([], [], []), 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "BYTES_MAX", bytes_max)
-        whole = Batch(csr_matrix(X) if sparse else X, labels, ids)
+        whole = RowsSent(csr_matrix(X) if sparse else X, labels, ids)
         while begin < n:
             end = whole.end(begin, rows_max)
             assert begin < end <= begin + rows_max
-            part = read_batch(whole.packed(begin, end), configuration, Settings(), labelled=True)
+            part = at_once(read_batch(whole.packed(begin, end), configuration, Settings(), labelled=True))
             dense = np.zeros((end - begin, 3))
             dense[np.repeat(np.arange(end - begin), np.diff(part.rows.indptr)), part.rows.indices] = part.rows.values
             for whole_list, more in zip(found, (dense.tolist(), part.labels, part.ids), strict=True):

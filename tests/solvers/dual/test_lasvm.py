@@ -337,9 +337,9 @@ def test_a_full_expansion_refuses_before_anything_changes(moons):
         ({"delta_max": 1e-4}, "delta_max must be > tol"),
         ({"delta_min": -0.1}, "delta_min must be None or a number >= 0 and < 1000, got -0.1"),
         ({"delta_min": np.nan}, "delta_min must be None or a number >= 0 and < 1000, got nan"),
-        ({"seed_max": 0}, "seed_max must be an integer >= 1"),
+        ({"seed_max": 0}, "seed_max must be an integer from 1"),
         ({"idle_max": -1}, "idle_max must be an integer from 0"),
-        ({"points_max": 1}, "points_max must be an integer >= 2"),
+        ({"points_max": 1}, "points_max must be an integer from 2"),
         ({"dtype": np.int32}, "dtype must be float32 or float64"),
     ],
 )
