@@ -94,7 +94,9 @@ def demo(port: int, data_dir: Path, *, stay: bool, console: Console) -> None:
 def await_ready(server: ServerProcess, client: Client, console: Console) -> None:
     """Return when the server has compiled its kernels."""
     started = noted = time.monotonic()
-    with Waiting(console, "starting (the first time on a machine it compiles kernels, 10 s of two idle cores)") as waiting:
+    with Waiting(
+        console, "starting (the first time on a machine it compiles kernels, 10 s of two idle cores)"
+    ) as waiting:
         while not answers(client):
             now = time.monotonic()
             if not server.running:

@@ -30,7 +30,9 @@ async def load_kernels(run: Callable[..., Awaitable[Any]], *, in_turn: bool = Fa
     if len(functions) - functions.there() >= FEWEST:  # some that it refers to, it never calls
         if BROUGHT.is_dir() and not may_run_brought():
             log.info("those of the package are for other versions of Python and numba, or for another processor")
-        log.info("compiling the kernels, as the first start on a machine does; that takes 10 s of two idle cores, longer of busy ones")
+        log.info(
+            "compiling the kernels, as the first start on a machine does: 10 s of two idle cores, more of busy ones"
+        )
     loading = asyncio.ensure_future(run(_in_turn if in_turn else warm.warm_up_first, SOLVER))
     try:
         while not (await asyncio.wait([loading], timeout=TOLD_EVERY_S))[0]:
