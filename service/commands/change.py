@@ -77,7 +77,6 @@ class Correct:
     given: str
     label: Label
     classes_max: int
-    label_chars_max: int
     located: Located | None = None
     annotator: str | None = None  # who changes an answer of his own
 
@@ -89,7 +88,7 @@ class Correct:
         if number is None:
             raise NotFound(f"there is no learned example {self.given!r}", id=self.given)
         events: list[ModelEvent] = []
-        label = class_of(model, self.label, self.classes_max, self.label_chars_max)
+        label = class_of(model, self.label, self.classes_max)
         if label == len(model.labels):
             events.append(ClassAdded(self.label))
         # Without an x there is nothing that a repetition could be compared with but the label.
@@ -183,9 +182,9 @@ class Promote:
         return Planned([Promoted(self.shadow, now_ms)], lambda model: _answer(model, None))
 
 
-def class_of(model: Model, label: Label, classes_max: int, label_chars_max: int) -> int:
+def class_of(model: Model, label: Label, classes_max: int) -> int:
     """The number of a label's class, that of the next class for a new one. Invalid for a label that may not come."""
-    check_label(label, "y", label_chars_max)
+    check_label(label, "y")
     number = model.labels.number(label)
     if number is not None:
         return number

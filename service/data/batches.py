@@ -87,8 +87,8 @@ def read_batch(body: bytes, configuration: Configuration, settings: Settings, la
     ids: list[str | None] = [None] * m if given is None else given
     if len(ids) != m:
         raise Invalid(f"ids must be as many as the examples, {m}, got {len(ids)}")
-    check_ids(ids, settings.id_chars_max)
-    labels = _labels(facts.get("labels", []), arrays.get("y"), m, settings, labelled)
+    check_ids(ids)
+    labels = _labels(facts.get("labels", []), arrays.get("y"), m, labelled)
     return Batch(ids, labels, _rows(arrays, configuration), _shows(facts, m, candidates=labelled is None))
 
 
@@ -132,11 +132,9 @@ def _check(arrays: dict[str, Array], name: str, dtypes: Sequence[type], axes: in
         raise Invalid(f"{name} must be {allowed} with {axes} axes, got {array.dtype.name} with {array.ndim}")
 
 
-def _labels(
-    known: list[Label], y: Array | None, m: int, settings: Settings, labelled: bool | None
-) -> list[Label | None]:
+def _labels(known: list[Label], y: Array | None, m: int, labelled: bool | None) -> list[Label | None]:
     for index, label in enumerate(known):
-        check_label(label, f"labels[{index}]", settings.label_chars_max)
+        check_label(label, f"labels[{index}]")
     if y is None:
         return [None] * m
     _check({"y": y}, "y", INTEGERS, 1)

@@ -195,7 +195,7 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         if len({label_key(label) for label in classes}) < len(classes):
             raise Invalid("classes lists a label twice")
         for index, label in enumerate(classes):
-            check_label(label, f"classes[{index}]", settings.label_chars_max)
+            check_label(label, f"classes[{index}]")
     for name, weight in (configuration.class_weight or {}).items():
         # The solver would refuse it, but only once the class is in the log.
         bound = solver.C_max * weight

@@ -70,7 +70,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
     worker = registry.get(model)
     body = parsed(CORRECTION, await read_json(request, registry.settings.body_bytes_max))
     settings = registry.settings
-    command = Correct(example, body["y"], settings.classes_max, settings.label_chars_max)
+    command = Correct(example, body["y"], settings.classes_max)
     return await changed(model, worker, await worker.change(command))
 
 

@@ -68,9 +68,9 @@ def learn_request(
 ) -> LearnRequest:
     """The request of a body whose examples were parsed, checked. Invalid."""
     ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
+    check_ids(ids)
     labels = [example["y"] for example in examples]
-    check_labels(labels, settings.label_chars_max)
+    check_labels(labels)
     leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
     places = [index for index, example in enumerate(examples) if "x" in example]
     if not places:
@@ -119,7 +119,7 @@ async def predict_from(settings: Settings, worker: Worker, body: Body) -> dict[s
     """Predict the examples of a body."""
     form = form_of(worker.published.configuration)
     examples, details = parse_predict(body, settings.batch_examples_max, form=form)
-    return await predict_examples(worker, examples, details, settings)
+    return await predict_examples(worker, examples, details)
 
 
 async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes) -> dict[str, Any]:
@@ -129,13 +129,11 @@ async def predict_batch(connection: HTTPConnection, worker: Worker, body: bytes)
     return _shown(worker, batch.ids, await make_predictions(worker, published, batch.rows, batch.ids))
 
 
-async def predict_examples(
-    worker: Worker, examples: list[UnlabelledExample], details: Details, settings: Settings
-) -> dict[str, Any]:
+async def predict_examples(worker: Worker, examples: list[UnlabelledExample], details: Details) -> dict[str, Any]:
     """Predict examples that were parsed. Invalid before anything else is done."""
     explain = details.explain
     ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
+    check_ids(ids)
     if explain > EXPLAINED_MAX or explain * len(examples) > EXPLAINED_MAX * 10:
         raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
     published = worker.published

@@ -101,7 +101,7 @@ async def _predict_as_one(settings: Settings, worker: Worker, bodies: Sequence[B
     if any(any(details) for _, details in parsed):
         raise Invalid("some ask for more than a prediction")
     examples = [found for found, _ in parsed]
-    answer = await predict_examples(worker, [*chain.from_iterable(examples)], Details(), settings)
+    answer = await predict_examples(worker, [*chain.from_iterable(examples)], Details())
     return [{**answer, "results": answer["results"][begin:end]} for begin, end in _parts(examples)]
 
 

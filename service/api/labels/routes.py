@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from hinged.service import limits
 from hinged.service.api.labels.shapes import (
     ASK,
     ASK_BODY,
@@ -93,11 +94,11 @@ async def offer_from(connection: HTTPConnection, worker: Worker, body: Body) -> 
     settings, configuration = registry_of(connection).settings, worker.published.configuration
     examples = parse_pool(body, settings.batch_examples_max, form=form_of(configuration))
     ids = [example["id"] for example in examples]
-    check_ids(ids, settings.id_chars_max)
+    check_ids(ids)
     labels = [example.get("y") for example in examples]
     for index, label in enumerate(labels):
         if label is not None:
-            check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+            check_label(label, f"examples[{index}].y", index=index)
     shows = [example.get("show") for example in examples]
     for index, show in enumerate(shows):
         check_show(show, index)
@@ -147,10 +148,10 @@ async def ask(model: str, request: Request) -> Response:
     return JSON(await ask_from(request, worker, await read_json(request, registry.settings.body_bytes_max)))
 
 
-async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
+async def ask_from(_: HTTPConnection, worker: Worker, body: Body) -> dict[str, Any]:
     """Lease candidates as a body asks."""
     asked: AskBody = parsed(ASK, body)
-    most = registry_of(connection).settings.queries_max
+    most = limits.QUERIES_MAX
     n = asked.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
@@ -235,7 +236,7 @@ async def rank_examples(model: str, request: Request) -> Response:
     parsed = parse_rank(body, settings.batch_examples_max, form=form_of(published.configuration))
     examples = parsed["examples"]
     ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
+    check_ids(ids)
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
     labels = [example.get("y") for example in examples]
     strategy = parsed.get("strategy", ACTIVE)

@@ -148,8 +148,7 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
         except Conflict:  # it has another label now, or another task
             if same_label(label, (await worker.example(given))["label"]):
                 return "known"
-            maxima = settings.classes_max, settings.label_chars_max
-            await worker.change(Correct(given, label, *maxima, annotator=annotation.annotator))
+            await worker.change(Correct(given, label, settings.classes_max, annotator=annotation.annotator))
             return "corrected"
     except (Gone, NotFound):  # deleted before, or never learned
         return "ignored"

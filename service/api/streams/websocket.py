@@ -2,8 +2,8 @@
 
 Frames are read and given to the worker, then the next ones are read: what comes while an append is under way shares the
 next micro-batch and its fsync. Frames of one kind that have come together are also read and answered together
-(examples/together.py). At most `frames_in_flight_max` frames wait for their answers; beyond that nothing is read, and
-TCP slows the client down. So it does where the client does not read its answers.
+(examples/together.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers; beyond that nothing is read, and TCP
+slows the client down. So it does where the client does not read its answers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from hinged.service import limits
 from hinged.service.api.examples.requests import shown_learned
 from hinged.service.api.examples.together import TOGETHER_MAX, Answer, predict_together, read_learn
 from hinged.service.api.streams.frames import ALONE, ROUTES, Read, read_frame, told
@@ -83,7 +84,7 @@ class Frames:
         self._worker = worker
         self._access: Access = socket.app.state.access
         self._settings = registry_of(socket).settings
-        self._room = asyncio.Semaphore(self._settings.frames_in_flight_max)
+        self._room = asyncio.Semaphore(limits.FRAMES_IN_FLIGHT_MAX)
         self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
         self._newest: Asked | None = None
         self._change: asyncio.Future[Any] | None = None  # the newest one, which what only reads waits for
@@ -137,7 +138,7 @@ class Frames:
             await self._room.acquire()
             frames, over = await self._with_following(data)
             standing = self._standing()
-            read = [read_frame(frame, self._settings.frame_bytes_max, standing) for frame in frames]
+            read = [read_frame(frame, limits.FRAME_BYTES_MAX, standing) for frame in frames]
             for op, of_op in groupby(read, lambda frame: frame.op):
                 await self._submit(op, [*of_op])
             await asyncio.sleep(0)  # who sends without a pause leaves the event loop to others now and then
@@ -164,13 +165,13 @@ class Frames:
         """The next frame; None if the client has left, a reason to close if it is idle."""
         while True:
             try:
-                async with asyncio.timeout(self._settings.stream_idle_s):
+                async with asyncio.timeout(limits.STREAM_IDLE_S):
                     message = await self._socket.receive()
             except TimeoutError:
                 waits = self._newest is not None and not self._newest.answered.is_set()
                 if waits or (self._subscription is not None and not self._subscription.done()):
                     continue
-                return Close(IDLE, f"no frame for {self._settings.stream_idle_s:g} s")
+                return Close(IDLE, f"no frame for {limits.STREAM_IDLE_S:g} s")
             return None if message["type"] == "websocket.disconnect" else _data(message)
 
     def _standing(self) -> ServiceError | None:
@@ -298,7 +299,7 @@ class Frames:
         if self._left:
             return
         try:
-            async with asyncio.timeout(self._settings.stream_idle_s):
+            async with asyncio.timeout(limits.STREAM_IDLE_S):
                 for frame in frames:
                     await self._socket.send_text(to_json(frame, inf_nan_mode="constants").decode())
         except WebSocketDisconnect:  # what it sent before is on its way to us, and will be done
@@ -318,7 +319,7 @@ class Frames:
         """Send what a follower is told, as long as it keeps up."""
         await answered.wait()
         try:
-            async with aclosing(follower.pages(self._settings.heartbeat_s)) as pages:
+            async with aclosing(follower.pages(limits.HEARTBEAT_S)) as pages:
                 async for page in pages:
                     if not self._access.knows(caller(self._socket)):
                         raise Unauthenticated(REVOKED.reason)

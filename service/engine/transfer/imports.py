@@ -73,16 +73,16 @@ def _check(model: Model, now_ms: int, settings: Settings) -> None:
     if len(model.labels) > settings.classes_max:
         raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")
     for index, label in enumerate(model.labels.labels):
-        check_label(label, f"classes[{index}]", settings.label_chars_max)
+        check_label(label, f"classes[{index}]")
     declared = model.configuration.classes
     if declared is not None and list(map(label_key, declared)) != list(map(label_key, model.labels.labels)):
         raise Invalid("the file's model has other classes than its configuration declares")
     waiting = [given for part in (model.pool, model.pending) for given in (entry.id for entry in part)]
-    check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting), settings.id_chars_max)
+    check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting))
     for candidate in model.pool:
         for told in (candidate.label, *(label for _, label in candidate.votes)):
             if told is not None:
-                check_label(told, f"a label of {candidate.id!r}", settings.label_chars_max)
+                check_label(told, f"a label of {candidate.id!r}")
 
 
 def _first_line(error: Exception) -> str:
