@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
-from fastapi import Request
+from fastapi import Query, Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.types import Message
@@ -27,6 +27,7 @@ from hinged.service.errors import (
     UnsupportedMediaType,
 )
 
+Full = Annotated[bool, Query(description="with every default of a configuration")]
 BINARY = "application/octet-stream"
 EXAMPLES = ("application/json", MEDIA_TYPE)
 

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import default_configuration, found_again
+from hinged.service.data.configuration import default_configuration, found_again, shown_configuration
 from hinged.service.data.names import DEFAULT
 from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
@@ -370,5 +370,5 @@ class Registry:
 def _same(name: str, there: Configuration, wanted: Configuration) -> Configuration:
     """The configuration of a model that is there. Conflict if it is another than is wanted."""
     if not there.same_as(found_again(wanted, there)):
-        raise Conflict(f"model {name!r} exists with another configuration", configuration=there.model_dump(mode="json"))
+        raise Conflict(f"model {name!r} exists with another configuration", configuration=shown_configuration(there))
     return there

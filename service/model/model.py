@@ -213,6 +213,9 @@ class Model(State):
         """The present state for predictions."""
         return Published.of(self.learner, self.position, self.learned)
 
-    def describe(self, now_ms: int = 0) -> dict[str, Any]:
-        """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later."""
-        return described(self, now_ms)
+    def describe(self, now_ms: int = 0, *, full: bool = False) -> dict[str, Any]:
+        """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later.
+
+        full: with every default of its configuration.
+        """
+        return described(self, now_ms, full=full)

@@ -29,6 +29,7 @@ from hinged.service.api.wire import (
     receive_file,
     registry_of,
 )
+from hinged.service.data.configuration import shown_configuration
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.transfer.exports import SUFFIX
 from hinged.service.errors import Conflict, QueueFull, StoreUnavailable
@@ -71,7 +72,7 @@ async def import_model(model: str, request: Request) -> Response:
     registry = registry_of(request)
     with await receive_file(request, limits.IMPORT_BYTES_MAX) as file:
         worker = await registry.import_file(model, file)
-    configuration = worker.model.configuration.model_dump(mode="json")
+    configuration = shown_configuration(worker.model.configuration)
     published = worker.published
     answer = {"model": model, "configuration": configuration, "position": published.position}
     return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)
