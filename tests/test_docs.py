@@ -39,7 +39,7 @@ def rows(text):
 
 def written(number):
     """How a document may write a limit."""
-    text = f"{number:,g}"
+    text = f"{number:,}" if isinstance(number, int) else f"{number:,g}"
     return {text, f"{text} s", f"{number / 2**20:g} MiB", f"{number / 10**6:g} MB"}
 
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.types import Message
 
+from hinged.service import limits
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, validated
 from hinged.service.data.parts import Configuration
@@ -30,9 +31,6 @@ from hinged.service.errors import (
 Full = Annotated[bool, Query(description="with every default of a configuration")]
 BINARY = "application/octet-stream"
 EXAMPLES = ("application/json", MEDIA_TYPE)
-
-BODY_BYTES_PER_S = 10_000
-"""Each of so many bytes of a body gives the client a second more for the rest."""
 
 
 def registry_of(connection: HTTPConnection) -> Registry:
@@ -111,10 +109,12 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
     began = asyncio.get_running_loop().time()
     while more:
         try:
-            async with asyncio.timeout_at(began + seconds + size / BODY_BYTES_PER_S):
+            async with asyncio.timeout_at(began + seconds + size / limits.BODY_BYTES_PER_S):
                 message = await request.receive()
         except TimeoutError:
-            raise RequestTimeout(f"{size} bytes of the body came in {seconds + size / BODY_BYTES_PER_S:g} s") from None
+            raise RequestTimeout(
+                f"{size} bytes of the body came in {seconds + size / limits.BODY_BYTES_PER_S:g} s"
+            ) from None
         part, more = _checked_piece(request, message, size, bytes_max), message.get("more_body", False)
         size += len(part)
         yield part

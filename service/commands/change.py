@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service import limits
 from hinged.service.commands.ask import Planned
 from hinged.service.data.classes import Label, check_label, label_key
 from hinged.service.data.configuration import BESIDE, configured_anew, parse_configuration
@@ -29,7 +30,6 @@ from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.changes import Corrected, Forgotten, Intended, Promoted, Reconfigured, Retired
 from hinged.service.model.events.learning import ClassAdded
 from hinged.service.model.model import Model
-from hinged.service.model.state import SHADOWS_MAX
 from hinged.service.settings import Settings
 
 
@@ -147,8 +147,8 @@ class Challenge:
             return Planned([], lambda model: _answer(model, None))
         if running is not None or former is not None:
             raise Conflict(f"there is a challenger {self.shadow!r} with another configuration; delete it first")
-        if len(model.shadows) + sum(job.kind == "shadow" for job in model.jobs.running()) >= SHADOWS_MAX:
-            raise Conflict(f"a model has at most {SHADOWS_MAX} challengers")
+        if len(model.shadows) + sum(job.kind == "shadow" for job in model.jobs.running()) >= limits.SHADOWS_MAX:
+            raise Conflict(f"a model has at most {limits.SHADOWS_MAX} challengers")
         at = model.position + 1
         return Planned([Intended(facts, self.shadow, now_ms)], lambda model: _answer(model, at))
 

@@ -17,7 +17,6 @@ from hinged.service.settings import Settings
 
 PACE_GAIN = 0.2
 """How much each micro-batch counts for how long those take that wait."""
-RETRY_MAX_S = 60
 
 
 class Pace:
@@ -112,7 +111,7 @@ class Queue:
     def _full(self, what: str) -> QueueFull:
         """The refusal of what finds no room, which says when most of what waits will be done."""
         wait_s = math.ceil(round(self._pace.seconds(self.examples, limits.MICRO_BATCH_EXAMPLES_MAX), 6))
-        after_s = min(max(1, wait_s), RETRY_MAX_S)
+        after_s = min(max(1, wait_s), limits.RETRY_AFTER_S_MAX)
         return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
 
     def _with_following(self, first: Learning, taken: Queued) -> Queued:

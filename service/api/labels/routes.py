@@ -68,7 +68,10 @@ from hinged.service.errors import (
 from hinged.solvers.scores.selection import ACTIVE
 
 LEASE_S = 600.0
-SEARCHED = 1_000  # candidates that a question looks at unless it says otherwise
+"""Seconds that a lease lasts where the request does not say. A question whose annotator has gone waits for so long; one
+who thinks for longer finds it asked of somebody else."""
+SEARCHED = 1_000
+"""Candidates that a question looks at where the request does not say. More take longer, fewer make worse questions."""
 
 router = APIRouter(default_response_class=JSON)
 
