@@ -109,7 +109,7 @@ def create_app(
         node: Node | Siblings | None
         node = app.state.node = join(store, registry, chosen, app.edge, access, app.state.streams)
         if place is not None:
-            node = Siblings(place, chosen, app.edge, access, app.state.streams)
+            node = Siblings(place, app.edge, access, app.state.streams)
         starting = asyncio.create_task(registry.start(None if node is None else node.claims))
         starting.add_done_callback(_tell_failure)
         starting.add_done_callback(lambda _: settle())

@@ -37,8 +37,8 @@ def guarded_server(folder):
     """It is ready at its end, and its log tells of no error of its own."""
     path = folder / "keys.json"
     keys = {"admin": create_key(path, "me", "admin"), "other": create_key(path, "other", "admin", ["other-*"])}
-    limits = {"body_bytes_max": BODY_BYTES_MAX, "frame_bytes_max": FRAME_BYTES_MAX, "streams_max": 20}
-    with RunningServer(folder / "data", keys_file=path, **limits) as running:
+    settings = {"keys_file": path, "body_bytes_max": BODY_BYTES_MAX, "streams_max": 20}
+    with RunningServer(folder / "data", limits={"frame_bytes_max": FRAME_BYTES_MAX}, **settings) as running:
         guarded = Guarded(running, keys)
         with Asking(running.url) as ask:
             assert ask("PUT", "/models/m", json=BASE, headers=guarded.bearer()).status_code == 201

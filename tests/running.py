@@ -1,6 +1,7 @@
 """A real server in a process of its own, to be asked, stopped and killed."""
 
 import atexit
+import json
 import os
 import random
 import signal
@@ -113,11 +114,11 @@ def is_taken(line):
 class RunningServer:
     """`hinged serve` on a folder; settings as HINGED_* without the prefix, in lower case.
 
-    program: what Python runs in the place of `hinged`.
+    program: what Python runs in the place of `hinged`. limits: others than those of service/limits.py, in lower case.
     """
 
-    def __init__(self, data_dir, program=("-m", "hinged"), **settings):
-        self.program = program
+    def __init__(self, data_dir, program=("-m", "hinged"), limits=None, **settings):
+        self.program = ("tests/limited.py",) if limits else program
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data_dir = Path(data_dir)
@@ -128,6 +129,8 @@ class RunningServer:
             "HINGED_DATA_DIR": str(data_dir),
             "HINGED_PORT": str(self.port),
         }
+        if limits:
+            self.env["PYTEST_LIMITS"] = json.dumps(limits)
         self.process = None
 
     def start(self, wait=True, *, from_nothing=False):

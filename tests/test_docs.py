@@ -14,7 +14,7 @@ import hinged.sklearn
 from hinged import Client
 from hinged.commands import backup
 from hinged.commands.cli import cli
-from hinged.service import errors
+from hinged.service import errors, limits
 from hinged.service.app import create_app
 from hinged.service.data.parameters import CONFIGURATION_OF, SOLVER_NAMES
 from hinged.service.data.parts import Labelling
@@ -38,6 +38,12 @@ def rows(text):
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:3] == "| `"]
 
 
+def written(number):
+    """How a document may write a limit."""
+    text = f"{number:,}" if isinstance(number, int) else f"{number:,g}"
+    return {text, f"{text} s", f"{number / 2**20:g} MiB", f"{number / 10**6:g} MB"}
+
+
 def default_of(field):
     """A default as the table spells it."""
     value = field.default
@@ -58,7 +64,15 @@ def test_each_setting_stands_in_the_table_with_its_variable_and_default():
         f"`HINGED_{name.upper()}`": default_of(field) if default_of(field) == "(none)" else f"`{default_of(field)}`"
         for name, field in Settings.model_fields.items()
     }
-    assert found == expected
+    assert list(found.items()) == list(expected.items())
+
+
+def test_each_limit_stands_in_a_document_with_its_value():
+    text = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("architecture", "streams", "scaling"))
+    found = {name: value for value, name in re.findall(r"([\d.,]+(?: (?:s|MB|MiB))?) \(`([A-Z_]+)`\)", text)}
+    known = {name: value for name, value in vars(limits).items() if name.isupper()}
+    assert found.keys() == known.keys()
+    assert {name for name, value in known.items() if found[name] not in written(value)} == set()
 
 
 def test_each_estimator_stands_in_the_table_with_the_solver_that_it_is():

@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 
 from asking import BASE
+from limited import limited
 from running import PATIENCE_S
 
 from hinged.service.app import create_app
@@ -37,8 +38,7 @@ class Way:
 
     def __init__(self, folder, keys, *, short):
         settings = Settings(
-            data_dir=folder, keys_file=keys, body_bytes_max=BODY_BYTES_MAX, log_requests=True,
-            allowed_origins=(ORIGIN,), pending_flush_s=3600,
+            data_dir=folder, keys_file=keys, body_bytes_max=BODY_BYTES_MAX, log_requests=True, allowed_origins=(ORIGIN,)
         )  # fmt: skip
         self.app = create_app(settings)
         self.server = make_server(
@@ -118,6 +118,8 @@ class Both:
         self.short, self.usual = (Way(folder / way, keys, short=way == "short") for way in ("short", "usual"))
 
     def __enter__(self):
+        self._limits = limited(pending_flush_s=3600)
+        self._limits.__enter__()
         for way in (self.short, self.usual):
             self.run(way.start())
         return self
@@ -126,6 +128,7 @@ class Both:
         for way in (self.short, self.usual):
             self.run(way.stop())
         self._runner.close()
+        self._limits.__exit__(None, None, None)
 
     def run(self, coroutine):
         return self._runner.run(coroutine)

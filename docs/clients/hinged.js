@@ -38,7 +38,7 @@ export class Hinged {
     }
   }
 
-  model = (name) => this.call("GET", pathOf(name));
+  model = (name, { full = false } = {}) => this.call("GET", pathOf(name) + (full ? "?full=true" : ""));
   create = (name, configuration) => this.call("PUT", pathOf(name), configuration);
   predict = (name, examples, options) => this.call("POST", `${pathOf(name)}/predict`, { examples, ...options });
   // With an id each, an example is learned once, however often the request is repeated.

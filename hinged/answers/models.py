@@ -12,7 +12,7 @@ XT = TypeVar("XT", default=Any)
 
 
 class Created(TypedDict):
-    """The model with every default filled in; it serves, but where its solver is to be compiled first."""
+    """The model that there is now; it serves, but where its solver is to be compiled first."""
 
     model: str
     configuration: dict[str, Any]

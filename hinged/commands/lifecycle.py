@@ -91,11 +91,13 @@ def read_configuration(file: Path) -> dict[str, Any]:
 
 @click.command("show", epilog="Example: hinged show spam")
 @click.argument("model")
+@click.option("--full", is_flag=True, help="With every default of its configuration, as JSON.")
 @as_lines
 @asks
-def show_model(client: Client, *, model: str, as_json: bool) -> None:
+def show_model(client: Client, *, model: str, full: bool, as_json: bool) -> None:
     """Show MODEL in figures: what it has learned, how good it is, what it asks."""
-    found = client.model(model)
+    as_json = as_json or full
+    found = client.model(model, full=full)
     if as_json or not sys.stdout.isatty():
         show([found], as_json, {})
         return

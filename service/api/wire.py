@@ -6,13 +6,14 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
-from fastapi import Request
+from fastapi import Query, Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.types import Message
 
+from hinged.service import limits
 from hinged.service.data.batches import MEDIA_TYPE
 from hinged.service.data.examples import Body, Raw, validated
 from hinged.service.data.parts import Configuration
@@ -31,6 +32,7 @@ from hinged.service.errors import (
     UnsupportedMediaType,
 )
 
+Full = Annotated[bool, Query(description="with every default of a configuration")]
 BINARY = "application/octet-stream"
 EXAMPLES = ("application/json", MEDIA_TYPE)
 
@@ -38,9 +40,6 @@ COMMAND_BYTES_MAX = 2**18
 """Longest body without examples, bytes: a configuration of 1,024 classes and 1,000 columns has 100 KiB."""
 COMMAND_PARTS_MAX = 4_000
 """Commas of it. Each of its parts may be wrong, and to say so takes 2 us."""
-
-BODY_BYTES_PER_S = 10_000
-"""Each of so many bytes of a body gives the client a second more for the rest."""
 
 
 def registry_of(connection: HTTPConnection) -> Registry:
@@ -175,7 +174,7 @@ async def _pieces(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
 
 def body_s(size: int, seconds: float) -> float:
     """How long a client may take to send more than so much of a body; seconds: for its beginning."""
-    return seconds + size / BODY_BYTES_PER_S
+    return seconds + size / limits.BODY_BYTES_PER_S
 
 
 def too_slow(size: int, seconds: float) -> RequestTimeout:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 
 from hinged.extras import needed
+from hinged.service import limits
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.members import Members
 from hinged.service.cluster.passing import Passing
@@ -97,7 +98,7 @@ class Node(Collector):
         self.members = Members(store, registry, settings)
         self._passing = Passing(self.members.address)
         self.gate = Gate(app, self.members, self._passing, access)
-        self._relay = Relay(self.gate, streams, self.members.address, settings.stream_idle_s)
+        self._relay = Relay(self.gate, streams, self.members.address, limits.STREAM_IDLE_S)
         self._loop = asyncio.get_running_loop()
 
     def shared(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from hinged.service import limits
 from hinged.service.cluster.gate import Gate
 from hinged.service.cluster.members import HERE
 from hinged.service.cluster.passing import Passing
@@ -25,7 +26,6 @@ from hinged.service.edge.access import Access
 from hinged.service.edge.ending import end
 from hinged.service.edge.middleware import Edge
 from hinged.service.edge.streams import Streams
-from hinged.service.settings import Settings
 from hinged.service.store.folders import name_of
 
 NAMES_KEPT = 4096
@@ -74,13 +74,13 @@ class Shares:
 class Siblings(Collector):
     """What a worker needs of the others: what the application starts and stops."""
 
-    def __init__(self, place: Place, settings: Settings, app: Edge, access: Access, streams: Streams) -> None:
+    def __init__(self, place: Place, app: Edge, access: Access, streams: Streams) -> None:
         access.share_tickets(place.secret)
         self._passing = Passing(place.address)
         self._shares = Shares(place)
         self._gate = Gate(app, self._shares, self._passing, access, reachable=False)
         self.gate = Together(self._gate, app, self._passing, place.number, place.addresses)
-        self._relay = Relay(self._gate, streams, place.address, settings.stream_idle_s)
+        self._relay = Relay(self._gate, streams, place.address, limits.STREAM_IDLE_S)
 
     def here(self, name: str) -> bool:
         """Whether this worker has a model."""

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from hinged.service import limits
 from hinged.service.data.classes import Label, label_key
 from hinged.service.model.model import Model
-
-PAIRS_MAX = 100
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
@@ -44,7 +43,7 @@ def agreement(model: Model) -> tuple[dict[str, dict[str, Any]], list[dict[str, A
                 standing[annotator].append((label_key(own), label_key(labels[label])))
         for one, other in combinations(sorted(by_annotator), 2):
             pairs[one, other].append((label_key(by_annotator[one]), label_key(by_annotator[other])))
-    most = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[:PAIRS_MAX]
+    most = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[: limits.PAIRS_MAX]
     return (
         {name: {"shared": len(found), "kappa": kappa(found)} for name, found in standing.items()},
         [

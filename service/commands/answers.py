@@ -31,7 +31,6 @@ class ChangeAnswer:
     label: Label
     annotator: str
     classes_max: int
-    label_chars_max: int
     located: Located | None = None
 
     def plan(self, model: Model, now_ms: int) -> Planned:
@@ -42,11 +41,11 @@ class ChangeAnswer:
             raise NotFound(f"{self.annotator!r} has not answered {self.given!r}, or long ago", id=self.given)
         candidate = model.pool.find(self.given)
         if candidate is None:
-            learned = (self.classes_max, self.label_chars_max, self.located, self.annotator)
+            learned = (self.classes_max, self.located, self.annotator)
             return Correct(self.given, self.label, *learned).plan(model, now_ms)
         events: list[ModelEvent] = []
         if label_key(dict(candidate.votes)[self.annotator]) != label_key(self.label):
-            class_of(model, self.label, self.classes_max, self.label_chars_max)
+            class_of(model, self.label, self.classes_max)
             token = next(lease.token for lease in candidate.leases if lease.annotator == self.annotator)
             events.append(Voted(token, self.label, now_ms))
         return Planned(events, lambda model: {"certificate": model.solver.certificate()})

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service import limits
 from hinged.service.commands.ask import Planned
 from hinged.service.commands.taking import revised
 from hinged.service.data.classes import Label, check_label, label_key
@@ -29,7 +30,6 @@ from hinged.service.errors import (
 from hinged.service.model.events.changes import Corrected, Forgotten, Intended, Promoted, Reconfigured, Retired
 from hinged.service.model.events.learning import ClassAdded
 from hinged.service.model.model import Model
-from hinged.service.model.state import SHADOWS_MAX
 from hinged.service.settings import Settings
 
 
@@ -77,7 +77,6 @@ class Correct:
     given: str
     label: Label
     classes_max: int
-    label_chars_max: int
     located: Located | None = None
     annotator: str | None = None  # who changes an answer of his own
     changed_ms: int | None = None  # when another program changed it
@@ -90,7 +89,7 @@ class Correct:
         if number is None:
             raise NotFound(f"there is no learned example {self.given!r}", id=self.given)
         events = revised(model, self.given, self.changed_ms, now_ms)
-        label = class_of(model, self.label, self.classes_max, self.label_chars_max)
+        label = class_of(model, self.label, self.classes_max)
         if label == len(model.labels):
             events.append(ClassAdded(self.label))
         # Without an x there is nothing that a repetition could be compared with but the label.
@@ -161,8 +160,8 @@ class Challenge:
             return Planned([], lambda model: _answer(model, None))
         if running is not None or former is not None:
             raise Conflict(f"there is a challenger {self.shadow!r} with another configuration; delete it first")
-        if len(model.shadows) + sum(job.kind == "shadow" for job in model.jobs.running()) >= SHADOWS_MAX:
-            raise Conflict(f"a model has at most {SHADOWS_MAX} challengers")
+        if len(model.shadows) + sum(job.kind == "shadow" for job in model.jobs.running()) >= limits.SHADOWS_MAX:
+            raise Conflict(f"a model has at most {limits.SHADOWS_MAX} challengers")
         at = model.position + 1
         return Planned([Intended(facts, self.shadow, now_ms)], lambda model: _answer(model, at))
 
@@ -196,9 +195,9 @@ class Promote:
         return Planned([Promoted(self.shadow, now_ms)], lambda model: _answer(model, None))
 
 
-def class_of(model: Model, label: Label, classes_max: int, label_chars_max: int) -> int:
+def class_of(model: Model, label: Label, classes_max: int) -> int:
     """The number of a label's class, that of the next class for a new one. Invalid for a label that may not come."""
-    check_label(label, "y", label_chars_max)
+    check_label(label, "y")
     number = model.labels.number(label)
     if number is not None:
         return number

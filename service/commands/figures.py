@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
+from hinged.service.data.configuration import shown_configuration
 from hinged.service.errors import Conflict
 from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, LearningCurve, figures_of, points_held
 from hinged.service.model.learner import Learner
@@ -103,19 +104,24 @@ def left_out(learner: Learner) -> tuple[int, int]:
     return solver.live, round(error * solver.live)
 
 
-def challengers(model: Model) -> dict[str, Any]:
-    """The model and its challengers, each with the metrics of its own predictions."""
+def challengers(model: Model, *, full: bool = False) -> dict[str, Any]:
+    """The model and its challengers, each with the metrics of its own predictions.
+
+    full: with every default of their configurations.
+    """
     return {
         "model": model.name,
         "position": model.position,
-        "champion": _figures(model.learner),
-        "shadows": {name: {**_figures(s), "stopped": s.stopped} for name, s in sorted(model.shadows.items())},
+        "champion": _figures(model.learner, full=full),
+        "shadows": {
+            name: {**_figures(s, full=full), "stopped": s.stopped} for name, s in sorted(model.shadows.items())
+        },
     }
 
 
-def _figures(learner: Learner) -> dict[str, Any]:
+def _figures(learner: Learner, *, full: bool) -> dict[str, Any]:
     return {
-        "configuration": learner.configuration.model_dump(mode="json"),
+        "configuration": shown_configuration(learner.configuration, full=full),
         "examples": learner.learned,
         "certificate": learner.solver.certificate(),
         "metrics": learner.metrics.figures(learner.labels.labels),

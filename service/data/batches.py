@@ -99,9 +99,9 @@ def read_batch(body: Raw, configuration: Configuration, settings: Settings, labe
     ids: list[str | None] = [None] * m if given is None else given
     if len(ids) != m:
         raise Invalid(f"ids must be as many as the examples, {m}, got {len(ids)}")
-    check_ids(ids, settings.id_chars_max)
+    check_ids(ids)
     yield
-    labels = _labels(facts.get("labels", []), arrays.get("y"), m, settings, labelled)
+    labels = _labels(facts.get("labels", []), arrays.get("y"), m, labelled)
     yield
     shows = yield from _shows(facts, m, candidates=labelled is None)
     rows = yield from _rows(arrays, configuration)
@@ -172,11 +172,9 @@ def _check(arrays: dict[str, Array], name: str, dtypes: Sequence[type], axes: in
         raise Invalid(f"{name} must be {allowed} with {axes} axes, got {array.dtype.name} with {array.ndim}")
 
 
-def _labels(
-    known: list[Label], y: Array | None, m: int, settings: Settings, labelled: bool | None
-) -> list[Label | None]:
+def _labels(known: list[Label], y: Array | None, m: int, labelled: bool | None) -> list[Label | None]:
     for index, label in enumerate(known):
-        check_label(label, f"labels[{index}]", settings.label_chars_max)
+        check_label(label, f"labels[{index}]")
     if y is None:
         return [None] * m
     _check({"y": y}, "y", INTEGERS, 1)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from hinged import answers
+from hinged.service import limits
 from hinged.service.errors import Invalid
 
 Label: TypeAlias = answers.Label
@@ -37,12 +38,12 @@ def score_name(label: Label) -> str:
     return label
 
 
-def check_label(label: Label, place: str, chars_max: int, **details: Any) -> None:
+def check_label(label: Label, place: str, **details: Any) -> None:
     """Refuse a label that is too long, or no Unicode; `place` says where in the request it stands."""
     if isinstance(label, int) and abs(label) >= 2**63:
         raise Invalid(f"{place}: an integer label has at most 63 bits", **details)
-    if isinstance(label, str) and len(label) > chars_max:
-        raise Invalid(f"{place}: a label has at most {chars_max} characters, got {len(label)}", **details)
+    if isinstance(label, str) and len(label) > limits.LABEL_CHARS_MAX:
+        raise Invalid(f"{place}: a label has at most {limits.LABEL_CHARS_MAX} characters, got {len(label)}", **details)
     if isinstance(label, str) and not is_whole(label):
         raise Invalid(f"{place}: a label is made of whole characters, got half of one", **details)
 
@@ -56,14 +57,14 @@ def is_whole(text: str) -> bool:
     return True
 
 
-def check_labels(labels: Sequence[Label], chars_max: int) -> None:
+def check_labels(labels: Sequence[Label]) -> None:
     """The same of each example's label, of which most are one of a few."""
     try:
         for label in set(labels):  # True is 1, but both are labels
-            check_label(label, "", chars_max)
+            check_label(label, "")
     except Invalid:  # which is the first?
         for index, label in enumerate(labels):
-            check_label(label, f"examples[{index}].y", chars_max, index=index)
+            check_label(label, f"examples[{index}].y", index=index)
 
 
 class Labels:

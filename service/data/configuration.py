@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any
 
@@ -24,7 +24,9 @@ from hinged.service.data.parts import (
     SCALE,
     Configuration,
     Features,
+    FeaturesPart,
     NamedFeatures,
+    Part,
     PolynomialKernel,
     TextFeatures,
 )
@@ -36,6 +38,12 @@ from hinged.solvers.core.states import BOUND_MAX
 
 DIM_SPARSE = 2**20
 SPANS = ("window", "half_life")
+NEW: dict[str, Any] = {"warmup_candidates": True, "times": True, "identifiers": True, "since": ()}
+"""What new features have that say nothing of it. Features that were written, or that a change names, have False."""
+TOLD = frozenset({"solver", "kernel", "features", "C", "points_max"})
+"""What is always shown of a configuration: what the model is, and what follows from the server's settings."""
+TOLD_OF_FEATURES = frozenset({"type", "dim", "scale", *NEW})
+"""What is always shown of its features: new ones have other defaults than those that are named in a change."""
 BESIDE = frozenset({"labels", "show", "calibration"})
 """Parts that no solver knows of: they change without anything being taught anew."""
 
@@ -67,6 +75,8 @@ CONFIGURATIONS: TypeAdapter[Configuration] = TypeAdapter(
     ]
 )
 
+FEATURES: TypeAdapter[Features | NamedFeatures | TextFeatures] = TypeAdapter(FeaturesPart)
+
 
 def read_configuration(facts: dict[str, Any]) -> Configuration:
     """The configuration that a log or a snapshot holds. ValueError if it is none.
@@ -93,9 +103,8 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
     """
     configuration = _read(body)
     gamma, features = configuration.gamma, configuration.features
-    said, defaults = features.model_fields_set, dict[str, Any](warmup_candidates=True)
-    if isinstance(features, NamedFeatures):
-        defaults |= {"times": True, "identifiers": True, "since": ()}
+    said = features.model_fields_set
+    defaults: dict[str, Any] = {name: value for name, value in NEW.items() if hasattr(features, name)}
     if isinstance(features, Features):
         wide = features.type == "dense" and features.dim > CENTRED_MAX
         defaults["scale"] = None if wide or isinstance(gamma, float) else AUTO
@@ -105,6 +114,36 @@ def new_configuration(body: bytes | bytearray | str, settings: Settings) -> Conf
     if gamma == AUTO:
         parts["kernel"] = configuration.kernel.model_copy(update={"gamma": SCALE})
     return _checked(configuration.model_copy(update=parts), settings)
+
+
+def shown_configuration(configuration: Configuration, *, full: bool = False) -> dict[str, Any]:
+    """A configuration as JSON: what was said, and what follows from it. full: every default, too.
+
+    `new_configuration` makes the same configuration of either, and neither changes anything of a model that has it.
+    """
+    facts = configuration.model_dump(mode="json")
+    if full:
+        return facts
+    usual = _defaults(type(configuration))
+    shown = _unusual(facts, usual, always=TOLD)
+    shown["features"] = _unusual(facts["features"], _defaults(type(configuration.features)), always=TOLD_OF_FEATURES)
+    if "labels" in shown:
+        shown["labels"] = _unusual(facts["labels"], usual["labels"])
+    for name in SPANS:
+        if name in shown:
+            shown[name] = {part: value for part, value in facts[name].items() if part == "step" or value is not None}
+    return shown
+
+
+@cache
+def _defaults(kind: type[Part]) -> dict[str, Any]:
+    """The defaults of a part's parameters, as JSON."""
+    found = {name: field.default for name, field in kind.model_fields.items()}
+    return {name: value.model_dump(mode="json") if isinstance(value, Part) else value for name, value in found.items()}
+
+
+def _unusual(facts: dict[str, Any], usual: dict[str, Any], always: frozenset[str] = frozenset()) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if name in always or value != usual[name]}
 
 
 def found_again(asked: Configuration, there: Configuration) -> Configuration:
@@ -119,7 +158,7 @@ def found_again(asked: Configuration, there: Configuration) -> Configuration:
         if span is not None and held is not None and "step" not in span.model_fields_set:
             parts[name] = span.model_copy(update={"step": held.step})
     if asked.features.type == there.features.type:
-        unsaid = {"scale", "times", "identifiers", "since", "warmup_candidates"} - asked.features.model_fields_set
+        unsaid = {"scale", *NEW} - asked.features.model_fields_set
         facts = {name: getattr(there.features, name) for name in unsaid if hasattr(there.features, name)}
         parts["features"] = asked.features.model_copy(update=facts)
     if asked.gamma == SCALE and there.gamma == AUTO:
@@ -197,7 +236,7 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
         if len({label_key(label) for label in classes}) < len(classes):
             raise Invalid("classes lists a label twice")
         for index, label in enumerate(classes):
-            check_label(label, f"classes[{index}]", settings.label_chars_max)
+            check_label(label, f"classes[{index}]")
     for name, weight in (configuration.class_weight or {}).items():
         # The solver would refuse it, but only once the class is in the log.
         bound = solver.C_max * weight
@@ -232,11 +271,21 @@ def configured_anew(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
     kernel = changes.get("kernel")
     if isinstance(kernel, dict) and kernel.get("gamma") == AUTO != base["kernel"].get("gamma"):
         changes = {**changes, "kernel": {**kernel, "gamma": SCALE}}
+    if "features" in changes:
+        changes = {**changes, "features": _with_defaults(changes["features"])}
     for name, value in changes.items():
         inner = name in ("kernel", "labels", "show") and isinstance(value, dict) and isinstance(facts.get(name), dict)
         whole = not inner or value.get("type", facts[name].get("type")) != facts[name].get("type")
         facts[name] = value if whole else {**facts[name], **value}
     return facts
+
+
+def _with_defaults(features: Any) -> Any:
+    """Features as JSON with all of their parts; what are none, as they are."""
+    try:
+        return FEATURES.validate_python(features).model_dump(mode="json")
+    except ValidationError:
+        return features
 
 
 def _configuration_problem(error: ValidationError) -> str:

@@ -29,6 +29,7 @@ from pydantic_core import PydanticCustomError
 # pydantic needs typing_extensions' TypedDict below Python 3.12; type variables have defaults from 3.13 on
 from typing_extensions import TypedDict, TypeVar
 
+from hinged.service import limits
 from hinged.service.data.classes import Label
 from hinged.service.data.inputs import (
     Inputs,
@@ -267,14 +268,14 @@ def _example_problem(error: ValidationError, adapter: TypeAdapter[Any]) -> str:
     return sentence_of(problem, loc, adapter)
 
 
-def check_ids(ids: Sequence[str | None], chars_max: int) -> None:
+def check_ids(ids: Sequence[str | None]) -> None:
     """Refuse ids that are empty, too long, or hold control characters."""
     if ids.count(None) == len(ids):
         return
     for index, given in enumerate(ids):
-        if given is not None and not (0 < len(given) <= chars_max and given.isprintable()):
+        if given is not None and not (0 < len(given) <= limits.ID_CHARS_MAX and given.isprintable()):
             raise Invalid(
-                f"examples[{index}].id: an id has 1 to {chars_max} printable characters, got {given[:80]!r}",
+                f"examples[{index}].id: an id has 1 to {limits.ID_CHARS_MAX} printable characters, got {given[:80]!r}",
                 index=index,
             )
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-GOT_CHARS_MAX = 80
-NAME_CHARS_MAX = 80
-LISTED_MAX = 30  # names that a message lists
+GOT_CHARS_MAX, NAME_CHARS_MAX, LISTED_MAX = 80, 80, 30
+"""Characters of a value, characters of a name, and names that a message repeats: no client fills a log by them."""
 UNKNOWN, MISSING = "extra_forbidden", "missing"
 NO_TAG, OTHER_TAG = "union_tag_not_found", "union_tag_invalid"
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from starlette.requests import HTTPConnection
 
 from hinged.answers import Role
+from hinged.service import limits
 from hinged.service.data.names import DEFAULT
 from hinged.service.data.times import shown_time
 from hinged.service.edge.keys import EVERY, NOBODY_ASKED, Key, Keyring
@@ -121,9 +122,9 @@ class Access:
     def __init__(self, settings: Settings) -> None:
         """Invalid if the key file cannot be read."""
         self._keyring = None if settings.keys_file is None else Keyring(settings.keys_file)
-        self._ticket_s = settings.ticket_s
-        self._tickets: Tickets = KeptTickets(settings.ticket_s, settings.tickets_max)
-        self._tickets_max = settings.tickets_max
+        self._ticket_s = limits.TICKET_S
+        self._tickets: Tickets = KeptTickets(limits.TICKET_S, limits.TICKETS_MAX)
+        self._tickets_max = limits.TICKETS_MAX
 
     def share_tickets(self, secret: bytes) -> None:
         """Take the tickets of all processes that know a secret, from now on."""

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import uvicorn
 
+from hinged.service import limits
 from hinged.service.edge.connection import Connection
 from hinged.service.edge.streams import Streams
 from hinged.service.edge.websocket import PatientWebSocket
@@ -117,9 +118,9 @@ def make_server(
         forwarded_allow_ips=[*settings.proxies],
         timeout_keep_alive=KEEP_ALIVE_S,
         ws=PatientWebSocket,
-        ws_max_size=FRAME_SLACK * settings.frame_bytes_max,
-        ws_ping_interval=settings.heartbeat_s,
-        ws_ping_timeout=2 * settings.heartbeat_s,
+        ws_max_size=FRAME_SLACK * limits.FRAME_BYTES_MAX,
+        ws_ping_interval=limits.HEARTBEAT_S,
+        ws_ping_timeout=2 * limits.HEARTBEAT_S,
         ws_per_message_deflate=False,  # numbers shrink little, and the time is the solvers'
     )
     return Server(config, streams, settings.shutdown_s)

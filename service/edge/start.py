@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
+from hinged.service import limits
 from hinged.service.edge.allocator import share_heaps
 from hinged.service.edge.keys import read_keys
 from hinged.service.edge.logs import begin_logging
@@ -95,6 +96,9 @@ def unknown_names(environment: Iterable[str]) -> list[str]:
     for name in sorted(environment):
         own = name.upper().removeprefix(PREFIX)
         if not name.upper().startswith(PREFIX) or own in known or name in OF_OTHERS:
+            continue
+        if own in vars(limits):
+            found.append(f"{name} is a constant now, {getattr(limits, own)}, and no setting")
             continue
         close = get_close_matches(own, known, n=1)
         found.append(f"{name} is no setting" + (f", did you mean {PREFIX}{close[0]}?" if close else ""))

@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
+from hinged.service import limits
 from hinged.service.engine.follow import Feed
 from hinged.service.engine.history import History, Obstacle
 from hinged.service.engine.lookup import Lookup
@@ -62,7 +63,7 @@ class Journal:
         self.obstacle = obstacle
         self.store = store
         self.settings = settings
-        self.feed = Feed(model.position, settings.events_kept)
+        self.feed = Feed(model.position, limits.EVENTS_KEPT)
         self.history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self.lookup = Lookup(store, model.name)
         self.snapshots = Snapshots(model, store, settings, executor, tell_of_snapshot, log_is_read)

@@ -16,7 +16,7 @@ from hinged.solvers.estimators.compiling import FEWEST, of_a_server
 log = logging.getLogger(__name__)
 
 SOLVER = "auto"  # what most models have
-TOLD_EVERY_S = 5.0
+TOLD_EVERY_S = 5.0  # seconds between two lines of the log while kernels are compiled
 
 
 async def load_kernels(run: Callable[..., Awaitable[Any]], *, in_turn: bool = False) -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, NamedTuple
 
+from hinged.service import limits
 from hinged.service.commands.listing import (
     Cursor,
     Entry,
@@ -29,9 +30,6 @@ from hinged.service.model.model import Model
 from hinged.service.model.state import was_undone
 from hinged.service.store.base import Lost, Store
 
-READ_EVENTS = 1_000
-READ_BYTES = 2**24
-"""What one request reads of the log at most."""
 ENTRIES = 1_000
 """Examples that are held at once."""
 
@@ -64,7 +62,7 @@ class Listing:
         first = min(first or newest + 1, newest + 1)
         at: Cursor | None = begin if begin.position else Cursor(0, max(begin.row, oldest))
         found: Listed = []
-        events, size = READ_EVENTS, READ_BYTES
+        events, size = limits.READ_EVENTS_MAX, limits.READ_BYTES_MAX
         while at is not None and len(found) <= most and events > 0 and size > 0:
             if at.position:
                 read = await self._run(self._read, at, last, undone, wanted, events, size)

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from hinged.service import limits
 from hinged.service.engine.history import told
 from hinged.service.engine.journal import Journal, Question
 from hinged.service.engine.patience import Patience
@@ -61,7 +62,7 @@ class Loop:
         settings, labels = journal.settings, journal.model.configuration.labels
         self.name = journal.model.name
         self.queue = Queue(self.name, settings)
-        self.unlogged = Unlogged(labels.pending_max, settings.pending_flush_s)
+        self.unlogged = Unlogged(labels.pending_max, limits.PENDING_FLUSH_S)
         self.failed: str | None = None if journal.obstacle is None else journal.obstacle.message
         self._journal = journal
         self._executor = executor

@@ -8,8 +8,9 @@ from hinged.service.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-RETRY_FIRST_S = 0.1
-RETRY_MAX_S = 5.0
+RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0
+"""Seconds until a store that is away is asked again, doubled each time up to the second. All that waits for it goes on
+so long after it is back; less has every model ask a store that has just come up."""
 
 
 class Patience:

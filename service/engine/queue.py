@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hinged.service import limits
 from hinged.service.engine.learning import Learning
 from hinged.service.engine.work import Work
 from hinged.service.errors import QueueFull, ServiceError
@@ -16,7 +17,6 @@ from hinged.service.settings import Settings
 
 PACE_GAIN = 0.2
 """How much each micro-batch counts for how long those take that wait."""
-RETRY_MAX_S = 60
 
 
 class Pace:
@@ -110,13 +110,13 @@ class Queue:
 
     def _full(self, what: str) -> QueueFull:
         """The refusal of what finds no room, which says when most of what waits will be done."""
-        wait_s = math.ceil(round(self._pace.seconds(self.examples, self._settings.micro_batch_examples_max), 6))
-        after_s = min(max(1, wait_s), RETRY_MAX_S)
+        wait_s = math.ceil(round(self._pace.seconds(self.examples, limits.MICRO_BATCH_EXAMPLES_MAX), 6))
+        after_s = min(max(1, wait_s), limits.RETRY_AFTER_S_MAX)
         return QueueFull(f"{what}, about {wait_s} s of work" if wait_s else what, retry_after_s=after_s)
 
     def _with_following(self, first: Learning, taken: Queued) -> Queued:
         requests, futures, examples = list(first.requests), list(taken.futures), taken.examples
-        most = self._settings.micro_batch_examples_max
+        most = limits.MICRO_BATCH_EXAMPLES_MAX
         while self._waiting and examples + self._waiting[0].examples <= most:
             following = self._waiting[0].work
             if not isinstance(following, Learning):

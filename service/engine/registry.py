@@ -12,9 +12,10 @@ from functools import partial
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from hinged.service import limits
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import default_configuration, found_again
+from hinged.service.data.configuration import default_configuration, found_again, shown_configuration
 from hinged.service.data.names import DEFAULT
 from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
@@ -52,8 +53,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-RETRAININGS = 2  # states made beside those that serve, at once: each takes its memory and a thread
-OWN_MAX = 64  # calls at once that are no model's: creations, imports, exports
 ENDING_S = 5.0  # that a computation which was given up may take to notice, when the server stops
 
 CUT_OFF = "its deletion was cut off; delete it again"
@@ -74,12 +73,12 @@ class Registry:
         self._gates = Gates(self.turns.places)
         self.store = Yielding(store)
         self._threads = Threads("hinged")
-        self._own = Lane(self._threads, self.turns, most=OWN_MAX)  # for what is no model's
-        self._warming = Lane(self._threads, self.turns, most=OWN_MAX)
+        self._own = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)  # for what is no model's
+        self._warming = Lane(self._threads, self.turns, most=limits.SERVER_CALLS_MAX)
         self._beside = self._own.beside()
         self.roster = Roster(Loads(self.turns.places), settings.models_max)
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._shared = Shared(self.store, RETRAININGS)
+        self._shared = Shared(self.store, limits.RETRAININGS_MAX)
         self.positions = Positions()
 
     async def start(self, claims: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -381,5 +380,5 @@ class Registry:
 def _same(name: str, there: Configuration, wanted: Configuration) -> Configuration:
     """The configuration of a model that is there. Conflict if it is another than is wanted."""
     if not there.same_as(found_again(wanted, there)):
-        raise Conflict(f"model {name!r} exists with another configuration", configuration=there.model_dump(mode="json"))
+        raise Conflict(f"model {name!r} exists with another configuration", configuration=shown_configuration(there))
     return there

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from hinged.service.data.configuration import shown_configuration
 from hinged.service.data.names import MODEL_NAME
 from hinged.service.data.parts import Configuration
 from hinged.service.engine.loading import Loads
@@ -99,21 +100,21 @@ class Roster:
         stopped += sum(name not in self.running and name not in self.loads for name in self.broken)
         return {"total": serving + loading + stopped, LOADING: loading, SERVING: serving, STOPPED: stopped}
 
-    def summaries(self, *, configured: bool = True) -> list[dict[str, Any]]:
+    def summaries(self, *, configured: bool = True, full: bool = False) -> list[dict[str, Any]]:
         """Every model in short, sorted by name, from what was published last; `error` where it has stopped.
 
-        configured: with its configuration.
+        configured: with its configuration; full: with every default of it.
         """
-        return [self._summary(name, configured=configured) for name in self.names()]
+        return [self._summary(name, configured=configured, full=full) for name in self.names()]
 
-    def _summary(self, name: str, *, configured: bool) -> dict[str, Any]:
+    def _summary(self, name: str, *, configured: bool, full: bool) -> dict[str, Any]:
         state, error = self.state(name)
         found: dict[str, Any] = {"model": name, "state": state}
         running = self.running.get(name)
         if running is not None:
             published = running.worker.published
             if configured:
-                found["configuration"] = running.worker.model.configuration.model_dump(mode="json")
+                found["configuration"] = shown_configuration(running.worker.model.configuration, full=full)
             found |= {
                 "position": published.position,
                 "examples": published.examples,

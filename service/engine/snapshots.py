@@ -10,6 +10,7 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 
 from hinged.frames import BadFrame, decode
+from hinged.service import limits
 from hinged.service.errors import ServiceError, StoreUnavailable
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
@@ -58,7 +59,7 @@ class Snapshots:
         """Seconds until one is due because of its age."""
         if model.position == self._position:
             return math.inf
-        return self._at + self._settings.snapshot_s - time.monotonic()
+        return self._at + limits.SNAPSHOT_S - time.monotonic()
 
     def take_if_due(self, model: Model) -> None:
         """Begin one where enough has changed, or where it is time."""

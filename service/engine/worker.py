@@ -264,9 +264,9 @@ class Worker:
         """Whose labels are wanted of these predictions."""
         return self._budget.wishes(ids, doubtful)
 
-    async def describe(self) -> dict[str, Any]:
-        """The model in figures, as of after what is under way."""
-        figures: dict[str, Any] = await self.read(lambda model: model.describe(self._journal.now_ms()))
+    async def describe(self, *, full: bool = False) -> dict[str, Any]:
+        """The model in figures, as of after what is under way. full: with every default of its configuration."""
+        figures: dict[str, Any] = await self.read(lambda model: model.describe(self._journal.now_ms(), full=full))
         return figures
 
     async def read(self, question: Callable[[Model], Any]) -> Any:

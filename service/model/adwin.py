@@ -22,9 +22,10 @@ from functools import lru_cache
 from itertools import chain
 from operator import add
 
-DELTA = 0.002
-CLOCK = 32
-BUCKETS = 5
+# River's constants. With others old logs fold to other drifts.
+DELTA = 0.002  # bound of the probability that a window of one mean is cut
+CLOCK = 32  # elements between two looks
+BUCKETS = 5  # of a size
 LEAST = 5  # elements of a part
 TERMS = 14  # of the series: what follows is less than the last bit
 LN_2 = 0.6931471805599453

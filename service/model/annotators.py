@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service import limits
 from hinged.service.data.classes import Label, label_key
 
 Array = np.ndarray[Any, Any]
-
-ANSWERS_KEPT = 1_000
-ANNOTATORS_KEPT = 256
 
 
 @dataclass(slots=True)
@@ -46,7 +44,7 @@ class Tallied:
 
 
 class Annotators:
-    """The newest ANSWERS_KEPT answers, and the ANNOTATORS_KEPT annotators who were heard of last."""
+    """The newest GIVEN_KEPT answers, and the ANNOTATORS_KEPT annotators who were heard of last."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, str], Given] = OrderedDict()  # by id and annotator, oldest first
@@ -113,13 +111,13 @@ class Annotators:
         key = answered.id, answered.annotator
         self._answers[key] = answered
         self._answers.move_to_end(key)
-        while len(self._answers) > ANSWERS_KEPT:
+        while len(self._answers) > limits.GIVEN_KEPT:
             self._answers.popitem(last=False)
 
     def _tally(self, annotator: str) -> Tallied:
         tally = self._tallies.setdefault(annotator, Tallied())
         self._tallies.move_to_end(annotator)
-        while len(self._tallies) > ANNOTATORS_KEPT:
+        while len(self._tallies) > limits.ANNOTATORS_KEPT:
             self._tallies.popitem(last=False)
         return tally
 
@@ -139,5 +137,5 @@ class Annotators:
         self._tallies = OrderedDict((name, Tallied(**tally)) for name, tally in facts["tallies"])
         if len(self._answers) < len(facts["answers"]) or len(self._tallies) < len(facts["tallies"]):
             raise ValueError("an answer or an annotator is there twice")
-        if len(self._answers) > ANSWERS_KEPT or len(self._tallies) > ANNOTATORS_KEPT:
-            raise ValueError(f"at most {ANSWERS_KEPT} answers are kept, of {ANNOTATORS_KEPT} annotators")
+        if len(self._answers) > limits.GIVEN_KEPT or len(self._tallies) > limits.ANNOTATORS_KEPT:
+            raise ValueError(f"at most {limits.GIVEN_KEPT} answers are kept, of {limits.ANNOTATORS_KEPT} annotators")

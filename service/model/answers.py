@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # it imports this
 
 Array = np.ndarray[Any, Any]
 
-RING_MIN = 1024
+RING_MIN = 1024  # entries of the first ring; later ones double, so less only costs copies
 FORGOTTEN = -1
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hinged.service import limits
 from hinged.service.model.learner import Learner
 from hinged.service.model.metrics import ALL, SOURCES
 from hinged.solvers.core.solver import Solver
@@ -23,15 +24,15 @@ from hinged.solvers.dual.tracking import TrackingSVM
 
 Array = np.ndarray[Any, Any]
 
-POINTS_MAX = 512
-PAUSE_MS = 200  # between two points
-PART = 20  # of what was learned: so much more makes a point in any case
-MARKS_KEPT = 256
+# A curve is a part of the state: with other constants old logs fold to other curves.
+POINTS_MAX = 512  # of a curve; at so many every other point leaves
+PAUSE_MS = 200  # milliseconds between two points
+PART = 20  # a twentieth more than was learned makes a point in any case
 UNKNOWN = -1.0  # no figure of a curve is negative
 WHERE = ("position", "examples", "at_ms")
 FIGURES = ("accuracy", "fading", *SOURCES, "log_loss", "support_vectors", "points", "gap")
 FIELDS = WHERE + FIGURES
-FIGURE_MAX = 1e300
+FIGURE_MAX = 1e300  # of any figure: JSON has no infinity
 
 
 class CurveMark(NamedTuple):
@@ -100,7 +101,7 @@ class Curves:
 
     def mark(self, kind: str, position: int, examples: int, at_ms: int) -> None:
         """Something happened."""
-        self.marks = [*self.marks, CurveMark(kind, position, examples, at_ms)][-MARKS_KEPT:]
+        self.marks = [*self.marks, CurveMark(kind, position, examples, at_ms)][-limits.MARKS_KEPT :]
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ class Curves:
         """Take over a state of `state`. ValueError where it is none."""
         self.own = _read(facts["stride"], arrays, "own")
         self.shadows = {name: _read(stride, arrays, f"shadows/{name}") for name, stride in facts["shadows"].items()}
-        self.marks = [CurveMark(*mark) for mark in facts["marks"][-MARKS_KEPT:]]
+        self.marks = [CurveMark(*mark) for mark in facts["marks"][-limits.MARKS_KEPT :]]
 
     def check(self, position: int, examples: int, at_ms: int) -> None:
         """ValueError where anything is of a later state than this."""

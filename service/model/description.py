@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from hinged.service.data.configuration import shown_configuration
 from hinged.service.model.state import State
 
 
-def described(model: State, now_ms: int) -> dict[str, Any]:
-    """A model in figures. now_ms: the time by which leases are open, that of the newest event if it is later."""
+def described(model: State, now_ms: int, *, full: bool = False) -> dict[str, Any]:
+    """A model in figures. now_ms: the time by which leases are open, that of the newest event if it is later.
+
+    full: with every default of its configuration.
+    """
     certificate = model.solver.certificate()
     figures = {
         "model": model.name,
-        "configuration": model.configuration.model_dump(mode="json"),
+        "configuration": shown_configuration(model.configuration, full=full),
         "position": model.position,
         "examples": model.learned,
         "classes": list(model.labels.labels),

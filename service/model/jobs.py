@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hinged.answers import JobKind, JobStage
+from hinged.service import limits
 from hinged.service.data.configuration import as_written
-
-ENDED_KEPT = 100
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ class Jobs:
     def settle(self, positions: list[int], result: dict[str, Any], error: str | None) -> None:
         """These have ended."""
         ended = [at for at, job in self._by_position.items() if job.state != "running"]
-        for at in ended[: max(0, len(ended) - ENDED_KEPT)]:  # not yet those that end now: somebody waits for them
+        for at in ended[: max(0, len(ended) - limits.JOBS_KEPT)]:  # not yet those that end now: somebody waits for them
             del self._by_position[at]
         for at in positions:
             job = self._by_position.get(at)

@@ -37,7 +37,8 @@ Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
 """Decision values (m, K) of a part of a batch, from right before each example was learned; predicted classes (m,)."""
 
-DROPPED_MAX = 2**16  # numbers that are listed at once
+DROPPED_MAX = 2**16
+"""Numbers of examples that are listed to be dropped, 8 bytes each; of more, only those that the solver knows."""
 
 Epoch: TypeAlias = "Callable[[], Iterator[Learned]]"
 """All learned batches of the log before an event, in order: what a further epoch learns again."""

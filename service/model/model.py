@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hinged.service import limits
 from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of
 from hinged.service.model.annotators import Given
@@ -33,7 +34,8 @@ from hinged.service.model.view import Published
 Array = np.ndarray[Any, Any]
 
 OLD_IDS_MIN = 10_000
-SET_ASIDE_KEPT = 100
+"""Ids beyond twice the points that are kept before those of no point are dropped, all at once. They are a part of the
+state: with another number old logs fold to others."""
 
 
 class Model(State):
@@ -78,7 +80,7 @@ class Model(State):
         """Stand behind an event that was set aside, as if it had been undone."""
         self._check_next(position)
         self.undone = [*self.undone, (position - 1, position + 1)]
-        self.set_aside = [*self.set_aside, (position, kind)][-SET_ASIDE_KEPT:]
+        self.set_aside = [*self.set_aside, (position, kind)][-limits.SET_ASIDE_KEPT :]
         self.position = position
 
     def come_back(self, position: int, event: RolledBack) -> None:
@@ -213,6 +215,9 @@ class Model(State):
         """The present state for predictions."""
         return Published.of(self.learner, self.position, self.learned)
 
-    def describe(self, now_ms: int = 0) -> dict[str, Any]:
-        """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later."""
-        return described(self, now_ms)
+    def describe(self, now_ms: int = 0, *, full: bool = False) -> dict[str, Any]:
+        """The model in figures. now_ms: the time by which leases are open, that of the newest event if it is later.
+
+        full: with every default of its configuration.
+        """
+        return described(self, now_ms, full=full)

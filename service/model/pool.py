@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hinged.frames import BadFrame
+from hinged.service import limits
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.inputs import (
     Inputs,
@@ -28,9 +29,6 @@ from hinged.solvers.core.states import StateReader
 
 Array = np.ndarray[Any, Any]
 
-REQUESTS_KEPT = 1_000  # requests for labels whose answer is known again
-LEASES_KEPT = 100  # of one candidate, those that have ended; an older one is unknown
-SKIPPED_KEPT = 1_000  # annotators who have skipped one candidate
 EXPLORE = "explore"
 RANDOM = "random"
 
@@ -222,14 +220,14 @@ class Pool:
         candidate.leases.append(lease)
         self._by_token[lease.token] = given
         ended = [old for old in candidate.leases if not old.open_at(now_ms)]
-        for old in ended[: max(0, len(ended) - LEASES_KEPT)]:
+        for old in ended[: max(0, len(ended) - limits.LEASES_KEPT)]:
             del self._by_token[old.token]
             candidate.leases.remove(old)
 
     def remember(self, annotator: str, request_id: str, asked: Asked) -> None:
         """Keep a request's answer, so that it is known again."""
         self._asked[_request_key(annotator, request_id)] = asked
-        while len(self._asked) > REQUESTS_KEPT:
+        while len(self._asked) > limits.REQUESTS_KEPT:
             self._asked.popitem(last=False)
 
     def skip(self, token: str, *, for_all: bool) -> None:
@@ -240,7 +238,7 @@ class Pool:
         candidate.skipped_by_all |= for_all
         if not for_all and lease.annotator not in candidate.skipped_by:
             candidate.skipped_by.append(lease.annotator)
-            del candidate.skipped_by[:-SKIPPED_KEPT]
+            del candidate.skipped_by[: -limits.SKIPPED_KEPT]
 
     def unskip(self, token: str, expires_ms: int) -> None:
         """Open a lease again that was skipped, until then; its candidate is as if it had not been."""

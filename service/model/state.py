@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from hinged.frames import BadFrame, decode, encode
+from hinged.service import limits
 from hinged.service.data.classes import Labels, label_key
 from hinged.service.data.inputs import Inputs, Records, join_inputs
 from hinged.service.data.parts import Configuration
@@ -38,7 +39,6 @@ Part = TypeVar("Part", Pool, Pending)
 
 SNAPSHOT = "model"
 FORMAT = 3  # of snapshots; CHANGELOG.md tells what changed
-SHADOWS_MAX = 8
 LATER = ("curves", "annotators", "revisions")  # parts that older snapshots do not have
 
 
@@ -234,8 +234,10 @@ class State:
     def _check_learners(self) -> None:
         if self.learner.stopped is not None:
             raise ValueError("the model's own learner has stopped")
-        if len(self.shadows) > SHADOWS_MAX:
-            raise ValueError(f"a model has at most {SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}")
+        if len(self.shadows) > limits.SHADOWS_MAX:
+            raise ValueError(
+                f"a model has at most {limits.SHADOWS_MAX} challengers, the snapshot has {len(self.shadows)}"
+            )
         for learner in self.learners:
             numbers = learner.numbers()
             if numbers.size and not 1 <= numbers.min() <= numbers.max() <= self.learned:

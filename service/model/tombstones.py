@@ -14,8 +14,8 @@ from hinged.solvers.core.states import COUNT_MAX, StateReader
 
 Array = np.ndarray[Any, Any]
 
-SALT_BYTES = 16
-MARK_BYTES = 16
+SALT_BYTES, MARK_BYTES = 16, 16
+"""Bytes of the key and of a mark: so many that no two ids share one. Marks of another length match no old ones."""
 
 
 class Tombstones:

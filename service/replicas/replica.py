@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from hinged.service import limits
 from hinged.service.commands.ask import LabelBudget, Wish
 from hinged.service.data.classes import Label
 from hinged.service.engine.history import History
@@ -93,7 +94,7 @@ class Replicas:
         place = self._places.get(name)
         if replica is None or place is None or birth != place.birth:
             raise NotHere
-        if replica.published.position < place.position and self.behind_s(name) > self.settings.reader_lag_s:
+        if replica.published.position < place.position and self.behind_s(name) > limits.READER_LAG_S:
             raise NotHere
         return replica
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 ENDING_S = 5.0
 """How much longer than they have to drain workers may take to end."""
-SECRET_BYTES = 32
+SECRET_BYTES = 32  # of the key that signs tickets: as many as the digest has (HMAC-SHA256)
 ALONE = "a worker answers for its models alone"
 
 

@@ -27,7 +27,7 @@ from hinged.service.store.folders import name_of
 
 log = logging.getLogger(__name__)
 
-AGAIN_S = 0.1
+AGAIN_S = 0.1  # seconds until a store that another process still holds is asked again
 
 
 def main() -> None:

@@ -151,7 +151,7 @@ class Stream:
         for given in known[:2]:
             self.plan(Forget(given))
         for given in known[2:3]:
-            self.plan(Correct(given, self.model.labels.labels[0], 8, 100))
+            self.plan(Correct(given, self.model.labels.labels[0], 8))
 
 
 @cache

@@ -42,6 +42,7 @@ import httpx
 import numpy as np
 from history_clients import FORGETTING, SOLVERS, Client, Complaints, Noted, configuration_of
 from history_judge import FAULTS, SIZES, judge
+from limited import limited
 from redis_server import RedisServer
 from states import digest_of
 
@@ -217,9 +218,9 @@ def history(folder, place, seed, steps):
         answers_kept=SIZES["answers_kept"],
         snapshot_examples=rng.choice([5, 20, 1000]),
         log_kept=rng.choice([None, None, None, 10]),
-        pending_flush_s=rng.choice([0.01, 0.2]),
         shutdown_s=5,
     )
+    flush_s = rng.choice([0.01, 0.2])
     path = folder / "noted"
     note = Noted(path)
     hung = 0
@@ -227,7 +228,8 @@ def history(folder, place, seed, steps):
         killed_s = rng.uniform(0.05, 1.0) if rng.random() < 0.6 else None
 
         def work(number=number):
-            asyncio.run(serve(place, settings, form, configuration, note, seed * 10 + number, steps))
+            with limited(pending_flush_s=flush_s):
+                asyncio.run(serve(place, settings, form, configuration, note, seed * 10 + number, steps))
 
         code = forked(work, ROUND_S if killed_s is None else killed_s)
         place.put_back()  # it may have been killed before

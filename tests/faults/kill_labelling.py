@@ -321,7 +321,7 @@ def has_taken(traffic, before):
 def run(folder, kills, annotators, seed, load_s=(0.2, 1.2)):
     """Kill the server `kills` times; the figures by model, and the traffic."""
     rng = random.Random(seed)
-    server = RunningServer(folder / "data", snapshot_examples=10, pending_flush_s=0.2, shutdown_s=20)
+    server = RunningServer(folder / "data", limits={"pending_flush_s": 0.2}, snapshot_examples=10, shutdown_s=20)
     traffic, truth, stop = Traffic(), {}, threading.Event()
     server.start()
     for name, configuration in CONFIGURATIONS.items():

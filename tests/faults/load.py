@@ -52,12 +52,12 @@ SETTINGS = {
     "body_bytes_max": 2**20,
     "models_max": 40,
     "request_s": 3,
-    "stream_idle_s": 5,
     "streams_max": 100,
     "answers_kept": 2000,
     "cache_mb": 16,
     "snapshot_examples": 20_000,
 }
+LIMITS = {"stream_idle_s": 5}
 WRONG_MAX = 20
 GOOD = {200, 202, 404, 410, 429, 503}
 """404: a lease that somebody else has answered; 410: an example that was forgotten."""
@@ -318,7 +318,7 @@ def rest(server, watch):
     for name in [m["model"] for m in httpx.get(f"{server.url}/models", timeout=60).json()["models"]]:
         if name not in MODELS:
             httpx.delete(f"{server.url}/models/{name}", timeout=60)
-    time.sleep(SETTINGS["stream_idle_s"] + 3)
+    time.sleep(LIMITS["stream_idle_s"] + 3)
     return watch.now()
 
 
@@ -340,7 +340,7 @@ def check(store, load):
 
 def run(folder, clients, seconds, seed, bad=20, waves=1):
     """The figures."""
-    with RunningServer(Path(folder) / "data", **SETTINGS) as server:
+    with RunningServer(Path(folder) / "data", limits=LIMITS, **SETTINGS) as server:
         for name, body in MODELS.items():
             answer = httpx.put(f"{server.url}/models/{name}", json=body | KERNEL, timeout=300)
             assert answer.status_code == 201, answer.text

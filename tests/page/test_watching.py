@@ -26,7 +26,7 @@ HEAP_MAX = 20_000_000  # bytes that a page may grow by
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("watching") / "data", heartbeat_s=1) as running:
+    with RunningServer(tmp_path_factory.mktemp("watching") / "data", limits={"heartbeat_s": 1}) as running:
         yield running
 
 
@@ -71,7 +71,7 @@ def test_the_overview_follows_every_model_without_reloading(client, server, tab)
 
 
 def test_a_models_curves_grow_while_it_learns_and_are_there_after_a_restart(tmp_path, tab):
-    with RunningServer(tmp_path / "data", heartbeat_s=1) as server, Client(server.url) as client:
+    with RunningServer(tmp_path / "data", limits={"heartbeat_s": 1}) as server, Client(server.url) as client:
         taught(client, "m", 60)
         page = tab(server.url).open("models/m", ".chart canvas")
         page.get_by_text("live", exact=True).wait_for()

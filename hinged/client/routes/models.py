@@ -34,9 +34,9 @@ class ModelRoutes(Asking):
         return self._ask("PUT", path_of(model), configuration)
 
     @route
-    def models(self) -> Exchange[list[Summary]]:
-        """All models of the server, as it lists them."""
-        call = Call("GET", "/models", part="models")
+    def models(self, *, full: bool = False) -> Exchange[list[Summary]]:
+        """All models of the server, as it lists them. full: with every default of their configurations."""
+        call = Call("GET", "/models", query={"full": full or None}, part="models")
         return exchange(self.url, call, self.tries_max)
 
     @route
@@ -50,9 +50,9 @@ class ModelRoutes(Asking):
         return self._ask("GET", f"{path_of(model)}/history", query={"from": after})
 
     @route
-    def model(self, model: str) -> Exchange[Described]:
-        """Configuration, position and figures of one model."""
-        return self._ask("GET", path_of(model))
+    def model(self, model: str, *, full: bool = False) -> Exchange[Described]:
+        """Configuration, position and figures of one model. full: with every default of its configuration."""
+        return self._ask("GET", path_of(model), query={"full": full or None})
 
     @route
     def delete_model(self, model: str) -> Exchange[Deleted]:
@@ -83,9 +83,12 @@ class ModelRoutes(Asking):
         return self._ask("POST", f"{path_of(model)}/finish", body, timeout_s=timeout_s)
 
     @route
-    def shadows(self, model: str) -> Exchange[Challengers]:
-        """The model and its challengers, each with the metrics of its own predictions."""
-        return self._ask("GET", f"{path_of(model)}/shadows")
+    def shadows(self, model: str, *, full: bool = False) -> Exchange[Challengers]:
+        """The model and its challengers, each with the metrics of its own predictions.
+
+        full: with every default of their configurations.
+        """
+        return self._ask("GET", f"{path_of(model)}/shadows", query={"full": full or None})
 
     @route
     def challenge(self, /, model: str, shadow: str, **changes: Any) -> Exchange[Changed]:

@@ -62,7 +62,7 @@ async def change_answer(model: str, example: str, request: Request) -> Response:
     registry = registry_of(request)
     worker, settings = registry.get(model), registry.settings
     body: AnswerChange = parsed(CHANGE_ANSWER, await read_command(request))
-    command = ChangeAnswer(example, body["y"], body["annotator"], settings.classes_max, settings.label_chars_max)
+    command = ChangeAnswer(example, body["y"], body["annotator"], settings.classes_max)
     return await changed(model, worker, await worker.change(command))
 
 

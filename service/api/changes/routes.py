@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -20,7 +21,7 @@ from hinged.service.api.changes.shapes import (
     RETIRED,
 )
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import parsed, read_command, registry_of
+from hinged.service.api.wire import Full, parsed, read_command, registry_of
 from hinged.service.commands import figures
 from hinged.service.commands.change import (
     Challenge,
@@ -70,7 +71,7 @@ async def correct(model: str, example: str, request: Request) -> Response:
     worker = registry.get(model)
     body = parsed(CORRECTION, await read_command(request))
     settings = registry.settings
-    command = Correct(example, body["y"], settings.classes_max, settings.label_chars_max)
+    command = Correct(example, body["y"], settings.classes_max)
     return await changed(model, worker, await worker.change(command))
 
 
@@ -139,9 +140,9 @@ async def leave_one_out(model: str, request: Request) -> Response:
 
 
 @router.get("/models/{model}/shadows", tags=["challengers"], openapi_extra=operation(CHALLENGERS))
-async def list_shadows(model: str, request: Request) -> Response:
+async def list_shadows(model: str, request: Request, full: Full = False) -> Response:
     """The model and its challengers, each with the metrics of its own predictions."""
-    return JSON(await registry_of(request).get(model).read(figures.challengers))
+    return JSON(await registry_of(request).get(model).read(partial(figures.challengers, full=full)))
 
 
 @router.put(

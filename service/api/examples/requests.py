@@ -122,9 +122,9 @@ def learn_request(
 ) -> LearnRequest:
     """The request of a body whose examples were parsed, checked. Invalid."""
     ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
+    check_ids(ids)
     labels = [example["y"] for example in examples]
-    check_labels(labels, settings.label_chars_max)
+    check_labels(labels)
     leases = [example.get("lease") for example in examples] if any("lease" in example for example in examples) else []
     places = [index for index, example in enumerate(examples) if "x" in example]
     if not places:
@@ -181,7 +181,7 @@ async def predict_from(settings: Settings, worker: Worker, body: Body) -> Answer
         ids, inputs, details = await sliced(_read_predict(body, published.configuration, settings))
         return await _predict(worker, ids, inputs, details, published)
     examples, details = parse_predict(body, settings.batch_examples_max, form=form_of(published.configuration))
-    return await predict_examples(worker, examples, details, settings)
+    return await predict_examples(worker, examples, details)
 
 
 def _read_predict(
@@ -195,7 +195,7 @@ def _read_predict(
     def read(portion: Body) -> Slices[None]:
         nonlocal details
         examples, details = parse_predict(portion, settings.batch_examples_max, form=form_of(configuration))
-        ids.extend(_ids(examples, settings))
+        ids.extend(_ids(examples))
         yield
         parts.append(to_inputs([example["x"] for example in examples], configuration))
 
@@ -213,20 +213,18 @@ async def predict_batch(connection: HTTPConnection, worker: Worker, body: Raw) -
     return await _predict(worker, batch.ids, batch.rows, Details(), published)
 
 
-async def predict_examples(
-    worker: Worker, examples: list[UnlabelledExample], details: Details, settings: Settings
-) -> Answer:
+async def predict_examples(worker: Worker, examples: list[UnlabelledExample], details: Details) -> Answer:
     """Predict examples that were parsed. Invalid before anything else is done."""
-    ids = _ids(examples, settings)
+    ids = _ids(examples)
     _check_explained(details, len(examples))
     published = worker.published
     inputs = to_inputs([example["x"] for example in examples], published.configuration)
     return await _predict(worker, ids, inputs, details, published)
 
 
-def _ids(examples: list[UnlabelledExample], settings: Settings) -> list[str | None]:
+def _ids(examples: list[UnlabelledExample]) -> list[str | None]:
     ids = [example.get("id") for example in examples]
-    check_ids(ids, settings.id_chars_max)
+    check_ids(ids)
     return ids
 
 

@@ -173,7 +173,7 @@ async def predict_one(
     worker = registry.get(model)
     _check_position(worker, min_position)
     example: UnlabelledExample = {"x": parse_x(x, form=form_of(worker.published.configuration))}
-    return JSON(await predict_examples(worker, [example], Details(), registry.settings))
+    return JSON(await predict_examples(worker, [example], Details()))
 
 
 @router.post(

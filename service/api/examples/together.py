@@ -109,7 +109,7 @@ async def _predict_as_one(settings: Settings, worker: Worker, bodies: Sequence[B
     examples = [found for found, _ in parsed]
     if answer_size(worker.published, Details()) * sum(map(len, examples)) > VALUES_MAX:
         raise Invalid("the answers are long")
-    answer = await predict_examples(worker, [*chain.from_iterable(examples)], Details(), settings)
+    answer = await predict_examples(worker, [*chain.from_iterable(examples)], Details())
     return [{**answer, "results": answer["results"][begin:end]} for begin, end in _parts(examples)]
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from hinged.service import limits
 from hinged.service.api.labels.shapes import (
     ASK,
     ASK_BODY,
@@ -74,7 +75,10 @@ from hinged.service.settings import Settings
 from hinged.solvers.scores.selection import ACTIVE
 
 LEASE_S = 600.0
-SEARCHED = 1_000  # candidates that a question looks at unless it says otherwise
+"""Seconds that a lease lasts where the request does not say. A question whose annotator has gone waits for so long; one
+who thinks for longer finds it asked of somebody else."""
+SEARCHED = 1_000
+"""Candidates that a question looks at where the request does not say. More take longer, fewer make worse questions."""
 
 router = APIRouter(default_response_class=JSON)
 
@@ -107,11 +111,11 @@ def _read_offer(body: Body, configuration: Configuration, settings: Settings) ->
     def read_portion(portion: Body) -> Slices[None]:
         examples = parse_pool(portion, settings.batch_examples_max, form=form_of(configuration))
         ids = [example["id"] for example in examples]
-        check_ids(ids, settings.id_chars_max)
+        check_ids(ids)
         labels = [example.get("y") for example in examples]
         for index, label in enumerate(labels):
             if label is not None:
-                check_label(label, f"examples[{index}].y", settings.label_chars_max, index=index)
+                check_label(label, f"examples[{index}].y", index=index)
         shows = [example.get("show") for example in examples]
         for index, show in enumerate(shows):
             check_show(show, index)
@@ -184,10 +188,10 @@ async def ask(model: str, request: Request) -> Response:
     return JSON(await ask_from(request, worker, await read_command(request)))
 
 
-async def ask_from(connection: HTTPConnection, worker: Worker, body: Body) -> Answer:
+async def ask_from(_: HTTPConnection, worker: Worker, body: Body) -> Answer:
     """Lease candidates as a body asks."""
     asked: AskBody = parsed(ASK, body)
-    most = registry_of(connection).settings.queries_max
+    most = limits.QUERIES_MAX
     n = asked.get("n", 1)
     if n > most:
         raise Invalid(f"n must be at most {most}, got {n}")
@@ -288,7 +292,7 @@ def _read_rank(
         told[:] = [parse_rank(portion, settings.batch_examples_max, form=form_of(configuration))]
         examples = told[0]["examples"]
         given = [example.get("id") for example in examples]
-        check_ids(given, settings.id_chars_max)
+        check_ids(given)
         ids.extend(given)
         labels.extend(example.get("y") for example in examples)
         yield

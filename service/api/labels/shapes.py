@@ -10,16 +10,13 @@ from pydantic import Field, StringConstraints, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hinged.answers import Offered, Peeked, Queries, Ranked, Released, Renewed, Skipped, Suspects
+from hinged.service import limits
 from hinged.service.api.examples.shapes import AnyX
 from hinged.service.api.openapi import AT, Shape
 from hinged.service.data.examples import STRICT, PoolBody, RankBody, Strategy
 
-LEASE_S_MAX = 30 * 86_400.0
-SEARCHED_MAX = 10_000
-HELD_MAX = 1_000
-
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-LeaseTime = Annotated[float, Field(ge=0.001, le=LEASE_S_MAX)]
+LeaseTime = Annotated[float, Field(ge=0.001, le=limits.LEASE_S_MAX)]
 
 
 @with_config(STRICT)
@@ -34,8 +31,8 @@ class AskBody(TypedDict):
     strategy: NotRequired[Strategy]
     lease_s: NotRequired[LeaseTime]
     request_id: NotRequired[Name | None]
-    search: NotRequired[Annotated[int, Field(ge=1, le=SEARCHED_MAX)]]
-    held: NotRequired[Annotated[list[Name], Field(max_length=HELD_MAX)] | None]
+    search: NotRequired[Annotated[int, Field(ge=1, le=limits.SEARCHED_MAX)]]
+    held: NotRequired[Annotated[list[Name], Field(max_length=limits.HELD_MAX)] | None]
 
 
 @with_config(STRICT)

@@ -136,9 +136,9 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
         try:
             answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
         except Conflict:  # it has another label now, or another task
-            maxima, by = (settings.classes_max, settings.label_chars_max), annotation.annotator
             if not same_label(label, (await worker.example(given))["label"]):
-                await worker.change(Correct(given, label, *maxima, annotator=by, changed_ms=changed_ms))
+                by = annotation.annotator
+                await worker.change(Correct(given, label, settings.classes_max, annotator=by, changed_ms=changed_ms))
                 return "corrected"
             if changed_ms is not None:
                 await worker.command(Hear(given, changed_ms))

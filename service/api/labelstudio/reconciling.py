@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from hinged.answers import Reconciled, ReconciledCounts
+from hinged.service import limits
 from hinged.service.api.labelstudio.annotations import Annotation, Inbox, take_in
 from hinged.service.api.labelstudio.shapes import AnnotatedTask, Project
 from hinged.service.api.labelstudio.studio import Studio
@@ -46,7 +47,7 @@ async def reconciled(worker: Worker, settings: Settings, inbox: Inbox, project: 
         raise Conflict(
             "the server knows no Label Studio: start it with HINGED_LABELSTUDIO_URL and HINGED_LABELSTUDIO_TOKEN"
         )
-    studio = Studio(url, token.get_secret_value(), settings.import_bytes_max)
+    studio = Studio(url, token.get_secret_value(), limits.IMPORT_BYTES_MAX)
     run = partial(_reconcile, worker, settings, inbox, studio, project)
     counts = await inbox.once((worker.name, project), run)
     return {"model": worker.name, "project": project, "outcomes": _counted(counts)}

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from hinged.service.api.models.shapes import CREATED, DELETED, DESCRIBED, HISTORY, MODEL, MODELS, OVERVIEW
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import read_command, registry_of
+from hinged.service.api.wire import Full, read_command, registry_of
 from hinged.service.commands.figures import curves_of, glance
-from hinged.service.data.configuration import new_configuration
+from hinged.service.data.configuration import new_configuration, shown_configuration
 from hinged.service.edge.access import visible
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.roster import SERVING
@@ -22,9 +22,9 @@ router = APIRouter(default_response_class=JSON)
 
 
 @router.get("/models", tags=["models"], openapi_extra=operation(MODELS))
-async def list_models(request: Request) -> Response:
+async def list_models(request: Request, full: Full = False) -> Response:
     """All models in short: state, configuration, position in the log, examples, classes."""
-    return JSON({"models": visible(request, registry_of(request).opened().summaries())})
+    return JSON({"models": visible(request, registry_of(request).opened().summaries(full=full))})
 
 
 @router.put(
@@ -40,12 +40,12 @@ async def create_model(model: str, request: Request) -> Response:
     registry = registry_of(request)
     body = await read_command(request)
     configuration, new, state = await registry.begin(model, new_configuration(body, registry.settings))
-    found = {"model": model, "configuration": configuration.model_dump(mode="json")}
+    found = {"model": model, "configuration": shown_configuration(configuration)}
     return JSON(found if state == SERVING else found | {"state": state}, 201 if new else 200)
 
 
 @router.get("/models/{model}", tags=["models"], openapi_extra=operation(DESCRIBED))
-async def describe_model(model: str, request: Request) -> Response:
+async def describe_model(model: str, request: Request, full: Full = False) -> Response:
     """Configuration, position in the log, examples, classes, support vectors, duality gap, metrics, memory."""
     registry = registry_of(request)
     worker = registry.get(model)
@@ -53,7 +53,7 @@ async def describe_model(model: str, request: Request) -> Response:
     if error is not None and worker.obstacle is None:
         raise Unavailable(f"model {model} has stopped: {error}", state=state)
     why = {} if error is None else {"error": error}
-    return JSON({"model": model, "state": state, **why, **await worker.describe(), "jobs": worker.jobs()})
+    return JSON({"model": model, "state": state, **why, **await worker.describe(full=full), "jobs": worker.jobs()})
 
 
 @router.get("/overview", tags=["models"], openapi_extra=operation(OVERVIEW))

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from hinged.service import limits
 from hinged.service.api.openapi import operation
 from hinged.service.api.snapshots.shapes import (
     EXPORTED,
@@ -28,6 +29,7 @@ from hinged.service.api.wire import (
     receive_file,
     registry_of,
 )
+from hinged.service.data.configuration import shown_configuration
 from hinged.service.edge.middleware import JSON
 from hinged.service.engine.transfer.exports import SUFFIX
 from hinged.service.errors import Conflict, QueueFull, StoreUnavailable
@@ -68,9 +70,9 @@ async def export_model(
 async def import_model(model: str, request: Request) -> Response:
     """A new model from such a file. 201; 409 if there is one of this name."""
     registry = registry_of(request)
-    with await receive_file(request, registry.settings.import_bytes_max) as file:
+    with await receive_file(request, limits.IMPORT_BYTES_MAX) as file:
         worker = await registry.import_file(model, file)
-    configuration = worker.model.configuration.model_dump(mode="json")
+    configuration = shown_configuration(worker.model.configuration)
     published = worker.published
     answer = {"model": model, "configuration": configuration, "position": published.position}
     return JSON({**answer, "examples": published.examples, "classes": list(published.labels)}, 201)

@@ -16,6 +16,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket
 
+from hinged.service import limits
 from hinged.service.api.openapi import operation
 from hinged.service.api.streams.shapes import EVENTS
 from hinged.service.api.streams.websocket import Frames
@@ -60,7 +61,7 @@ async def follow(
     registry = registry_of(request)
     follower = registry.get(model).follow(after if last_event_id is None else last_event_id)
     request.app.state.streams.check()
-    lines = _lines(request, follower, registry.settings.heartbeat_s, named=named)
+    lines = _lines(request, follower, limits.HEARTBEAT_S, named=named)
     return EventStream(lines, headers=HEADERS)
 
 

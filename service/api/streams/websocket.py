@@ -2,8 +2,8 @@
 
 Frames are read and given to the worker, then the next ones are read: what comes while an append is under way shares the
 next micro-batch and its fsync. Frames of one kind that have come together are also read and answered together
-(examples/together.py). At most `frames_in_flight_max` frames wait for their answers; beyond that nothing is read, and
-TCP slows the client down. So it does where the client does not read its answers.
+(examples/together.py). At most FRAMES_IN_FLIGHT_MAX frames wait for their answers; beyond that nothing is read, and TCP
+slows the client down. So it does where the client does not read its answers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from hinged.service import limits
 from hinged.service.api.examples.requests import read_request, shown_learned
 from hinged.service.api.examples.together import TOGETHER_MAX, predict_together, read_learn
 from hinged.service.api.streams.frames import ALONE, ROUTES, FrameLimits, Read, read_frame, told
@@ -86,7 +87,7 @@ class Frames:
         self._worker = worker
         self._access: Access = socket.app.state.access
         self._settings = registry_of(socket).settings
-        self._room = asyncio.Semaphore(self._settings.frames_in_flight_max)
+        self._room = asyncio.Semaphore(limits.FRAMES_IN_FLIGHT_MAX)
         self._asked: asyncio.Queue[Asked | None] = asyncio.Queue()
         self._newest: Asked | None = None
         self._change: asyncio.Future[Any] | None = None  # the newest one, which what only reads waits for
@@ -141,8 +142,8 @@ class Frames:
             await self._room.acquire()
             frames, over = await self._with_following(data)
             standing = self._standing()
-            limits = FrameLimits(self._settings.frame_bytes_max, self._elements())
-            read = [await sliced(read_frame(frame, limits, standing)) for frame in frames]
+            within = FrameLimits(limits.FRAME_BYTES_MAX, self._elements())
+            read = [await sliced(read_frame(frame, within, standing)) for frame in frames]
             for (op, _), of_op in groupby(enumerate(read), _kind):
                 await self._submit(op, [frame for _, frame in of_op])
             await asyncio.sleep(0)  # who sends without a pause leaves the event loop to others now and then
@@ -169,13 +170,13 @@ class Frames:
         """The next frame; None if the client has left, a reason to close if it is idle."""
         while True:
             try:
-                async with asyncio.timeout(self._settings.stream_idle_s):
+                async with asyncio.timeout(limits.STREAM_IDLE_S):
                     message = await self._socket.receive()
             except TimeoutError:
                 waits = self._newest is not None and not self._newest.answered.is_set()
                 if waits or (self._subscription is not None and not self._subscription.done()):
                     continue
-                return Close(IDLE, f"no frame for {self._settings.stream_idle_s:g} s")
+                return Close(IDLE, f"no frame for {limits.STREAM_IDLE_S:g} s")
             return None if message["type"] == "websocket.disconnect" else _data(message)
 
     def _elements(self) -> Mapping[str, int]:
@@ -317,7 +318,7 @@ class Frames:
         if self._left:
             return
         try:
-            async with asyncio.timeout(self._settings.stream_idle_s), self._sending:
+            async with asyncio.timeout(limits.STREAM_IDLE_S), self._sending:
                 for frame in frames:
                     if is_long_answer(frame):
                         pieces = await sliced(json_pieces(frame))
@@ -341,7 +342,7 @@ class Frames:
         """Send what a follower is told, as long as it keeps up."""
         await answered.wait()
         try:
-            async with aclosing(follower.pages(self._settings.heartbeat_s)) as pages:
+            async with aclosing(follower.pages(limits.HEARTBEAT_S)) as pages:
                 async for page in pages:
                     if not self._access.knows(caller(self._socket)):
                         raise Unauthenticated(REVOKED.reason)

@@ -25,12 +25,17 @@ from hinged.service.store.base import Damaged, Store
 
 log = logging.getLogger(__name__)
 
-LAG_MAX = 16  # events that the worker teaches at the swap, while its model learns nothing
-BESIDE_S = 1.0  # that a retraining goes on beside the worker before it is looked at whether it gains on the stream
-BESIDE_MIN_S = 0.05
-TURN_S, TURN_MAX_S = 0.2, 2.0  # that the worker teaches at a time where it does not, and learns nothing meanwhile
-RETRY_FIRST_S = 0.5
-RETRY_MAX_S = 60.0
+LAG_MAX = 16
+"""Events that the worker teaches at the swap. Its model learns nothing meanwhile; with fewer a fast stream is never
+caught up with."""
+BESIDE_S, BESIDE_MIN_S = 1.0, 0.05
+"""Seconds that a retraining goes on beside the worker before it is looked at whether it gains on the stream. They are
+halved each time that it does not; below the least of them the worker only teaches."""
+TURN_S, TURN_MAX_S = 0.2, 2.0
+"""Seconds that the worker itself teaches at a time where the retraining does not gain, doubled each time. The model
+learns nothing meanwhile."""
+RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
+"""Seconds until a job whose store was away is tried again, doubled each time up to the second. Less fills the log."""
 
 
 class Owner(Protocol):

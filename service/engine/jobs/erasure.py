@@ -10,8 +10,8 @@ from hinged.service.model.events.states import Erased
 from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event, Store
 
-SLICE_EVENTS = 1_000
-SLICE_BYTES = 2**22
+SLICE_EVENTS, SLICE_BYTES = 1_000, 2**22
+"""Events, and bytes of them, that are put anew in one transaction. Appends of all models wait for it."""
 
 
 def redact(store: Store, name: str, tombstones: Tombstones, through: int, stopped: Callable[[], bool]) -> None:

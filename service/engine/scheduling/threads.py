@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar
 
+from hinged.service import limits
 from hinged.service.engine.scheduling.turns import (
     BESIDE,
     Account,
@@ -23,11 +24,6 @@ from hinged.service.engine.scheduling.turns import (
 from hinged.solvers.core.turns import Abandoned
 
 T = TypeVar("T")
-
-LANE_MAX = 8
-"""Calls of one model that run at once: its worker's, a snapshot, a step of a job, and who looks something up."""
-IDLE_MAX = 64
-"""Threads that are kept while there is nothing to do."""
 
 
 class Broke(RuntimeError):
@@ -81,7 +77,7 @@ class Threads:
         while work is not None:
             work()
             with self._lock:
-                if self._closed or len(self._idle) >= IDLE_MAX:
+                if self._closed or len(self._idle) >= limits.THREADS_IDLE_MAX:
                     break
                 self._idle.append(mine)
             work = None  # what it holds is not to live until there is more to do
@@ -97,9 +93,9 @@ class Lane(Executor):
     lane was given up.
     """
 
-    def __init__(self, threads: Threads, turns: Turns, account: Account | None = None, most: int = LANE_MAX) -> None:
+    def __init__(self, threads: Threads, turns: Turns, account: Account | None = None, most: int | None = None) -> None:
         self.account = account or Account()
-        self._most = most
+        self._most = most or limits.CALLS_MAX
         self._threads = threads
         self._turns = turns
         self._lock = threading.Lock()

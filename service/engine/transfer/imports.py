@@ -8,6 +8,7 @@ import time
 from typing import IO, Any
 
 from hinged.frames import BadFrame, kind_of, peek
+from hinged.service import limits
 from hinged.service.data.classes import check_label, label_key
 from hinged.service.data.configuration import as_written, parse_configuration
 from hinged.service.data.examples import check_ids
@@ -19,7 +20,7 @@ from hinged.service.engine.transfer.rehearsal import examine, rehearse
 from hinged.service.errors import Invalid
 from hinged.service.model.events.states import Imported
 from hinged.service.model.model import Model
-from hinged.service.model.state import SHADOWS_MAX, SNAPSHOT
+from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.solvers.estimators.files import KIND as ESTIMATOR
 from hinged.solvers.warm import warm_up
@@ -59,8 +60,9 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
 def _configurations(facts: dict[str, Any], settings: Settings) -> list[Configuration]:
     """Those of a file's model and its challengers: the limits come before anything is made that breaks them."""
     shadows = facts.get("shadows")
-    if not isinstance(shadows, dict) or len(shadows) > SHADOWS_MAX or not all(map(MODEL_NAME.fullmatch, shadows)):
-        raise BadFrame(f"a model has at most {SHADOWS_MAX} challengers, each with a name")
+    most = limits.SHADOWS_MAX
+    if not isinstance(shadows, dict) or len(shadows) > most or not all(map(MODEL_NAME.fullmatch, shadows)):
+        raise BadFrame(f"a model has at most {most} challengers, each with a name")
     learners = [facts.get("learner"), *shadows.values()]
     configurations = [learner.get("configuration") if isinstance(learner, dict) else None for learner in learners]
     return [parse_configuration(json.dumps(as_written(configuration)), settings) for configuration in configurations]
@@ -73,16 +75,16 @@ def _check(model: Model, now_ms: int, settings: Settings) -> None:
     if len(model.labels) > settings.classes_max:
         raise Invalid(f"a model has at most {settings.classes_max} classes, the file's has {len(model.labels)}")
     for index, label in enumerate(model.labels.labels):
-        check_label(label, f"classes[{index}]", settings.label_chars_max)
+        check_label(label, f"classes[{index}]")
     declared = model.configuration.classes
     if declared is not None and list(map(label_key, declared)) != list(map(label_key, model.labels.labels)):
         raise Invalid("the file's model has other classes than its configuration declares")
     waiting = [given for part in (model.pool, model.pending) for given in (entry.id for entry in part)]
-    check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting), settings.id_chars_max)
+    check_ids((*model.answers.given_ids, *model.old_ids.values(), *waiting))
     for candidate in model.pool:
         for told in (candidate.label, *(label for _, label in candidate.votes)):
             if told is not None:
-                check_label(told, f"a label of {candidate.id!r}", settings.label_chars_max)
+                check_label(told, f"a label of {candidate.id!r}")
 
 
 def _first_line(error: Exception) -> str:

@@ -24,7 +24,7 @@ LEARNED_MAX = 2**52  # examples: a count in a snapshot may be twice as large
 COUNTED_MAX = 2**61  # of any other number: at two billion a second it takes a century to what a solver's state may hold
 SIZE_MAX = 1e200  # of any float
 FINISHED_MAX = 2_000  # coefficients up to which all is optimised, and all dropped: more may take their time
-EXAMPLES = 4
+EXAMPLES = 4  # of each kind, that a copy of an imported model learns and predicts
 
 
 def examine(model: Model, snapshot: bytes) -> None:

@@ -6,14 +6,18 @@ import { announce, Dialog, NAME, Problem } from "./parts.js";
 
 const FIXED = ["features", "classes"];
 
-export function Configuration({ model, configuration, changed }) {
-  const [edited, setEdited] = useState(null);
+// said: what the server shows of it, without the defaults; whole: with them, once somebody wants to see them.
+export function Configuration({ model, configuration: said, changed }) {
+  const [edited, setEdited] = useState(null), [whole, setWhole] = useState(null);
+  const configuration = whole ?? said;
+  const showAll = async () => setWhole((await ask("GET", `models/${path(model)}?full=true`)).configuration);
   return html`<section class="card"><h2>Configuration</h2>
     <div class="grid"><table><tbody>${Object.entries(configuration).map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td><bdi class="code">${JSON.stringify(value)}</bdi></td>
       <td>${may("admin") && (FIXED.includes(name) ? html`<small>stays</small>` : html`
         <button class="plain" aria-label=${`Change ${name}`} onClick=${() => setEdited(name)}>Change</button>`)}</td></tr>`)}</tbody></table></div>
-    ${edited && html`<${Edit} model=${model} name=${edited} value=${configuration[edited]} changed=${changed} close=${() => setEdited(null)} />`}</section>`;
+    <button class="plain" onClick=${whole ? () => setWhole(null) : showAll}>${whole ? "Hide" : "Show"} the defaults</button>
+    ${edited && html`<${Edit} model=${model} name=${edited} value=${configuration[edited]} changed=${() => { setWhole(null); changed(); }} close=${() => setEdited(null)} />`}</section>`;
 }
 
 function Edit({ model, name, value, changed, close }) {

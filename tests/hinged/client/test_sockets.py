@@ -252,7 +252,7 @@ def test_the_async_client_tells_events_too(running, model):
 
 @pytest.fixture(scope="module")
 def beating(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("beating") / "data", heartbeat_s=0.3) as server:
+    with RunningServer(tmp_path_factory.mktemp("beating") / "data", limits={"heartbeat_s": 0.3}) as server:
         yield server
 
 

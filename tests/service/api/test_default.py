@@ -7,7 +7,7 @@ import pytest
 from asking import Asking, example, refusal
 from running import RunningServer
 
-SCALED = {"scale": "auto", "warmup": None, "warmup_candidates": True}
+SCALED = {"scale": "auto", "warmup_candidates": True}
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_a_position_that_is_not_there_is_refused(ask, model):
 
 
 def test_a_quiet_stream_has_heartbeats(tmp_path):
-    with RunningServer(tmp_path / "data", heartbeat_s=0.2) as server, Asking(server.url) as ask:
+    with RunningServer(tmp_path / "data", limits={"heartbeat_s": 0.2}) as server, Asking(server.url) as ask:
         model = ask.new_model()
         with followed(server.url, f"{model.path}/events") as stream:
             assert [stream.block() for _ in range(4)] == [{"comment": "ping"}] * 4
@@ -143,7 +143,8 @@ def test_a_server_that_stops_ends_its_streams_at_once(tmp_path):
 
 
 def test_a_client_that_leaves_is_forgotten(tmp_path):
-    with RunningServer(tmp_path / "data", streams_max=1, heartbeat_s=0.1) as server, Asking(server.url) as ask:
+    running = RunningServer(tmp_path / "data", limits={"heartbeat_s": 0.1}, streams_max=1)
+    with running as server, Asking(server.url) as ask:
         model = ask.new_model()
         for _ in range(4):
             with contextlib.ExitStack() as stack:
@@ -160,7 +161,8 @@ def test_a_client_that_leaves_is_forgotten(tmp_path):
 def test_a_stream_needs_a_key_or_a_ticket_and_ends_with_the_key(tmp_path):
     path = tmp_path / "keys.json"
     admin, reader = create_key(path, "admin", "admin"), create_key(path, "reader", "reader", ("m",))
-    with RunningServer(tmp_path / "data", keys_file=path, heartbeat_s=0.2) as server, Asking(server.url) as ask:
+    running = RunningServer(tmp_path / "data", keys_file=path, limits={"heartbeat_s": 0.2})
+    with running as server, Asking(server.url) as ask:
         keys = {"authorization": f"Bearer {admin}"}
         for name in ("m", "n"):
             assert ask("PUT", f"/models/{name}", json=BASE, headers=keys).status_code == 201

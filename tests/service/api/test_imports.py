@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from importing import KINDS, NOW, SIZES, take
+from limited import limited
 from states import digest_of
 
 from hinged.frames import BadFrame, decode, encode
@@ -128,21 +129,21 @@ def test_bytes_that_are_no_file_are_refused(data):
 
 
 @pytest.mark.parametrize(
-    ("limits", "word"),
+    ("settings", "limits", "word"),
     [
-        ({"dim_max": 2}, "features.dim"),
-        ({"points_max": 10}, "points_max"),
-        ({"classes_max": 2, "label_chars_max": 1, "id_chars_max": 2}, "an id has"),
+        ({"dim_max": 2}, {}, "features.dim"),
+        ({"points_max": 10}, {}, "points_max"),
+        ({"classes_max": 2}, {"label_chars_max": 1, "id_chars_max": 2}, "an id has"),
     ],
 )
-def test_a_file_beyond_this_servers_limits_is_refused(tmp_path, states, limits, word):
+def test_a_file_beyond_this_servers_limits_is_refused(tmp_path, states, settings, limits, word):
     store = SQLiteStore(tmp_path / "data")
 
     async def make():
-        return Registry(store, Settings(**limits))
+        return Registry(store, Settings(**settings))
 
     registry = asyncio.run(make())
-    with pytest.raises(Invalid, match=word):
+    with limited(**limits), pytest.raises(Invalid, match=word):
         import_file(registry.store, "m", BytesIO(pack_export("m", 1, states["lasvm"])), registry.settings)
     assert store.models() == []
     store.close()

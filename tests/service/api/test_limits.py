@@ -12,22 +12,21 @@ import pytest
 from asking import BASE, Asking, example, refusal
 from running import PATIENCE_S, RunningServer, eventually
 
-LIMITS = {
+SETTINGS = {
     "body_bytes_max": 200_000,
     "batch_examples_max": 3000,
     "queue_examples_max": 2,
     "models_max": 12,
     "dim_max": 10,
     "classes_max": 3,
-    "label_chars_max": 4,
-    "id_chars_max": 5,
     "points_max": 2500,
 }
+LIMITS = {"label_chars_max": 4, "id_chars_max": 5}
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("small") / "data", **LIMITS) as running:
+    with RunningServer(tmp_path_factory.mktemp("small") / "data", limits=LIMITS, **SETTINGS) as running:
         yield running
 
 
@@ -132,7 +131,7 @@ def body_of(size):
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
 def test_a_body_past_the_limit_is_413_however_its_length_is_told(ask, model, chunked):
     headers = {"content-type": "application/json"}
-    limit = LIMITS["body_bytes_max"]
+    limit = SETTINGS["body_bytes_max"]
     for size, status in ((limit, 200), (limit + 1, 413)):
         body = body_of(size)
         content = iter([body[: size // 2], body[size // 2 :]]) if chunked else body
@@ -156,7 +155,7 @@ def test_a_body_declared_too_large_is_refused_before_it_is_sent(small, model):
 
 
 def test_a_request_holds_so_many_examples(model):
-    many = [example([0, 1], 1)] * (LIMITS["batch_examples_max"] + 1)
+    many = [example([0, 1], 1)] * (SETTINGS["batch_examples_max"] + 1)
     error = refusal(model.try_learn(*many), 422, "invalid")
     assert error["message"] == "examples must be 1 to 3000, got 3001"
     refusal(model.try_predict(*([[0, 1]] * 3001)), 422, "invalid")
@@ -199,7 +198,7 @@ def test_a_model_full_of_points_is_507_until_it_is_finished(ask):
 
 
 def test_the_server_holds_so_many_models(ask):
-    room = LIMITS["models_max"] - len(ask("GET", "/models").json()["models"])
+    room = SETTINGS["models_max"] - len(ask("GET", "/models").json()["models"])
     names = [ask.new_model().path for _ in range(room)]
     error = refusal(ask("PUT", "/models/one-more", json=BASE), 409, "conflict")
     assert "12 models of at most 12" in error["message"]

@@ -19,13 +19,26 @@ def test_a_model_is_created_once_and_the_same_again_changes_nothing(ask):
     assert first.status_code == 201
     assert first.json()["model"] == "full"
     configuration = first.json()["configuration"]
-    assert configuration | FULL | {"features": configuration["features"]} == configuration
-    assert configuration["features"] == {"scale": None, "warmup": None, "warmup_candidates": True, **FULL["features"]}
+    assert configuration == {
+        "solver": "lasvm",
+        "kernel": FULL["kernel"],
+        "features": {"scale": None, "warmup_candidates": True, **FULL["features"]},
+        "points_max": 10_000,
+        "C": 100.0,
+    }
     again = ask("PUT", "/models/full", json=FULL)
     assert again.status_code == 200
     assert again.json() == first.json()
-    # With every default spelled out it is still the same.
-    assert ask("PUT", "/models/full", json=configuration).status_code == 200
+    # What is shown is the same model, and so it is with every default spelled out.
+    whole = ask("GET", "/models/full?full=true").json()["configuration"]
+    assert whole | FULL | {"features": whole["features"]} == whole
+    for body in (configuration, whole):
+        assert ask("PUT", "/models/full", json=body).status_code == 200
+        assert ask("PATCH", "/models/full", json=body).status_code == 200
+    for query, told in (("", configuration), ("?full=true", whole)):
+        listed = {found["model"]: found for found in ask("GET", f"/models{query}").json()["models"]}
+        assert listed["full"]["configuration"] == told
+        assert ask("GET", f"/models/full/shadows{query}").json()["champion"]["configuration"] == told
 
 
 def test_another_configuration_of_a_model_is_a_conflict_that_tells_the_present_one(ask):
@@ -55,8 +68,9 @@ def test_another_configuration_of_a_model_is_a_conflict_that_tells_the_present_o
 )
 def test_every_default_of_a_configuration_is_filled_in(ask, said, more):
     body = {"kernel": {"type": "polynomial"}, "features": {"type": "sparse", "dim": 7}, **said}
-    answer = ask("PUT", f"/models/defaults{len(said)}", json=body)
-    assert answer.json()["configuration"] == more | {
+    name = f"/models/defaults{len(said)}"
+    assert ask("PUT", name, json=body).status_code == 201
+    assert ask("GET", f"{name}?full=true").json()["configuration"] == more | {
         "kernel": {"type": "polynomial", "gamma": 1.0, "degree": 3, "coef0": 0.0},
         "features": {"type": "sparse", "dim": 7, "scale": None, "warmup": None, "warmup_candidates": True},
         "classes": None,

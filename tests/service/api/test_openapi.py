@@ -72,8 +72,8 @@ def test_every_reference_leads_somewhere():
 
 def test_the_server_does_what_the_document_says(tmp_path):
     """Schemathesis asks each route what its schema allows and what it does not."""
-    settings = {"models_max": 30, "dim_max": 2000, "points_max": 1000, "cache_mb": 8, "heartbeat_s": 0.2}
-    with RunningServer(tmp_path / "data", **settings) as server, Asking(server.url) as ask:
+    settings = {"models_max": 30, "dim_max": 2000, "points_max": 1000, "cache_mb": 8}
+    with RunningServer(tmp_path / "data", limits={"heartbeat_s": 0.2}, **settings) as server, Asking(server.url) as ask:
         model = ask.new_model("weather")
         model.learn(example([0.9, 0.1], "sun", "mon"), example([0.2, 0.8], "rain", "tue"))
         ask.new_model("dust", solver="bsgd", budget=5, features={"type": "sparse", "dim": 5}, labels={"overlap": 2})

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limited import limited
 from redis_server import RedisServer
 from states import digest_of, load_model
 from working import SIZES, examples_of, learning, until, with_worker, working
@@ -188,7 +189,8 @@ def test_a_change_is_in_a_snapshot_after_so_many_seconds_and_without_one_nothing
         assert puts == store.snapshots("m") == [worker.model.position]
 
     snapshot_s = 0.1
-    with_worker(scenario, snapshot_s=snapshot_s)
+    with limited(snapshot_s=snapshot_s):
+        with_worker(scenario)
 
 
 def test_a_snapshot_that_was_asked_for_is_durable_when_the_answer_comes():

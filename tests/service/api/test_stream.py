@@ -92,7 +92,7 @@ def test_what_is_no_frame_gets_an_error_without_a_ref_and_the_socket_stays_open(
 
 
 def test_a_frame_that_is_too_long_is_refused_and_one_much_too_long_closes_the_socket(tmp_path):
-    with RunningServer(tmp_path / "data", frame_bytes_max=1000) as server, Asking(server.url) as ask:
+    with RunningServer(tmp_path / "data", limits={"frame_bytes_max": 1000}) as server, Asking(server.url) as ask:
         model = ask.new_model()
         with opened(server.url, f"{model.path}/stream") as socket:
             answer = socket.ask("learn", **A, more="x" * 1000)
@@ -146,7 +146,7 @@ def test_a_model_fed_by_a_socket_equals_one_fed_by_requests(ask, model):
 def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stopped(tmp_path):
     # Of answers 13 MB, where 4 fit into the line; of requests 60, where 36 do.
     frames, each, blanks = 500, 100, " " * 100_000
-    with RunningServer(tmp_path / "data", frames_in_flight_max=8) as server, Asking(server.url) as ask:
+    with RunningServer(tmp_path / "data", limits={"frames_in_flight_max": 8}) as server, Asking(server.url) as ask:
         model = ask.new_model()
         model.learn(example([0, 0], "a"), example([1, 1], "b"))
 
@@ -191,8 +191,8 @@ def test_a_client_that_does_not_read_is_no_longer_read_and_goes_on_where_it_stop
 
 
 def test_where_the_models_queue_is_full_of_its_own_frames_a_socket_waits(tmp_path):
-    limits = {"queue_examples_max": 20, "micro_batch_examples_max": 10}
-    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
+    limits = {"micro_batch_examples_max": 10}
+    with RunningServer(tmp_path / "data", limits=limits, queue_examples_max=20) as server, Asking(server.url) as ask:
         model = ask.new_model()
         with opened(server.url, f"{model.path}/stream") as socket:
             for k in range(100):
@@ -253,7 +253,7 @@ def test_a_subscription_may_begin_where_the_log_stands_and_no_later(socket):
 
 
 def test_a_subscriber_that_falls_behind_is_told_so_and_keeps_its_socket(tmp_path):
-    with RunningServer(tmp_path / "data", events_kept=10) as server, Asking(server.url) as ask:
+    with RunningServer(tmp_path / "data", limits={"events_kept": 10}) as server, Asking(server.url) as ask:
         model = ask.new_model(features={"type": "dense", "dim": 1000})
         with opened(server.url, f"{model.path}/stream", max_queue=1) as socket:
             last = granted(socket.ask("subscribe"))["position"]

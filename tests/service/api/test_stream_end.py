@@ -54,7 +54,7 @@ def test_a_server_that_stops_answers_what_it_read_and_says_so(tmp_path):
 
 
 def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
-    with RunningServer(tmp_path / "data", stream_idle_s=0.5) as server, Asking(server.url) as ask:
+    with RunningServer(tmp_path / "data", limits={"stream_idle_s": 0.5}) as server, Asking(server.url) as ask:
         model = ask.new_model()
         with (
             opened(server.url, f"{model.path}/stream") as idle,
@@ -69,7 +69,7 @@ def test_an_idle_socket_is_closed_and_one_that_subscribes_is_not(tmp_path):
 
 def test_a_client_whose_system_is_gone_is_noticed_and_one_whose_frames_wait_is_not_taken_for_it(tmp_path):
     limits = {"heartbeat_s": 0.3, "frames_in_flight_max": 1}
-    with RunningServer(tmp_path / "data", **limits) as server, Asking(server.url) as ask:
+    with RunningServer(tmp_path / "data", limits=limits) as server, Asking(server.url) as ask:
         model = ask.new_model(solver="lasvm")
         model.learn(*[example([k % 100, k // 100], "ab"[(k * 7) % 3 % 2]) for k in range(3000)])
         with opened(server.url, f"{model.path}/stream") as socket:

@@ -1,15 +1,19 @@
 import json
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
+from hinged.service.commands.change import changed
 from hinged.service.data.configuration import (
     configured_anew,
     found_again,
     new_configuration,
     parse_configuration,
     read_configuration,
+    shown_configuration,
 )
-from hinged.service.data.parameters import WITHOUT
+from hinged.service.data.parameters import CONFIGURATION_OF, SOLVER_NAMES, WITHOUT
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
 
@@ -36,6 +40,86 @@ def test_a_class_weight_that_makes_an_impossible_bound_is_refused(C, weight, cla
 def test_labels_that_python_takes_for_equal_make_other_configurations():
     assert not parse(classes=[True, False]).same_as(parse(classes=[1, 0]))
     assert parse(classes=[1, 0]).same_as(parse(classes=[1, 0]))
+
+
+def of_any_solver():
+    """Bodies: of any solver, with some of its parameters, of which some have their defaults."""
+    kernels = st.sampled_from(
+        [{"type": "rbf"}, {"type": "rbf", "gamma": 2.0}, {"type": "rbf", "gamma": "auto"}, {"type": "linear"},
+         {"type": "laplacian", "gamma": 0.5}, {"type": "polynomial", "degree": 2}]
+    )  # fmt: skip
+    features = st.one_of(
+        st.fixed_dictionaries(
+            {"type": st.sampled_from(["dense", "sparse"]), "dim": st.integers(1, 9)},
+            optional={
+                "scale": st.sampled_from(["auto", None]), "warmup": st.sampled_from([None, 50]),
+                "warmup_candidates": st.booleans(),
+            },
+        ),
+        st.fixed_dictionaries(
+            {"type": st.just("named")},
+            optional={
+                "warmup": st.sampled_from([1000, 50]), "columns_max": st.sampled_from([1024, 20]),
+                "columns": st.sampled_from([None, {}, {"a": {"type": "time"}}]), "times": st.booleans(),
+                "identifiers": st.booleans(), "warmup_candidates": st.booleans(),
+            },
+        ),
+        st.fixed_dictionaries({"type": st.just("text")}, optional={"dim": st.sampled_from([2**18, 2**10])}),
+    )  # fmt: skip
+    shared = {
+        "classes": st.sampled_from([None, [0, 1], [False, True], ["a", "b"]]),
+        "class_weight": st.sampled_from([None, {}, {"a": 2.0}]),
+        "points_max": st.sampled_from([10_000, 5000]),
+        "when_full": st.sampled_from(["remove", "refuse"]),
+        "window": st.sampled_from([None, {"examples": 2000}, {"examples": 2000, "step": None}, {"seconds": 9.5}]),
+        "calibration": st.sampled_from(["auto", "sigmoid"]),
+        "labels": st.fixed_dictionaries(
+            {}, optional={"overlap": st.integers(1, 2), "budget": st.sampled_from([None, 0.1])}
+        ),
+        "show": st.sampled_from([None, {"origins": ["https://a.example"]}]),
+        "seed": st.integers(0, 1),
+        "C": st.sampled_from([1, 1.0, 3]),
+        "half_life": st.sampled_from([None, {"examples": 2000}, {"seconds": 9.5}]),
+        "idle_max": st.sampled_from([0, 1000, 2000]), "delta_max": st.sampled_from([None, 1.0, 2.0]),
+        "averaging": st.sampled_from([None, 1000, 7]), "budget": st.sampled_from([500, 30]), "eta": st.just(0.3),
+        "precision": st.sampled_from(["float32", "float64"]),
+    }  # fmt: skip
+
+    def body(solver, kernel, features, parameters):
+        known = CONFIGURATION_OF[solver].model_fields
+        own = {name: value for name, value in parameters.items() if name in known}
+        return {"solver": solver, "kernel": kernel, "features": features, **own}
+
+    return st.builds(body, st.sampled_from(SOLVER_NAMES), kernels, features, st.fixed_dictionaries({}, optional=shared))
+
+
+@given(body=of_any_solver(), old=st.booleans())
+@settings(max_examples=500, suppress_health_check=[HealthCheck.filter_too_much])
+def test_what_is_shown_of_a_configuration_makes_the_same_model_and_changes_nothing_of_it(body, old):
+    read = parse_configuration if old else new_configuration
+    try:
+        there = read(json.dumps(body), Settings())
+    except Invalid:
+        assume(False)
+    for full in (False, True):
+        shown = shown_configuration(there, full=full)
+        asked = new_configuration(json.dumps(shown), Settings())
+        assert found_again(asked, there).same_as(there)
+        assert old or asked.same_as(there)
+        whole = there.model_dump(mode="json")
+        assert changed(whole, shown, Settings()).same_as(there)
+
+
+def test_what_is_shown_of_a_configuration_is_what_was_said_and_what_follows_from_it():
+    body = {"kernel": {"type": "rbf"}, "C": 10, "features": {"type": "dense", "dim": 2}, "labels": {"overlap": 2}}
+    assert shown_configuration(new_configuration(json.dumps(body), Settings())) == {
+        "solver": "lasvm",
+        "kernel": {"type": "rbf", "gamma": "scale"},
+        "features": {"type": "dense", "dim": 2, "scale": "auto", "warmup_candidates": True},
+        "points_max": 10_000,
+        "labels": {"overlap": 2},
+        "C": 10.0,
+    }
 
 
 @pytest.mark.parametrize("solver", WITHOUT)

@@ -76,6 +76,13 @@ def test_names_that_look_like_settings_and_are_none_are_told_with_the_nearest():
     ]
 
 
+def test_a_setting_that_is_a_constant_now_is_told_with_its_value_and_the_server_goes_on(tmp_path):
+    with RunningServer(tmp_path / "data", tickets_max=5, heartbeat_s=2.5) as server:
+        log = server.log.read_text()
+    assert "HINGED_TICKETS_MAX is a constant now, 10000, and no setting" in log
+    assert "HINGED_HEARTBEAT_S is a constant now, 15.0, and no setting" in log
+
+
 def test_the_first_lines_tell_version_address_store_and_who_may_do_what(tmp_path):
     create_key(tmp_path / "keys.json", "ann", "admin")
     with RunningServer(tmp_path / "data", keys_file=tmp_path / "keys.json", shutdown="3") as server:

@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from limited import limited
 from working import begun, examples_of, learning
 
 from hinged.service.engine.learning import Learning
@@ -27,11 +28,12 @@ def learn(tmp_path_factory):
     store.close()
 
 
-def with_queue(scenario, **settings):
+def with_queue(scenario, *, batch_max=4_096, **settings):
     async def main():
         scenario(Queue("m", Settings(**settings)))
 
-    asyncio.run(main())
+    with limited(micro_batch_examples_max=batch_max):
+        asyncio.run(main())
 
 
 def test_learning_that_stands_together_is_taken_together_up_to_the_limit(learn):
@@ -43,7 +45,7 @@ def test_learning_that_stands_together_is_taken_together_up_to_the_limit(learn):
         assert taken.futures == futures[:2]
         assert (len(queue), queue.examples) == (1, 3)
 
-    with_queue(scenario, micro_batch_examples_max=8)
+    with_queue(scenario, batch_max=8)
 
 
 def test_what_stands_between_parts_micro_batches_and_nothing_overtakes_it(learn):
@@ -100,7 +102,7 @@ def test_who_finds_no_room_is_told_how_long_what_waits_will_take(learn, monkeypa
             queue.put(learn(4))
         assert caught.value.headers == {"Retry-After": "8"}
 
-    with_queue(scenario, queue_examples_max=18, micro_batch_examples_max=4)
+    with_queue(scenario, queue_examples_max=18, batch_max=4)
 
 
 def test_what_a_few_examples_took_is_no_measure_of_many(learn, monkeypatch):
@@ -126,7 +128,7 @@ def test_what_a_few_examples_took_is_no_measure_of_many(learn, monkeypatch):
             queue.put(learn(1))
         assert caught.value.headers == {"Retry-After": "12"}
 
-    with_queue(scenario, queue_examples_max=100, micro_batch_examples_max=50)
+    with_queue(scenario, queue_examples_max=100, batch_max=50)
 
 
 @given(
@@ -162,4 +164,4 @@ def test_time_in_which_nothing_waited_says_nothing_of_how_long_examples_take(lea
             queue.put(learn(4))
         assert caught.value.headers == {"Retry-After": "1"}
 
-    with_queue(scenario, queue_examples_max=6, micro_batch_examples_max=4)
+    with_queue(scenario, queue_examples_max=6, batch_max=4)

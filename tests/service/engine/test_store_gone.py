@@ -14,7 +14,7 @@ EXAMPLES = [example([k % 5, k % 3], "ab"[k % 2], f"e{k}") for k in range(20)]
 
 @pytest.fixture
 def running(tmp_path):
-    with RunningServer(tmp_path / "data", pending_flush_s=0.05) as running:
+    with RunningServer(tmp_path / "data", limits={"pending_flush_s": 0.05}) as running:
         yield running
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 from failing_store import FailingStore
+from limited import limited
 from running import PATIENCE_S
 from states import digest_of, load_model
 from working import predictions_of, until
@@ -369,7 +370,8 @@ def test_while_the_store_is_down_what_waits_is_tried_now_and_then(store):
         await until(lambda: len(worker.model.pending) == 1)
 
     flush_s = 0.1
-    run(store, scenario, pending_flush_s=flush_s)
+    with limited(pending_flush_s=flush_s):
+        run(store, scenario)
 
 
 def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(store):

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from learning import heaps
 from states import digest_of
 
+from hinged.service import limits
 from hinged.service.commands.figures import curves_of
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.data.parameters import SOLVER_NAMES
-from hinged.service.model.curves import FIGURES, MARKS_KEPT, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
+from hinged.service.model.curves import FIGURES, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
 from hinged.service.model.events.learning import Finished, Predicted
 from hinged.service.model.events.states import Created, RolledBack
 from hinged.service.model.model import Model
@@ -106,7 +107,7 @@ def test_of_marks_the_newest_are_kept():
     curves = Curves()
     for k in range(1000):
         curves.mark("drift", k, k, k)
-    assert [mark.position for mark in curves.marks] == list(range(1000 - MARKS_KEPT, 1000))
+    assert [mark.position for mark in curves.marks] == list(range(1000 - limits.MARKS_KEPT, 1000))
 
 
 @pytest.mark.parametrize(

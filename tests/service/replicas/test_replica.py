@@ -9,6 +9,7 @@ import pytest
 from changing import EXACT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limited import limited
 from working import SIZES, examples_of, folder_of, learning, until, working
 
 from hinged.service.commands.ask import Ask, Offer
@@ -67,7 +68,7 @@ async def something(rng, worker, examples):
         case "forget" if learned:
             await worker.change(Forget(f"s0-{rng.randrange(len(examples))}"))
         case "correct" if learned:
-            await worker.change(Correct(f"s0-{rng.randrange(learned)}", rng.choice("ab"), 10, 10))
+            await worker.change(Correct(f"s0-{rng.randrange(learned)}", rng.choice("ab"), 10))
         case "change":
             changes = rng.choice([{"C": rng.choice([1, 5, 20])}, {"precision": rng.choice(["float32", "float64"])}])
             await worker.command(Configure(changes, Settings()))
@@ -132,9 +133,8 @@ def test_a_replica_that_is_behind_for_too_long_leaves_the_answer_to_the_server(t
     async def scenario(pair):
         replica = await pair.caught_up()
         assert pair.replicas.get("m") is replica
-        pair.replicas.settings = Settings(reader_lag_s=0)
         pair.replicas.note("m", Place(1, 10**6))  # what the store does not have
-        with pytest.raises(NotHere):
+        with limited(reader_lag_s=0), pytest.raises(NotHere):
             pair.replicas.get("m")
 
     run(scenario, tmp_path)
@@ -151,7 +151,7 @@ def test_another_model_of_the_same_name_is_no_replica_of_it(tmp_path, caplog):
         await until(lambda: pair.replicas.lags()["m"] == 0 and not pair.replicas._tasks)
         assert pair.replicas.get("m") is not replica
         pair.replicas.note("m", None)
-        with pytest.raises(NotHere):
+        with limited(reader_lag_s=0), pytest.raises(NotHere):
             pair.replicas.get("m")
 
     run(scenario, tmp_path)

@@ -244,7 +244,7 @@ def test_a_corrected_label_counts_as_if_it_had_always_been_so(configuration):
 
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples))
-        await changed(worker, Correct("s11-7", "c", 8, 100))
+        await changed(worker, Correct("s11-7", "c", 8))
         right = [(name, x, "c" if name == "s11-7" else y) for name, x, y in examples]
         rows = learning(worker.model, examples).inputs
         np.testing.assert_allclose(
@@ -281,7 +281,7 @@ def test_a_correction_counts_for_examples_whose_first_answers_are_forgotten_too(
         await worker.learn(learning(worker.model, examples))
         name, x, label = examples[1]
         other = {"a": "b", "b": "c", "c": "a"}[label]
-        await changed(worker, Correct(name, other, 8, 100))
+        await changed(worker, Correct(name, other, 8))
         assert (await worker.learn(learning(worker.model, [(name, x, other)]))).results[0].duplicate
         with pytest.raises(Conflict):
             await worker.learn(learning(worker.model, [(name, x, label)]))
@@ -307,7 +307,7 @@ def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it():
 def test_asking_again_begins_no_other_job():
     async def scenario(worker, _):
         await worker.learn(learning(worker.model, examples_of(1, 20)))
-        for command in (Correct("s1-1", "c", 8, 100), Configure({"C": 3}, Settings()), Forget("s1-2")):
+        for command in (Correct("s1-1", "c", 8), Configure({"C": 3}, Settings()), Forget("s1-2")):
             await worker._jobs._shared.places.acquire()
             first, second = [await ask_for(worker, command) for _ in range(2)]
             worker._jobs._shared.places.release()

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 from changing import EXACT, changed, predicted, same_solver, taught, while_folding
+from limited import limited
 from states import load_model
 from working import SIZES, examples_of, learning, until, with_worker
 
@@ -150,7 +151,7 @@ def test_no_change_that_comes_while_another_is_being_folded_is_lost(configuratio
     async def scenario(worker, store):
         await worker.learn(learning(worker.model, examples))
         await while_folding(worker, Configure(changes, Settings()), Forget("s3-4"))
-        await while_folding(worker, Configure({"C": 7}, Settings()), Correct("s3-7", wrong[examples[7][2]], 8, 100))
+        await while_folding(worker, Configure({"C": 7}, Settings()), Correct("s3-7", wrong[examples[7][2]], 8))
         await while_folding(worker, Forget("s3-8"), Configure({"labels": {"overlap": 3}}, Settings()))
         right = [(name, x, wrong[y] if name == "s3-7" else y) for name, x, y in examples]
         fresh = taught(worker.model, right, set(range(1, 41)) - {5, 9})
@@ -194,7 +195,8 @@ def test_a_prediction_that_was_under_way_does_not_bring_a_forgotten_example_back
         assert [prediction.id for prediction in worker.model.pending] == ["other"]
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
-    with_worker(scenario, configuration={"labels": {"pending_durable": durable}}, pending_flush_s=0.01)
+    with limited(pending_flush_s=0.01):
+        with_worker(scenario, configuration={"labels": {"pending_durable": durable}})
 
 
 def test_a_store_that_fails_behind_the_swap_is_asked_again_without_teaching_anew():

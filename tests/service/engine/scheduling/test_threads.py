@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from hinged.service import limits
 from hinged.service.engine.scheduling.threads import (
-    LANE_MAX,
     Broke,
     Lane,
     Threads,
@@ -49,7 +49,7 @@ def test_however_many_calls_wait_those_of_another_model_begin(threads):
 
 def test_a_model_has_no_more_threads_than_its_lane_and_the_rest_can_be_cancelled(lane):
     end = threading.Event()
-    running = [lane.submit(end.wait, SECONDS) for _ in range(LANE_MAX)]
+    running = [lane.submit(end.wait, SECONDS) for _ in range(limits.CALLS_MAX)]
     waits, next_ = lane.submit(lambda: "never"), lane.submit(lambda: "then")
     assert waits.cancel()
     assert not any(future.done() for future in (*running, next_))
@@ -97,7 +97,7 @@ def test_a_lane_that_is_given_up_ends_what_computes_what_waits_and_what_comes(la
         while True:
             rest()
 
-    running = [lane.submit(compute) for _ in range(LANE_MAX)]
+    running = [lane.submit(compute) for _ in range(limits.CALLS_MAX)]
     waits = lane.submit(lambda: "never")
     assert began.wait(SECONDS)
     lane.give_up("model m was deleted")
