@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from limited import limited
 
 from hinged.service.data.classes import (
     Labels,
@@ -50,20 +51,21 @@ def test_classes_are_numbered_as_they_come():
 
 @pytest.mark.parametrize("label", [2**63 - 1, -(2**63) + 1, True, "", "a" * 10])
 def test_labels_within_the_limits_pass(label):
-    check_label(label, "y", 10)
+    with limited(label_chars_max=10):
+        check_label(label, "y")
 
 
 @pytest.mark.parametrize(("label", "reason"), [(2**63, "63 bits"), (-(2**63), "63 bits"), ("a" * 11, "at most 10")])
 def test_labels_beyond_the_limits_are_refused_with_their_place(label, reason):
-    with pytest.raises(Invalid, match=reason) as refused:
-        check_label(label, "examples[3].y", 10, index=3)
+    with limited(label_chars_max=10), pytest.raises(Invalid, match=reason) as refused:
+        check_label(label, "examples[3].y", index=3)
     assert refused.value.message.startswith("examples[3].y: ")
     assert refused.value.details == {"index": 3}
 
 
 def test_of_many_labels_the_first_that_is_beyond_the_limits_is_told():
-    with pytest.raises(Invalid, match="at most 10") as refused:
-        check_labels(["a", True, 1, "b" * 11, 2**63, "b" * 11], 10)
+    with limited(label_chars_max=10), pytest.raises(Invalid, match="at most 10") as refused:
+        check_labels(["a", True, 1, "b" * 11, 2**63, "b" * 11])
     assert refused.value.message.startswith("examples[3].y: ")
     assert refused.value.details == {"index": 3}
-    check_labels([True, 1, "a", "a"], 10)
+    check_labels([True, 1, "a", "a"])
