@@ -78,7 +78,8 @@ def in_portions(
             first.append(examples[0])
         with standing_at(begin):
             for index, example in enumerate(examples):
-                _check_example(example, f"examples[{index}]", named=named)
+                if type(example) is dict and (len(example) > PARTS_MAX or type(example.get("x")) is dict):
+                    _check_example(example, f"examples[{index}]", named=named)
             yield from work({"examples": examples})
 
     if isinstance(body, dict):

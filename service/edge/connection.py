@@ -141,6 +141,7 @@ class Connection(HttpToolsProtocol):
         self._limit: asyncio.TimerHandle | None = None
         self._opens_socket = False  # whether the head is a WebSocket's handshake
         self._ignores_upgrade = False  # whether it is to be parsed again without its Upgrade
+        self._version = ""  # of HTTP, of the newest head
         self._last = False  # whether no request comes after the one that has come as a whole
         self._in_message = False
         self._in_head = False
@@ -188,34 +189,35 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, piece: bytes) -> None:
         self._unset_keepalive_if_required()
-        rest = memoryview(piece)
+        rest: bytes | memoryview = piece
         try:
             while rest and not self._broken:
-                rest = rest[self._parse_some(rest) :]
+                try:
+                    self.parser.feed_data(rest)
+                except httptools.HttpParserUpgrade as upgrade:  # the parser stops at the end of such a head
+                    size: int = upgrade.args[0]
+                    self._upgrade(more_came=size < len(rest))
+                    rest = memoryview(rest)[size:]
+                else:
+                    return
         except httptools.HttpParserError:
             if self._last and not self._in_message:
                 self._broken = True  # for that request was told to be the last one
             else:
                 self.send_400_response("this is no request of HTTP/1.1 that every parser understands alike")
 
-    def _parse_some(self, data: memoryview) -> int:
-        """Parse all of it, or up to the end of a head with an Upgrade, where the parser stops; how many bytes."""
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            size: int = upgrade.args[0]
-            if self._ignores_upgrade:
-                head = self._without_upgrade()
-                self.parser = httptools.HttpRequestParser(self)
-                self.parser.feed_data(head)
-            elif self.cycle is not None and not self.cycle.response_complete:
-                self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
-            elif size < len(data):
-                self._not_understood(BadRequest("frames come once the handshake of their WebSocket is answered"))
-            else:
-                self.handle_websocket_upgrade()
-            return size
-        return len(data)
+    def _upgrade(self, *, more_came: bool) -> None:
+        """Open a WebSocket, or parse on as if the head had no Upgrade. more_came: whether bytes came with the head."""
+        if self._ignores_upgrade:
+            head = self._without_upgrade()
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.feed_data(head)
+        elif self.cycle is not None and not self.cycle.response_complete:
+            self._not_understood(BadRequest("a WebSocket is not opened while other requests are under way"))
+        elif more_came:
+            self._not_understood(BadRequest("frames come once the handshake of their WebSocket is answered"))
+        else:
+            self.handle_websocket_upgrade()
 
     def _without_upgrade(self) -> bytes:
         """The head that has come, as one that asks for no other protocol.
@@ -232,7 +234,7 @@ class Connection(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         """BadRequest for a head that parsers may understand in several ways, or that asks for what is not spoken."""
-        version = self.parser.get_http_version()
+        version = self._version = self.parser.get_http_version()
         if version not in VERSIONS:
             raise BadRequest(f"HTTP/1.1 and HTTP/1.0 are spoken here, got version {version}")
         if self.parser.get_method() == b"CONNECT":
@@ -321,8 +323,7 @@ class Connection(HttpToolsProtocol):
         """All of the body is here: whoever reads it need not look at the clock."""
         if self._ignores_upgrade:
             return
-        parser = self.parser
-        self._last = not parser.should_keep_alive() or parser.get_http_version() != "1.1"
+        self._last = self._version != "1.1" or not self.parser.should_keep_alive()
         if self._way is not None:
             if self._takes_shortcut(self._way):
                 self._in_message = False
@@ -345,7 +346,7 @@ class Connection(HttpToolsProtocol):
         if self.shortcut is None or (self.cycle is not None and not self.cycle.response_complete):
             return None
         parser = self.parser
-        if parser.get_method() != b"POST" or parser.get_http_version() != "1.1" or parser.should_upgrade():
+        if parser.get_method() != b"POST" or self._version != "1.1" or parser.should_upgrade():
             return None
         if self.flow.write_paused or self.transport.is_closing():
             return None

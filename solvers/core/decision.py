@@ -92,6 +92,7 @@ class Uses:
     work: float = 0.0  # of the kernel values of these rows with all points
     held: Array | None = None  # the slots that have a coefficient
     terms: int = 0  # coefficients that are not 0, of columns whose terms are not listed
+    whole: Form | None = None
     compact: Form | None = None
 
 
@@ -174,8 +175,10 @@ class ExpansionView:
                 asked.compact = self._compact()
         if asked.compact is not None:
             return asked.compact
-        blocks = np.append(np.arange(0, self.n, POINTS), self.n)
-        return Form(self.points, self.n, self.alpha, self.terms or none_listed(self.b.size), blocks)
+        if asked.whole is None:
+            blocks = np.append(np.arange(0, self.n, POINTS), self.n)
+            asked.whole = Form(self.points, self.n, self.alpha, self.terms or none_listed(self.b.size), blocks)
+        return asked.whole
 
     def _work(self, features: int, m: int) -> float:
         """Kernel values of m rows, of so many features in all, with all points, nearer to what they take than by

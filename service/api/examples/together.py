@@ -200,7 +200,9 @@ async def predict_gathered(connection: HTTPConnection, worker: Worker, body: Raw
 
 def _is_much(worker: Worker, body: Raw) -> bool:
     """Whether the answer to a small body may be long: each example has a brace, and each class two values."""
-    return body.count(b"{") * answer_size(worker.published, WITH_ALL) > VALUES_MAX
+    size = answer_size(worker.published, WITH_ALL)
+    # An example has eight characters at least; of most bodies that says enough.
+    return len(body) * size > 8 * VALUES_MAX and body.count(b"{") * size > VALUES_MAX
 
 
 def _gathering(connection: HTTPConnection) -> Gathering:
