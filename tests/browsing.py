@@ -103,10 +103,14 @@ class Tab:
         )
 
     def answer(self, key):
-        """Press a key, and wait until another question is there; the id of the one that was answered."""
+        """Press a key, and wait until another question is there or none is left; the id of the one answered."""
         before = self.question()
         self.page.keyboard.press(key)
-        self.until("before => document.querySelector('.question p bdi.code')?.innerText !== before", before)
+        self.until(
+            "before => { const shown = document.querySelector('.question p bdi.code');"
+            " return shown ? shown.innerText !== before : document.querySelector('.asked [role=status]') !== null; }",
+            before,
+        )
         return before
 
     def hold(self, pattern):

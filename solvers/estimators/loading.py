@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ MACHINE = {
     "fading": FLAG,
 }
 """What the parts of a machine may be that no other check looks at."""
+
+LABEL_TYPES = r"\|b1|\|O|[<>|][iu][1248]|[<>]f[248]|[<>]f16|[<>]U[0-9]{1,6}"
+"""The types of labels that a fit may have, as NumPy writes them. A text of more characters would fill the memory."""
 
 EXPORT, MODEL, FORMAT = "export", "model", 3
 """Kinds of a server's frames, and the format of the snapshot in them."""
@@ -81,6 +85,8 @@ def _saved(data: bytes) -> SolverClassifier:
 
 def _labels(values: list[Any], kind: str) -> Array:
     """Labels as a fit has them: different ones, of one type, and none that another label would become."""
+    if not (isinstance(kind, str) and re.fullmatch(LABEL_TYPES, kind)):
+        raise BadFrame(f"labels_type must be booleans, numbers, texts or objects of NumPy, got {kind!r:.80}")
     labels: Array = np.array(values, np.dtype(kind))
     if len({type(label) for label in values}) != 1 or len(set(values)) != len(values) or labels.tolist() != values:
         raise BadFrame(f"labels must be different ones, all of the type {kind!r:.20}, got {values!r:.80}")

@@ -18,6 +18,8 @@ from hinged.solvers.estimators.files import KIND
 from hinged.solvers.warm import warm_up
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
+TYPES = ("<U1", "<i8", "|O", "|b1", "<f2", "V9", "a", "S3", "<c16", "M8[D]", "f8,f8", "<U99999999", "(9,9)i4", "")
+"""Of labels; a fit has the first five alone."""
 LABELS = (["n", "p"], ["n", "p", "q"], [0, 1, 2], [-1.0, 1.0], [False, True])
 
 
@@ -87,7 +89,7 @@ def damage_machine(choices, facts, arrays, donor):
     def labels():
         other = [choices.choice(["zz", True, 1, 2**70, "x" * 500, 0.5, 1e300, None]), *machine["labels"][1:]]
         machine["labels"] = other
-        facts["labels_type"] = choices.choice([facts["labels_type"], "<U1", "<i8", "|O", "|b1", "V9", "<f2"])
+        facts["labels_type"] = choices.choice([facts["labels_type"], *TYPES])
 
     def form():
         machine["sparse"] = not machine["sparse"]

@@ -36,7 +36,7 @@ export function useEffects(model) {
       own.answers -= answers;
       setFound((was) => ({ figures, size: pool.size, looked: predicted.size, steps: own.first && step.compared && answers ? [...was.steps, step].slice(-200) : was.steps }));
       own.first = true;
-    } catch { /* the next answer looks again */ }
+    } catch { own.timer ??= setTimeout(look, EVERY_MS); }
     own.busy = false;
   }, [model]);
   const note = useCallback(() => {

@@ -162,6 +162,7 @@ export class Questions {
     const question = this.waiting.shift();
     this.done.add(question.lease);
     this.later.delete(question.lease);
+    if (!this.waiting.length) this.asked = false; // whether nothing is left, the next answer of the server tells
     this.changed();
     this.fill();
     return question;
