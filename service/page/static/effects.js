@@ -69,7 +69,7 @@ export function Effect({ model, figures, effects, given, before }) {
   const [goal, setGoal] = useState(() => Number(localStorage.getItem(name)) || 100);
   const present = effects.figures ?? figures;
   const random = present?.metrics.sources.random?.newest_half, honest = random && interval(random.accuracy, random.examples);
-  const last = effects.steps.at(-1), several = present?.configuration.labels.overlap > 1;
+  const last = effects.steps.at(-1), several = present?.configuration.labels?.overlap > 1;
   // The server's figures come a moment later than the answers; of several labels the last alone answers a question.
   const answered = Math.max(present?.pool.answered ?? 0, several ? 0 : before + given);
   const { stop, why } = hint(effects.steps, random);
