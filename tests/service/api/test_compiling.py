@@ -4,16 +4,14 @@ import os
 import shutil
 import sys
 import time
-from pathlib import Path
 
 import httpx
-import numba
 import pytest
 from asking import example, refusal
 from running import PATIENCE_S, RunningServer
 from terminal import Terminal
 
-from hinged.solvers.core.cache import STATE
+from hinged.solvers.jit.cache import FOLDER, STATE
 
 pytestmark = pytest.mark.compiles
 FEATURES = {"type": "dense", "dim": 2}
@@ -26,7 +24,7 @@ LACKING = "online/features.*"  # what this solver has for itself
 def cold(tmp_path):
     """A server that is ready, to which the solver of MODEL is new."""
     cache = tmp_path / "cache"
-    shutil.copytree(Path(numba.config.CACHE_DIR, STATE), cache / STATE)
+    shutil.copytree(FOLDER, cache / STATE)
     for file in (cache / STATE).glob(LACKING):
         file.unlink()
     server = RunningServer(tmp_path / "data")

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 FUNCTIONS = """
 import numpy as np
-from hinged.solvers.core.compiled import compiled, in_place
+from hinged.solvers.jit.compiled import compiled, in_place
 
 @in_place
 def double(x):
