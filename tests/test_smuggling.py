@@ -112,7 +112,10 @@ def check(asked, stream, at):
         assert status >= 400
         assert asked.proxied or json.loads(body)["error"]
     for answer, (taken, headers) in zip(answers, expected, strict=False):
-        assert answer == asked.alone(*taken, tuple(headers)), taken
+        alone = asked.alone(*taken, tuple(headers))
+        if BUSY in (answer[0], alone[0]) and b"hinged-passed-on" in dict(headers):
+            continue  # the owner answers what says so, and any other server tells to ask again
+        assert answer == alone, taken
     assert len(answers) <= len(expected)
     return len(answers)
 
@@ -158,10 +161,13 @@ def test_an_offer_to_speak_another_protocol_changes_nothing(asked):
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stream=streams(PATHS, (JSON,)))
 @example(stream=message(b"GET http://localhost HTTP/1.1"))
+@example(stream=sized(b"", JSON, b"hinged-passed-on: http://127.0.0.1:1", first=b"POST " + PATHS[1] + b" HTTP/1.1"))
 def test_any_stream_is_answered_as_what_h11_takes_it_for(asked, stream):
     expected, understood = as_h11_reads(stream + LAST)
     assume(all(method != b"HEAD" for (method, _, _), _ in expected))  # whose answer has another end
     assume(understood or not asked.proxied)  # a proxy understands what it likes, and sends that
+    # A proxy asks for the host that a target names, as it should; h11 leaves that to whoever reads the target.
+    assume(not (asked.proxied and re.search(rb"(?im)^[a-z]+ [a-z]+://(?!localhost[ :/?#])", stream)))
     event("answered", check(asked, stream, len(stream) // 2))
 
 
