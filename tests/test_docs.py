@@ -58,6 +58,15 @@ def default_of(field):
     return str(value)
 
 
+@pytest.mark.parametrize("decision", [name for name in DOCUMENTS if name.startswith("docs/adr/")])
+def test_each_decision_says_whether_it_stands_and_what_replaced_or_amended_it(decision):
+    status = (ROOT / decision).read_text().splitlines()[2]
+    adr = r"\[ADR (\d+)\]\((\d{4})-[\w-]+\.md\)"
+    assert re.fullmatch(rf"Status: (stands(, amended by {adr}( and {adr}|, {adr})*)?|replaced by {adr})\.", status), status
+    newer = [int(number) for number, _ in re.findall(adr, status)]
+    assert all(number > int(decision[9:13]) for number in newer), status
+
+
 def test_each_setting_stands_in_the_table_with_its_variable_and_default():
     found = {row[0]: row[1] for row in rows(SETTINGS)}
     expected = {
