@@ -16,7 +16,8 @@ from hinged.solvers.jit.forms import Step
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
+# Whether references are counted, `_nrt`, has to be said: what is not said a function takes from its caller.
+OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": True}
 
 
 def compiled(function: F) -> F:
