@@ -3,12 +3,12 @@
 import os
 import re
 
-import running
-import zygote
 from hypothesis import settings
 
+from tests.helpers import server, zygote
+
 if hasattr(os, "pidfd_open"):  # Linux
-    running.forked = zygote.start
+    server.forked = zygote.start
 
 # The machine may be busy: how long an example takes says nothing of what it tests.
 settings.register_profile("tests", deadline=None)

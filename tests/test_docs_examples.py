@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from doc_examples import Walk, alike, blocks
-from running import RunningServer
+
+from tests.helpers.doc_examples import Walk, alike, blocks
+from tests.helpers.server import RunningServer
 
 DOCUMENTS = {
     "README.md": 8,

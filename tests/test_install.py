@@ -8,12 +8,12 @@ import subprocess
 import sys
 import zipfile
 
-import forking
 import pytest
-from running import PATIENCE_S, ROOT
 
 import hinged
 from hinged.solvers.core.cache import KIND
+from tests.helpers import forked_programs
+from tests.helpers.server import PATIENCE_S, ROOT
 
 
 def run(program, folder, env):
@@ -117,7 +117,7 @@ def loaded(site, cache, **environment):
     """Whether an installation has the solver's kernels without a compiler; `cache` is the user's."""
     program = "import hinged; from hinged.solvers.warm import load; print(load('fogd'), hinged.__file__)"
     env = os.environ | {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(cache)} | environment
-    done = forking.run(["-c", program], env, cache.parent)
+    done = forked_programs.run(["-c", program], env, cache.parent)
     there, _, file = done.stdout.strip().partition(" ")
     assert file == str(site / "hinged" / "__init__.py"), done.stderr
     return there == "True"

@@ -3,7 +3,7 @@
 import ast
 from collections import Counter
 
-from running import ROOT
+from tests.helpers.server import ROOT
 
 EVENTS = [
     "Created", "Finished", "Imported", "Learned", "Offered", "Predicted", "Released", "Renewed", "Retired",

@@ -4,8 +4,6 @@ import traceback
 from contextlib import closing
 
 import numpy as np
-from history_clients import annotated
-from states import digest_of
 
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import Records
@@ -17,6 +15,8 @@ from hinged.service.model.events.changes import Forgotten
 from hinged.service.model.events.learning import Learned
 from hinged.service.model.events.states import Erased, Imported, RolledBack, SetAside, Swapped
 from hinged.service.model.model import Model
+from tests.faults.history_clients import annotated
+from tests.helpers.states import digest_of
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 12}
 FAULTS = ("raised", "hung", "lost", "invented", "misread", "unequal", "reverted")

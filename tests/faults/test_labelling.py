@@ -1,4 +1,4 @@
-from kill_labelling import CONFIGURATIONS, FAULTS, run
+from tests.faults.kill_labelling import CONFIGURATIONS, FAULTS, run
 
 
 def test_kill_9_while_annotators_label_loses_collides_and_learns_twice_nothing(tmp_path):

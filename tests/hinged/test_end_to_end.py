@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from running import ROOT, RunningServer
 from sklearn.datasets import load_breast_cancer
+
+from tests.helpers.server import ROOT, RunningServer
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import re
 import sys
 
-from running import free_port
-from terminal import Terminal
+from tests.helpers.server import free_port
+from tests.helpers.terminal import Terminal
 
 
 def test_the_digits_begin_when_the_page_is_opened_and_some_are_left_to_label(tmp_path, tab):

@@ -6,9 +6,9 @@ import re
 
 import httpx
 import pytest
-from running import ROOT
 
 from hinged.service.page.files import POLICY, STATIC, files
+from tests.helpers.server import ROOT
 
 WEIGHT_MAX = 150_000  # bytes of all of the page, gzipped
 DOCS = ("docs.html", "docs.js", "vendor/swagger-ui-bundle.js", "vendor/swagger-ui.css")

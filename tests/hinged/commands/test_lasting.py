@@ -7,10 +7,10 @@ import sys
 from pathlib import Path, PurePath
 
 import pytest
-from running import PATIENCE_S, ROOT
-from scene import failing_library
 
 from hinged.service.edge.keys import create_key, read_keys
+from tests.faults.scene import failing_library
+from tests.helpers.server import PATIENCE_S, ROOT
 
 OF_A_PATH = {"rename", "renames", "replace"}
 OF_A_MODULE = {("os", "rename"), ("os", "renames"), ("os", "replace"), ("os", "link"), ("shutil", "move")}

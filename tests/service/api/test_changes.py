@@ -1,9 +1,6 @@
 """Changes of a model over HTTP."""
 
 import pytest
-from asking import example, refusal
-from changing import changed, until_ended
-from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.commands.change import (
     Forget,
@@ -12,6 +9,9 @@ from hinged.service.engine.history import History
 from hinged.service.errors import (
     Conflict,
 )
+from tests.helpers.changes import changed, until_ended
+from tests.helpers.http_client import example, refusal
+from tests.helpers.worker import SIZES, examples_of, learning, with_worker
 
 
 def test_changes_over_http_have_the_shapes_that_are_promised(ask):

@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import numba
 import pytest
-from asking import example, refusal
-from running import PATIENCE_S, RunningServer
-from terminal import Terminal
 
 from hinged.solvers.core.cache import STATE
+from tests.helpers.http_client import example, refusal
+from tests.helpers.server import PATIENCE_S, RunningServer
+from tests.helpers.terminal import Terminal
 
 pytestmark = pytest.mark.compiles
 FEATURES = {"type": "dense", "dim": 2}

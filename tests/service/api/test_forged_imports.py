@@ -6,9 +6,6 @@ from io import BytesIO
 import httpx
 import numpy as np
 import pytest
-from importing import DENSE, KINDS, NOW, RBF, SIZES, take
-from running import RunningServer
-from states import digest_of
 
 from hinged.frames import decode, encode
 from hinged.service.commands.learn import LearnRequest, make_plan
@@ -22,6 +19,9 @@ from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
+from tests.helpers.imported_models import DENSE, KINDS, NOW, RBF, SIZES, take
+from tests.helpers.server import RunningServer
+from tests.helpers.states import digest_of
 
 
 def put(facts, path, value):

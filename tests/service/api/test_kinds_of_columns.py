@@ -4,7 +4,8 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from asking import AskedModel, example
+
+from tests.helpers.http_client import AskedModel, example
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300

@@ -1,7 +1,8 @@
 import math
 
 import pytest
-from asking import BASE, KERNEL, example, refusal
+
+from tests.helpers.http_client import BASE, KERNEL, example, refusal
 
 FULL = {
     "solver": "lasvm",

@@ -3,7 +3,8 @@ import math
 import random
 
 import pytest
-from asking import example, refusal
+
+from tests.helpers.http_client import example, refusal
 
 
 @pytest.fixture(scope="module")

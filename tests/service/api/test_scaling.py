@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from asking import BASE, Asking, example, refusal
-from changing import NEEDLE, found_in, until_ended
-from running import RunningServer
-from states import load_model
 
 from hinged.client import Client
 from hinged.frames import decode, encode
 from hinged.service.model.events.states import Created
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.changes import NEEDLE, found_in, until_ended
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import RunningServer
+from tests.helpers.states import load_model
 
 RAW = {"kernel": {"type": "rbf"}, "C": 1}
 

@@ -4,13 +4,13 @@ import asyncio
 import json
 
 import httpx
-from asking import example
-from running import PATIENCE_S
-from streaming import opened
 from websockets.frames import Frame, Opcode
 
 from hinged.service.api.examples.together import TOGETHER_MAX, Gathering
 from hinged.service.errors import InternalError
+from tests.helpers.http_client import example
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.stream_client import opened
 
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 FRAMES = [

@@ -1,7 +1,7 @@
 """Several annotators for one candidate: whose label is learned, and who is asked next."""
 
-from asking import refusal
-from labelling import LINE, asked, label, offered, taught, until_over
+from tests.helpers.http_client import refusal
+from tests.helpers.questions import LINE, asked, label, offered, taught, until_over
 
 
 def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):

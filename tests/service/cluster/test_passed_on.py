@@ -9,10 +9,6 @@ import struct
 from types import SimpleNamespace
 
 import pytest
-from asking import example
-from nodes import Nodes, ask, make
-from running import PATIENCE_S, eventually, free_port
-from streaming import closed, followed, granted, opened
 from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
@@ -22,6 +18,10 @@ from hinged.service.cluster.sockets import FrameEnds
 from hinged.service.edge.serving import make_server
 from hinged.service.edge.streams import Streams
 from hinged.service.settings import Settings
+from tests.helpers.http_client import example
+from tests.helpers.nodes import Nodes, ask, make
+from tests.helpers.server import PATIENCE_S, eventually, free_port
+from tests.helpers.stream_client import closed, followed, granted, opened
 
 BODY_BYTES_MAX = 2_000_000
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from states import digest_of
 
 from hinged.service.commands.ask import (
     Ask,
@@ -31,6 +30,7 @@ from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 8}
 DENSE = {"features": {"type": "dense", "dim": 2}, "kernel": {"type": "rbf", "gamma": 0.5}}

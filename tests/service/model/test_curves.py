@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learning import heaps
-from states import digest_of
 
 from hinged.service import limits
 from hinged.service.commands.figures import curves_of
@@ -21,6 +19,8 @@ from hinged.service.model.events.learning import Finished, Predicted
 from hinged.service.model.events.states import Created, RolledBack
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.examples import heaps
+from tests.helpers.states import digest_of
 
 SIZES = {"cache_bytes": 2**22, "answers_kept": 1000}
 BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "features": {"type": "dense", "dim": 2}}

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import digest_of
-from working import predictions_of
 
 from hinged.frames import BadFrame
 from hinged.service.commands.learn import make_plan
@@ -23,6 +21,8 @@ from hinged.service.model.events.learning import Finished
 from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
+from tests.helpers.worker import predictions_of
 
 SIZES = {"cache_bytes": 2**22, "answers_kept": 1000}
 BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "C": 10, "features": {"type": "dense", "dim": 2}}

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import digest_of
-from working import SIZES
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.change import Forget
@@ -20,6 +18,8 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
+from tests.helpers.worker import SIZES
 
 DENSE = {"type": "dense", "dim": 3, "warmup": 20}
 SPARSE = {"type": "sparse", "dim": 6, "warmup": 20}

@@ -5,10 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from asking import BASE
-from changing import EXACT, changed, offered, same_solver, taught
-from states import load_model
-from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.commands.change import (
     Configure,
@@ -22,6 +18,10 @@ from hinged.service.model.events.changes import Intended
 from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, changed, offered, same_solver, taught
+from tests.helpers.http_client import BASE
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, with_worker
 
 
 @pytest.mark.parametrize(

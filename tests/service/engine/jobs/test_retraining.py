@@ -5,10 +5,6 @@ import time
 
 import numpy as np
 import pytest
-from changing import EXACT, changed, predicted, same_solver, taught, while_folding
-from limited import limited
-from states import load_model
-from working import SIZES, examples_of, learning, until, with_worker
 
 from hinged.service.commands.change import (
     Configure,
@@ -23,6 +19,10 @@ from hinged.service.errors import (
 )
 from hinged.service.model.events.learning import Learned
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, changed, predicted, same_solver, taught, while_folding
+from tests.helpers.limits import limited
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker
 
 
 def slow_down(monkeypatch, seconds, C=None):

@@ -8,8 +8,6 @@ from functools import partial
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from asking import BASE
-from running import PATIENCE_S
 
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
@@ -20,6 +18,8 @@ from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.http_client import BASE
+from tests.helpers.server import PATIENCE_S
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import redis
-from running import PATIENCE_S, free_port, missing
+
+from tests.helpers.server import PATIENCE_S, free_port, missing
 
 PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}

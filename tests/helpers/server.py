@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PATIENCE_S = 300
 """How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
 PORTS = random.SystemRandom()  # not of a seed, which Hypothesis makes the same in all processes
@@ -118,7 +118,7 @@ class RunningServer:
     """
 
     def __init__(self, data_dir, program=("-m", "hinged"), limits=None, **settings):
-        self.program = ("tests/limited.py",) if limits else program
+        self.program = ("-m", "tests.helpers.limits") if limits else program
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data_dir = Path(data_dir)

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from running import PATIENCE_S
+from tests.helpers.server import PATIENCE_S
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
 

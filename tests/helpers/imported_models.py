@@ -5,7 +5,6 @@ import time
 from io import BytesIO
 
 import numpy as np
-from states import digest_of
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.learn import LearnRequest, make_plan
@@ -20,6 +19,7 @@ from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
 
 NOW = time.time_ns() // 1_000_000
 SIZES = {"cache_bytes": 2**20, "answers_kept": 100}

@@ -5,7 +5,6 @@ import json
 import time
 
 import numpy as np
-from working import SIZES, learning, until
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import (
@@ -18,6 +17,7 @@ from hinged.service.model.events.learning import Learned
 from hinged.service.model.learner import Learner
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from tests.helpers.worker import SIZES, learning, until
 
 EXACT = {"solver": "exact", "C": 10}
 
