@@ -85,10 +85,10 @@ test quick: export PYTHONDONTWRITEBYTECODE =
 test: init redis chromium nginx
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Without servers, fault programs, Redis, what computes for long, and what other libraries check of the estimators: a
-# minute on two cores, once the solvers are compiled. A process more than there are cores would compute beside the others.
+# Without servers, what compiles, and what takes long: a minute on two cores, once the solvers are compiled. A process more
+# than there are cores would compute beside the others.
 quick: init
-	$(BIN)/python -m pytest -n auto -m "not server and not faults and not compiles and not browser and not checks and not long" --hypothesis-profile quick $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto -m "not server and not compiles and not long" --hypothesis-profile quick $(PYTEST_ARGS)
 
 # Solvers and server beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds
 # MNIST.

@@ -7,6 +7,8 @@ import pytest
 from tests.helpers.doc_examples import Walk, alike, blocks
 from tests.helpers.server import RunningServer
 
+pytestmark = [pytest.mark.server, pytest.mark.longest]
+
 DOCUMENTS = {
     "README.md": 8,
     "docs/http.md": 8,

@@ -14,6 +14,8 @@ from tests.helpers.http_client import BASE, example
 from tests.helpers.nginx import behind_nginx
 from tests.helpers.server import RunningServer, eventually
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory):

@@ -20,6 +20,8 @@ from tests.helpers.nodes import Nodes, make
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.smuggled_requests import OFFERS, as_h11_reads, chunked, message, sized, streams
 
+pytestmark = pytest.mark.server
+
 PATHS = [f"/models/{name}/predict".encode() for name in (ONE[0], TWO[0])]
 DELETE = b"DELETE /models/%b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n" % ONE[0].encode()
 JSON = b"content-type: application/json"

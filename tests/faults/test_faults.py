@@ -1,3 +1,5 @@
+import pytest
+
 from tests.faults import kill_forgetting, load
 from tests.faults.damage import damage
 from tests.faults.disturbances import (
@@ -11,6 +13,8 @@ from tests.faults.disturbances import (
 )
 from tests.faults.scene import scene_for
 from tests.faults.under_load import CONFIGURATIONS, check, run
+
+pytestmark = [pytest.mark.long, pytest.mark.longest]
 
 ON_DISK = [fsync_fails, write_fails, disk_full, clock_back, stop_server, impatient]
 

@@ -2,6 +2,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pytest
 
 from tests.faults import kill_forgetting
 from tests.faults.damage import damage
@@ -25,6 +26,8 @@ from tests.faults.kill_forgetting import KERNEL, Told, ended, in_files
 from tests.faults.scene import scene_for
 from tests.faults.under_load import check, run
 from tests.helpers.server import eventually
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 ON_THE_WAY = [cut, slow, empty_redis, cut, hold, cut, pause_redis, second_server, stop_server]
 ON_ITS_MACHINE = [kill_redis, fsync_fails, write_fails, disk_full, kill_redis, clock_back, kill_both]

@@ -27,6 +27,13 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For httpx, where all is plain HTTP: by itself each of its clients reads the machine's certificates, for 20 ms."""
 forked = None
 """Where a server's process comes from, if not from nothing (zygote.py): the tests set it, benchmarks do not."""
+unmarked = False
+"""Whether a test runs that does not say, by the marker `server`, that it starts one (tests/conftest.py)."""
+
+
+def about_to_start():
+    """Refuse to start a process for a test that has not said so: `make quick` would run it."""
+    assert not unmarked, "a test that starts a server, a Redis or a terminal says so: @pytest.mark.server"
 
 
 def missing(what):
@@ -134,6 +141,7 @@ class RunningServer:
         self.process = None
 
     def start(self, wait=True, *, from_nothing=False):
+        about_to_start()
         with self.log.open("a") as log:
             self.process = forked(self.program, self.env, self.log) if forked and not from_nothing else None
             self.process = self.process or subprocess.Popen(

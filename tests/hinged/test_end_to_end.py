@@ -13,6 +13,8 @@ from sklearn.datasets import load_breast_cancer
 
 from tests.helpers.server import ROOT, RunningServer
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):

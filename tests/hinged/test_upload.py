@@ -16,6 +16,8 @@ from hinged.sklearn import ExactSVMClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 
 

@@ -11,6 +11,8 @@ from hinged import Client
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer, eventually
 
+pytestmark = pytest.mark.server
+
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()

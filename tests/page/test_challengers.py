@@ -8,6 +8,8 @@ import pytest
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import eventually
 
+pytestmark = pytest.mark.server
+
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 NUMBERS = itertools.count()

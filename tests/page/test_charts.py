@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers.examples import examples_of, heaps
 
+pytestmark = pytest.mark.server
+
 WATCHING = """(() => {
   // Of each canvas the words that were drawn since it was last wiped: text, and left, top, right, bottom in its pixels.
   const drawn = new Map();

@@ -8,6 +8,8 @@ from tests.helpers.divided_server import ONE, TWO
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 NAMES = [ONE[0], TWO[0]]
 
 

@@ -12,6 +12,8 @@ from tests.helpers.browser import barriers
 from tests.helpers.examples import examples_of, heaps
 from tests.helpers.server import RunningServer, eventually
 
+pytestmark = [pytest.mark.server, pytest.mark.longest]
+
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
 PAINT_MS = 300

@@ -17,6 +17,8 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 from tests.solvers.digests import digests
 
+pytestmark = [pytest.mark.compiles, pytest.mark.longest]
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 

@@ -16,6 +16,8 @@ from hinged.solvers.core.solver import UNBOUNDED, PointsFull
 from hinged.solvers.dual.dual import DualExpansion
 from tests.helpers.solvers.streams import Stream, machines, same, stream_of, three_classes, two_moons
 
+pytestmark = pytest.mark.longest
+
 RBF = make_kernel("rbf", 1.0)
 names = pytest.mark.parametrize("name", SOLVERS)
 

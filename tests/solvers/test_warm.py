@@ -20,6 +20,8 @@ from hinged.solvers.core.calls import Call
 from tests.helpers import forked_programs
 from tests.helpers.server import PATIENCE_S, ended
 
+pytestmark = [pytest.mark.compiles, pytest.mark.longest]
+
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
 MISSING = "/nonexistent/python"  # to start it fails, which is logged

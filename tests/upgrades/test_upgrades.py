@@ -14,6 +14,8 @@ from hinged.service.store.base import Event
 from tests.helpers.states import digest_of
 from tests.upgrades.old_stores import HERE, MODELS, answers, digests, examples, server_on
 
+pytestmark = pytest.mark.server
+
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name[0].isdigit())
 LATER = {
     "0.1.0": {"lasvm": ["idle_max", "delta_min", "half_life"], "exact": ["half_life"], "bsca": ["half_life", "nearest"]}

@@ -12,6 +12,8 @@ from hinged.commands.label import Answered, Session
 from tests.helpers.server import PATIENCE_S, eventually
 from tests.helpers.terminal import Terminal
 
+pytestmark = pytest.mark.server
+
 KERNEL = {"type": "rbf", "gamma": 1.0}
 NUMBERS = itertools.count()
 ALWAYS = {"explore": 0.0}  # no question is drawn at random

@@ -14,6 +14,8 @@ from pyarrow import parquet
 from tests.helpers.server import PATIENCE_S, ROOT
 from tests.helpers.terminal import Terminal
 
+pytestmark = pytest.mark.server
+
 COMMANDS = (
     "create", "show", "delete", "learn", "offer", "finish", "forget", "correct", "suspects", "labels", "backup",
     "restore",

@@ -12,6 +12,8 @@ from hinged.service.edge.keys import create_key
 from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 from tests.helpers.terminal import Terminal
 
+pytestmark = pytest.mark.server
+
 KERNEL = {"type": "rbf", "gamma": 1.0}
 
 

@@ -21,6 +21,8 @@ from tests.helpers.nodes import CONFIGURATION
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, ROOT, ended, eventually, free_port
 
+pytestmark = pytest.mark.server
+
 WANTED = ClusterStart("redis://r", 8000, 10.0, {"HINGED_NODE_TTL_S": "1"})
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.helpers.http_client import Asking
 from tests.helpers.server import PATIENCE_S
 
+pytestmark = pytest.mark.server
+
 HEADER = "PassengerId Survived Pclass Name Sex Age SibSp Parch Ticket Fare Cabin Embarked".split()  # noqa: SIM905
 
 

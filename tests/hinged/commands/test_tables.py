@@ -12,6 +12,8 @@ import pytest
 
 from tests.helpers.server import PATIENCE_S
 
+pytestmark = pytest.mark.server
+
 NUMBERS = itertools.count()
 HAM = ["see you at noon", "the meeting is over", "lunch at my place"]
 SPAM = ["win a free phone", "free money now", "you won money"]

@@ -15,6 +15,8 @@ from hinged.client.batch import MEDIA_TYPE, pack
 from hinged.frames import encode
 from tests.helpers.http_client import example, refusal
 
+pytestmark = pytest.mark.server
+
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 X = np.array([[0.9, 0.1], [0.2, 0.8], [0.0, 0.7], [0.5, 0.0]])
 LABELS = ["sun", "rain", True, 1]

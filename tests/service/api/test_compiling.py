@@ -15,7 +15,7 @@ from tests.helpers.http_client import example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.terminal import Terminal
 
-pytestmark = pytest.mark.compiles
+pytestmark = [pytest.mark.server, pytest.mark.compiles]
 FEATURES = {"type": "dense", "dim": 2}
 MODEL = {"solver": "fogd", "frequencies": 10, "kernel": {"type": "rbf", "gamma": 1.0}, "features": FEATURES}
 USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # of the solver that is compiled when a server is ready

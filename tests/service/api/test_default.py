@@ -8,6 +8,8 @@ import pytest
 from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 SCALED = {"scale": "auto", "warmup_candidates": True}
 
 

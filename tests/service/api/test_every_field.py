@@ -13,6 +13,8 @@ from tests.helpers.bodies import BATCH, header
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 DEEP = 5_000
 DOCUMENT = create_app(Settings()).openapi()
 BODIES = {

@@ -23,6 +23,8 @@ from tests.helpers.imported_models import DENSE, KINDS, NOW, RBF, SIZES, take
 from tests.helpers.server import RunningServer
 from tests.helpers.states import digest_of
 
+pytestmark = pytest.mark.server
+
 
 def put(facts, path, value):
     *inner, last = path

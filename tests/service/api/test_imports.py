@@ -26,7 +26,7 @@ from tests.helpers.imported_models import KINDS, NOW, SIZES, take
 from tests.helpers.limits import limited
 from tests.helpers.states import digest_of
 
-pytestmark = pytest.mark.server  # it starts none, and takes as long as what does
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("kind", KINDS)

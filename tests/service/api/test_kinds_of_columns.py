@@ -7,6 +7,8 @@ import pytest
 
 from tests.helpers.http_client import AskedModel, example
 
+pytestmark = pytest.mark.server
+
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300
 NOISE = 0.08  # three standard errors of two shares of 300 rows, and what 300 more examples teach

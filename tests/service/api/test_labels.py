@@ -9,6 +9,8 @@ from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.questions import LINE, asked, label, line_model, offered, peeked, taught, until_over
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def model(ask):

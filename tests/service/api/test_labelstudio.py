@@ -14,6 +14,8 @@ from tests.helpers.http_client import Asking, refusal
 from tests.helpers.questions import LINEAR, taught
 from tests.helpers.server import ROOT, RunningServer, eventually
 
+pytestmark = pytest.mark.server
+
 CONFIG = """<View>
   <Text name="text" value="$note"/>
   <Choices name="side" toName="text" choice="single"><Choice value="left"/><Choice value="right"/></Choices>

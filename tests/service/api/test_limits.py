@@ -13,6 +13,8 @@ import pytest
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 
+pytestmark = pytest.mark.server
+
 SETTINGS = {
     "body_bytes_max": 200_000,
     "batch_examples_max": 3000,

@@ -20,6 +20,8 @@ from hinged.service.settings import Settings
 from tests.helpers.http_client import Asking
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 BODY = {"solver": "bsgd", "budget": 20, "features": {"type": "dense", "dim": 3}}
 MANY = 25_001
 

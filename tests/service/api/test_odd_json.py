@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tests.helpers.http_client import BASE
 
+pytestmark = pytest.mark.server
+
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 HUGE = "a number of 5,001 digits"  # more than Python itself likes to print

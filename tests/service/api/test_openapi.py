@@ -14,6 +14,8 @@ from hinged.service.settings import Settings
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import ROOT, RunningServer
 
+pytestmark = [pytest.mark.server, pytest.mark.longest]
+
 DOCUMENT = create_app(Settings()).openapi()
 OPERATIONS = [
     (path, method, operation)

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers.http_client import example, refusal
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def model(ask):

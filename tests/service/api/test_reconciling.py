@@ -12,6 +12,8 @@ from tests.helpers.label_studio import HELD_S, LASTING, PERSONAL, failed, fake_s
 from tests.helpers.questions import LINEAR
 from tests.helpers.server import RunningServer, eventually
 
+pytestmark = pytest.mark.server
+
 CONFIG = """<View><Text name="text" value="$text"/>
   <Choices name="mood" toName="text"><Choice value="glad"/><Choice value="sad"/></Choices></View>"""
 NOTHING = {"learned": 0, "known": 0, "corrected": 0, "forgotten": 0, "ignored": 0, "refused": 0}

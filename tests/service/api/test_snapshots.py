@@ -21,6 +21,8 @@ from tests.helpers.redis_server import RedisServer
 from tests.helpers.states import digest_of, load_model
 from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker, working
 
+pytestmark = pytest.mark.server
+
 
 async def do(worker, what, seed, n):
     """One change of a model, the same each time for the same seed and n."""

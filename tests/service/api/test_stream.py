@@ -16,6 +16,8 @@ from tests.helpers.http_client import Asking, example
 from tests.helpers.server import PATIENCE_S, RunningServer, eventually
 from tests.helpers.stream_client import closed, granted, opened, refused
 
+pytestmark = pytest.mark.server
+
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 
 

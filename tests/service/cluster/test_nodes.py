@@ -15,6 +15,8 @@ from tests.helpers.http_client import example
 from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import PATIENCE_S, ROOT, RunningServer, eventually
 
+pytestmark = pytest.mark.server
+
 KEYS = ("model", "owner", "epoch", "position")
 
 

@@ -23,6 +23,8 @@ from tests.helpers.nodes import Nodes, ask, make
 from tests.helpers.server import PATIENCE_S, eventually, free_port
 from tests.helpers.stream_client import closed, followed, granted, opened
 
+pytestmark = pytest.mark.server
+
 BODY_BYTES_MAX = 2_000_000
 
 

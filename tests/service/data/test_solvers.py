@@ -12,6 +12,8 @@ from hinged.solvers.catalogue import SOLVERS
 from tests.helpers.http_client import AskedModel, Asking, example, refusal
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 names = pytest.mark.parametrize("name", SOLVER_NAMES)
 STREAM = [example([math.sin(k), math.cos(2 * k)], "ab"[k % 2], f"e{k}") for k in range(60)]
 BODY = {"kernel": {"type": "rbf", "gamma": 1.0}, "features": {"type": "dense", "dim": 2}}

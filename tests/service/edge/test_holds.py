@@ -12,6 +12,8 @@ from tests.helpers.http_client import BASE, Asking
 from tests.helpers.server import PATIENCE_S, RunningServer
 from tests.helpers.stream_client import opened
 
+pytestmark = pytest.mark.server
+
 HOLD_MAX_S = "0.02"
 TRIES = 4
 """A body that holds the loop does so each time; what else happens in the process does not."""

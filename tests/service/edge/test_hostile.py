@@ -24,6 +24,8 @@ from tests.helpers.guarded_server import (
     splits,
 )
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):

@@ -14,6 +14,8 @@ from tests.helpers.guarded_server import FRAME_BYTES_MAX, LINES, Guarded, Line, 
 from tests.helpers.http_client import Asking
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):

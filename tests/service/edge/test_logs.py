@@ -9,6 +9,8 @@ from hinged.service.edge.logs import JSONLines
 from tests.helpers.http_client import BASE, Asking, example
 from tests.helpers.server import RunningServer
 
+pytestmark = pytest.mark.server
+
 CONTENT = "4.56789"
 
 

@@ -11,6 +11,8 @@ from hinged.service.edge.traces import open_spans
 from tests.helpers.http_client import Asking, example
 from tests.helpers.server import RunningServer, eventually
 
+pytestmark = pytest.mark.server
+
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 

@@ -11,6 +11,8 @@ from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 from tests.helpers.slow_server import BREAKS, SLOW
 
+pytestmark = pytest.mark.server
+
 SLOWLY = ("-m", "tests.helpers.slow_server")
 PLAIN = ("-m", "hinged")
 HOURS = {"C": SLOW + 10_000}

@@ -25,6 +25,8 @@ from tests.helpers.server import ROOT, RunningServer
 from tests.helpers.states import digest_of, load_model
 from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker, working
 
+pytestmark = pytest.mark.server
+
 BAD = 7.5  # an x with this feature is one that the solver fails at
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
 
+pytestmark = [pytest.mark.server, pytest.mark.longest]
+
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
 NAMELESS = [example([math.cos(k), math.sin(3 * k)], k % 3) for k in range(20)]

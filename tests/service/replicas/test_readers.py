@@ -21,6 +21,8 @@ from tests.helpers.http_client import example as labelled
 from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually, is_taken, wait_for_children
 
+pytestmark = [pytest.mark.server, pytest.mark.longest]
+
 LEARNED = [labelled([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
 
 

@@ -18,6 +18,8 @@ from hinged.service.store.base import (
 )
 from tests.helpers.store_events import CREATED, EMPTY, log, now_and_reopened
 
+pytestmark = pytest.mark.longest
+
 
 def word(rng):
     """What stands nowhere by chance, and no compression shortens."""

@@ -14,6 +14,8 @@ from tests.helpers.redis_server import PASSWORD, RedisServer
 from tests.helpers.store_events import CREATED, ONE, keys, payloads
 from tests.helpers.tcp_proxy import Proxy
 
+pytestmark = pytest.mark.server
+
 # -- a cluster ------------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,8 @@ from tests.helpers.redis_server import RedisServer, newer_executable
 from tests.helpers.server import ended, eventually, wait_for_children
 from tests.helpers.store_events import CREATED, EMPTY, OPEN, SECRETS, keys, payloads, redact, with_a_secret
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def backend(on_redis):

@@ -14,6 +14,8 @@ from hinged.service.store.base import Event, Fenced, NoModel, OutcomeUnknown
 from hinged.service.store.redis import RedisStore, scripts
 from tests.helpers.store_events import CREATED, EMPTY, OPEN, SECRET, SECRETS, keys, payloads, redact, with_a_secret
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def backend(on_redis):

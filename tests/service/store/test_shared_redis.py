@@ -14,6 +14,8 @@ from hinged.service.store.redis.shared import SharedRedisStore
 from hinged.service.store.shares import Elsewhere
 from tests.helpers.store_events import CREATED, ONE
 
+pytestmark = pytest.mark.server
+
 TTL_S = 60.0
 
 

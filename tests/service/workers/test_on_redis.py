@@ -14,6 +14,8 @@ from tests.helpers.redis_server import RedisServer
 from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually
 from tests.helpers.store_events import CREATED
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory):

@@ -19,6 +19,8 @@ from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 from tests.helpers.stream_client import closed, granted, opened
 
+pytestmark = [pytest.mark.server, pytest.mark.longest]
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):

@@ -15,6 +15,8 @@ from tests.helpers import forked_programs
 from tests.helpers.server import ROOT
 from tests.helpers.terminal import Terminal
 
+pytestmark = pytest.mark.server
+
 LEARN = """
 from hinged.river import SVMClassifier
 model = SVMClassifier("fogd", gamma=1.0, scale=None)

@@ -18,7 +18,7 @@ def named(check):
     return check.__name__
 
 
-@pytest.mark.checks
+@pytest.mark.long
 @pytest.mark.parametrize("check", list(checks.yield_checks(SVMClassifier())), ids=named)
 def test_river_finds_nothing_amiss(check):
     random.seed(0)  # some checks shuffle

@@ -103,7 +103,7 @@ WITHIN_A_TOLERANCE = {
 of repeated examples are the same within a tolerance (test_sample_weight.py), where these want the last digit."""
 
 
-@pytest.mark.checks
+@pytest.mark.long
 @estimators
 def test_scikit_learn_finds_nothing_amiss(Estimator):
     results = check_estimator(Estimator(), on_skip=None, on_fail=None)

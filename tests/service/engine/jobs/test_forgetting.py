@@ -28,6 +28,8 @@ from tests.helpers.server import RunningServer
 from tests.helpers.states import load_model
 from tests.helpers.worker import SIZES, examples_of, learning, with_worker
 
+pytestmark = pytest.mark.server
+
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 99), st.sets(st.integers(1, 24), min_size=1, max_size=4), st.sampled_from(["lasvm", "bsgd"]))
