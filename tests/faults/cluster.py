@@ -35,7 +35,7 @@ from statistics import median
 import httpx
 
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.store.redis import RedisStore
 from tests.helpers.networks import NodesApart
 from tests.helpers.nodes import CONFIGURATION, TTL_S, Nodes
@@ -183,7 +183,7 @@ def learned_in(store, name):
     """How often each id was learned."""
     found = Counter()
     for _, event in store.read(name, 0):
-        if event.kind == Learned.KIND:
+        if event.kind == ExamplesLearned.KIND:
             found.update(decode_event(event.kind, event.payload).ids)
     return found
 

@@ -40,7 +40,7 @@ from hinged.service.engine.registry import Registry
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.states import Imported
+from hinged.service.model.events.states import ModelImported
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
@@ -113,7 +113,7 @@ def case(number, registry):
         try:
             (_, event), *_ = registry.store.read("m", 0)
             first = decode_event(event.kind, event.payload)
-            assert isinstance(first, Imported)
+            assert isinstance(first, ModelImported)
             there = Model.begin("m", 1, first, **SIZES)
             assert digest_of(there) == digest_of(Model.restore("m", model.snapshot(), **SIZES))
         finally:

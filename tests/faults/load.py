@@ -38,7 +38,7 @@ import httpx
 import numpy as np
 
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.server import PLAIN, RunningServer, until_compiled
 
@@ -329,7 +329,7 @@ def check(store, load):
         found = set()
         for _, record in store.read(name, 0):
             event = decode_event(record.kind, record.payload)
-            if isinstance(event, Learned):
+            if isinstance(event, ExamplesLearned):
                 found.update(event.id_of(r) for r in range(len(event.ids)))
         forgotten = load.forgotten[name]
         back += len(found & forgotten)

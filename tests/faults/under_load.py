@@ -30,7 +30,7 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_rows
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from tests.faults.disturbances import impatient
@@ -144,7 +144,7 @@ def uninterrupted(name, log, traffic_examples):
 def check_model(store, name, traffic):
     """The figures of one model."""
     log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
-    logged = [(event, r) for event in log if isinstance(event, Learned) for r in range(len(event.ids))]
+    logged = [(event, r) for event in log if isinstance(event, ExamplesLearned) for r in range(len(event.ids))]
     ids = [event.id_of(r) for event, r in logged]
     acknowledged = traffic.acknowledged[name]
     lost = acknowledged.keys() - set(ids)

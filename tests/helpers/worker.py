@@ -13,7 +13,7 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.engine.worker import Worker
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
@@ -39,7 +39,7 @@ async def working(store, sizes=SIZES, configuration=None, found=None, **changes)
 def begun(store, sizes, changes):
     configuration = parse_configuration(json.dumps(BASE | changes), Settings())
     model = Model("m", configuration, **sizes)
-    created = Created(configuration.model_dump(mode="json"), 0)
+    created = ModelCreated(configuration.model_dump(mode="json"), 0)
     store.create("m", created.record())
     model.apply(1, created)
     return model

@@ -5,7 +5,7 @@ import pytest
 
 from hinged.client import Client
 from hinged.frames import decode, encode
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.changes import NEEDLE, found_in, until_ended
@@ -140,7 +140,7 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
     try:
         for name in bodies:
             _, record = next(store.read(name, 0))
-            facts, _ = decode(record.payload, Created.KIND)
+            facts, _ = decode(record.payload, ModelCreated.KIND)
             told = facts["configuration"]
             told["features"] = {k: v for k, v in told["features"].items() if k not in ("scale", "warmup_candidates")}
             told |= {"points_max": 100_000, "when_full": "refuse"}
@@ -151,7 +151,7 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
             else:
                 del told["features"]["warmup"]
             store.delete(name)
-            store.create(name, Event(Created.KIND, encode(Created.KIND, facts, {})))
+            store.create(name, Event(ModelCreated.KIND, encode(ModelCreated.KIND, facts, {})))
     finally:
         store.close()
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:

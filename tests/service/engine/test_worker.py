@@ -19,7 +19,7 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from hinged.service.model.events.learning import ClassAdded
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
@@ -45,7 +45,7 @@ def begun(store):
     """A fresh model."""
     configuration = parse_configuration(CONFIGURATION, Settings())
     model = Model("m", configuration, **SIZES)
-    created = Created(configuration.model_dump(mode="json"), 0)
+    created = ModelCreated(configuration.model_dump(mode="json"), 0)
     store.create("m", created.record())
     model.apply(1, created)
     return model

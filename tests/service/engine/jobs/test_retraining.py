@@ -17,7 +17,7 @@ from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
     StoreUnavailable,
 )
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.settings import Settings
 from tests.helpers.changes import EXACT, changed, predicted, same_solver, taught, while_folding
 from tests.helpers.limits import limited
@@ -120,7 +120,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
 
         def stopping(undone, before, after=0):
             for at, event in read(undone, before, after):
-                retraining.stopped |= before == finished and isinstance(event, Learned)
+                retraining.stopped |= before == finished and isinstance(event, ExamplesLearned)
                 yield at, event
 
         retraining.history.taught = stopping
