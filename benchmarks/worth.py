@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 import hinged.solvers.race.race as hinged_race
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.rows import dense_rows
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.learner import Learner
 from hinged.service.settings import Settings
 from hinged.solvers.race.arms import RADIAL
@@ -49,7 +49,7 @@ def told_nothing(X, y):
     for begin in range(0, len(y), BATCH):
         classes = y[begin : begin + BATCH].astype(np.int32)
         rows, m = dense_rows(np.asarray(X[begin : begin + BATCH], np.float64), learner.configuration), len(classes)
-        event = Learned(begin + 1, [None] * m, classes, rows, [b""] * m, 0, np.zeros(m, np.uint8))
+        event = ExamplesLearned(begin + 1, [None] * m, classes, rows, [b""] * m, 0, np.zeros(m, np.uint8))
         found += [numbers for _, numbers in learner.learn(event)]
     return np.concatenate(found)
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from running import ROOT
 
 import hinged.sklearn
 from hinged import Client
@@ -23,6 +22,7 @@ from hinged.service.model.events import KINDS
 from hinged.service.model.state import FORMAT
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite.schema import SCHEMA_VERSION
+from tests.helpers.server import ROOT
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()

@@ -16,7 +16,7 @@ from hinged.service.data.inputs import Inputs, join_inputs, shown_x
 from hinged.service.data.times import shown_time
 from hinged.service.errors import Conflict, Gone, NotFound
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.labelling import Voted
+from hinged.service.model.events.labelling import VoteCast
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.pool import Candidate
@@ -47,7 +47,7 @@ class ChangeAnswer:
         if label_key(dict(candidate.votes)[self.annotator]) != label_key(self.label):
             class_of(model, self.label, self.classes_max)
             token = next(lease.token for lease in candidate.leases if lease.annotator == self.annotator)
-            events.append(Voted(token, self.label, now_ms))
+            events.append(VoteCast(token, self.label, now_ms))
         return Planned(events, lambda model: {"certificate": model.solver.certificate()})
 
 

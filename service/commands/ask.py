@@ -29,7 +29,7 @@ from hinged.service.errors import (
     Invalid,
 )
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.labelling import Leased, Offered, Shown
+from hinged.service.model.events.labelling import CandidatesLeased, CandidatesOffered, CandidatesShown
 from hinged.service.model.model import Model
 from hinged.service.model.pool import (
     EXPLORE,
@@ -116,7 +116,7 @@ class Offer:
         events: list[ModelEvent] = self._shown_otherwise(model, shows, now_ms)
         if rows:
             events.append(
-                Offered(
+                CandidatesOffered(
                     kept,
                     self.inputs.take(np.array(rows)),
                     [self.digests[r] for r in rows],
@@ -144,7 +144,7 @@ class Offer:
         """That of candidates in the pool which are shown as something else."""
         there = {given: candidate.show for given in shows if (candidate := model.pool.find(given))}
         other = [given for given, show in there.items() if show_text(show) != show_text(shows[given])]
-        return [Shown(other, [shows[given] for given in other], now_ms)] if other else []
+        return [CandidatesShown(other, [shows[given] for given in other], now_ms)] if other else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Ask:
         tokens = again + [str(lease["token"]) for lease in leases]
         events: list[ModelEvent] = []
         if leases or (self.request_id is not None and again):
-            events.append(Leased(self.annotator, self.request_id, self.fingerprint, leases, again, now_ms))
+            events.append(CandidatesLeased(self.annotator, self.request_id, self.fingerprint, leases, again, now_ms))
         return Planned(events, lambda model: self._answer(model, tokens, now_ms))
 
     def _answer(self, model: Model, tokens: Sequence[str], now_ms: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.times import shown_time
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.metrics import SOURCES, UNKNOWN
 from hinged.service.model.model import Model
 
@@ -67,7 +67,7 @@ Listed = list[tuple[Cursor, dict[str, Any]]]
 """Examples as they are shown, each with where it stands."""
 
 
-def entries_of(position: int, event: Learned, begin: int, most: int) -> list[Entry]:
+def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> list[Entry]:
     """So many examples of a learned batch from one of its rows on."""
     keys = event.keys.tolist()
     return [

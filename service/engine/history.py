@@ -28,9 +28,9 @@ from hinged.service.errors import (
 )
 from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.base import Outcome
-from hinged.service.model.events.labelling import Offered
-from hinged.service.model.events.learning import ClassAdded, Finished, Learned
-from hinged.service.model.events.states import Created, RolledBack, SetAside, Swapped
+from hinged.service.model.events.labelling import CandidatesOffered
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
+from hinged.service.model.events.states import EventSetAside, ModelCreated, ModelRolledBack, StateSwapped
 from hinged.service.model.model import Model
 from hinged.service.model.state import was_undone
 from hinged.service.store.base import (
@@ -44,11 +44,13 @@ from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
-Taught = ClassAdded | Learned | Finished | Offered
-TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND, Offered.KIND)
+Taught = ClassAdded | ExamplesLearned | TrainingFinished | CandidatesOffered
+TEACHING = (ClassAdded.KIND, ExamplesLearned.KIND, TrainingFinished.KIND, CandidatesOffered.KIND)
 
 
-def as_it_should_be(event: Learned, forgotten: Container[int], corrections: Mapping[int, int]) -> Learned:
+def as_it_should_be(
+    event: ExamplesLearned, forgotten: Container[int], corrections: Mapping[int, int]
+) -> ExamplesLearned:
     """A learned batch without the examples that were forgotten, and with the labels that were corrected."""
     keys = event.keys.tolist()
     if corrections:
@@ -129,11 +131,11 @@ class History:
         The errors of `at` for a rollback, those of Model.begin for an event that holds the whole state.
         """
         match event:
-            case RolledBack():
+            case ModelRolledBack():
                 former = self.at(event.to)
                 former.come_back(position, event)
                 return former
-            case Swapped():
+            case StateSwapped():
                 return Model.begin(self.name, position, event, **self._sizes)
             case _:
                 return None
@@ -145,13 +147,13 @@ class History:
         """
         return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
-    def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[Learned]:
+    def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[ExamplesLearned]:
         """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
 
         Without the examples that were forgotten, and with the labels that were corrected.
         """
         for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
-            if isinstance(event, Learned):
+            if isinstance(event, ExamplesLearned):
                 rest = as_it_should_be(event, model.tombstones.numbers, model.corrections)
                 if rest.ids:
                     yield rest
@@ -159,8 +161,8 @@ class History:
     def record_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Record | None:
         """The named values of an example, where what is left of the log has them."""
         for at, record in self.store.read(self.name, 0):
-            if record.kind == Learned.KIND and not was_undone(undone, at):
-                event = Learned.decoded(record.payload)
+            if record.kind == ExamplesLearned.KIND and not was_undone(undone, at):
+                event = ExamplesLearned.decoded(record.payload)
                 if isinstance(event.inputs, Records):
                     for row in np.flatnonzero(event.keys == number):
                         return event.inputs.records[row]
@@ -175,7 +177,7 @@ class History:
         for at, record in self.store.read_around(self.name, after):
             if first and at != after + 1:
                 break
-            if at == 1 and record.kind != Created.KIND:
+            if at == 1 and record.kind != ModelCreated.KIND:
                 raise Conflict(f"model {self.name} was imported: its log does not hold all that it has learned")
             first = False
             if at >= before:
@@ -239,15 +241,15 @@ class History:
         rollbacks: dict[int, int | None] = {}
         aside: dict[int, str] = {}
         for at, record in self.store.read_around(self.name, base):
-            if record.kind == SetAside.KIND:
-                put_aside = SetAside.decoded(record.payload)
+            if record.kind == EventSetAside.KIND:
+                put_aside = EventSetAside.decoded(record.payload)
                 aside[put_aside.event] = put_aside.was
             if at > position:
                 continue
-            if record.kind == Swapped.KIND:
+            if record.kind == StateSwapped.KIND:
                 rollbacks[at] = None
-            if record.kind == RolledBack.KIND:
-                rollbacks[at] = RolledBack.decoded(record.payload).to
+            if record.kind == ModelRolledBack.KIND:
+                rollbacks[at] = ModelRolledBack.decoded(record.payload).to
         rollbacks = {at: to for at, to in rollbacks.items() if at not in aside}
         found = []
         while back := [at for at in rollbacks if at <= position]:
@@ -287,7 +289,7 @@ class History:
         if model is None:
             model = Model.begin(self.name, at, event, **self._sizes)
             warm_up(model.configuration.solver, model.configuration.dtype)
-        elif isinstance(event, RolledBack):
+        elif isinstance(event, ModelRolledBack):
             model.come_back(at, event)
         else:
             self.apply(model, at, event)

@@ -24,8 +24,8 @@ from hinged.service.commands.listing import (
     missing_before,
 )
 from hinged.service.errors import Conflict
-from hinged.service.model.events.learning import Learned
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.state import was_undone
 from hinged.service.store.base import Lost, Store
@@ -92,10 +92,10 @@ class Listing:
             if at > last:
                 break
             begin = begin or Cursor(at, 0)
-            if at == 1 and record.kind == Created.KIND:
+            if at == 1 and record.kind == ModelCreated.KIND:
                 return begin, 1
-            if record.kind == Learned.KIND and not was_undone(undone, at):
-                event = Learned.decoded(record.payload)
+            if record.kind == ExamplesLearned.KIND and not was_undone(undone, at):
+                event = ExamplesLearned.decoded(record.payload)
                 if event.ids:
                     return begin, int(event.keys[0])
         return begin, None
@@ -118,9 +118,9 @@ class Listing:
                 continue
             if isinstance(record, Lost):
                 raise Conflict(f"event {at} of the log of model {self._name} {record.reason}")
-            if record.kind != Learned.KIND:
+            if record.kind != ExamplesLearned.KIND:
                 continue
-            event = Learned.decoded(record.payload)
+            event = ExamplesLearned.decoded(record.payload)
             if wanted.to_ms is not None and event.at_ms >= wanted.to_ms:
                 break
             if wanted.from_ms is None or event.at_ms >= wanted.from_ms:

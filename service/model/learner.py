@@ -31,7 +31,7 @@ from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.warm import wait_for_rest
 
 if TYPE_CHECKING:  # it imports this
-    from hinged.service.model.events.learning import Learned
+    from hinged.service.model.events.learning import ExamplesLearned
 
 Array = np.ndarray[Any, Any]
 Part = tuple[Array, Array]
@@ -40,7 +40,7 @@ Part = tuple[Array, Array]
 DROPPED_MAX = 2**16
 """Numbers of examples that are listed to be dropped, 8 bytes each; of more, only those that the solver knows."""
 
-Epoch: TypeAlias = "Callable[[], Iterator[Learned]]"
+Epoch: TypeAlias = "Callable[[], Iterator[ExamplesLearned]]"
 """All learned batches of the log before an event, in order: what a further epoch learns again."""
 
 
@@ -91,7 +91,7 @@ class Learner:
 
     # -- learning -------------------------------------------------------------------------------------------------
 
-    def learn(self, event: Learned) -> Iterator[Part]:
+    def learn(self, event: ExamplesLearned) -> Iterator[Part]:
         """Learn a batch, one part of it after another. What is older than the window leaves in between, or fades."""
         self._fade(self.ages.fading_until(event.at_ms))
         self._drop(self.ages.older_than(event.at_ms))
@@ -106,7 +106,7 @@ class Learner:
             self._drop(self.ages.add(last, event.at_ms))
             begin = end
 
-    def _learn_part(self, event: Learned) -> Iterator[Part]:
+    def _learn_part(self, event: ExamplesLearned) -> Iterator[Part]:
         begin, m = 0, len(event.ids)
         while begin < m:
             end = min(begin + (self.warmup.until_freeze or m), m)
@@ -135,7 +135,7 @@ class Learner:
             begin = 1
         yield columns[begin:], numbers[begin:]
 
-    def follow(self, event: Learned) -> None:
+    def follow(self, event: ExamplesLearned) -> None:
         """Learn a batch that another learner was asked to; predictions made before each example count.
 
         ValueError, before anything changes, if an example is none for this kernel, or there is no room.
@@ -150,7 +150,7 @@ class Learner:
             self.metrics.add(columns, counted, event.classes[begin:end], event.sources[begin:end])
             begin = end
 
-    def challenge(self, event: Learned) -> None:
+    def challenge(self, event: ExamplesLearned) -> None:
         """The same; whoever cannot follow stops, and says why."""
         if self.stopped is None:
             try:
@@ -174,7 +174,7 @@ class Learner:
         """Wait until what a new model does not run is compiled, in the first seconds on a machine."""
         wait_for_rest(self.configuration.solver, self.configuration.dtype)
 
-    def _learn_again(self, events: Iterator[Learned]) -> None:
+    def _learn_again(self, events: Iterator[ExamplesLearned]) -> None:
         self._wait_for_kernels()
         for event in events:
             keys = event.keys

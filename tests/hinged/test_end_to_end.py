@@ -9,8 +9,11 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from running import ROOT, RunningServer
 from sklearn.datasets import load_breast_cancer
+
+from tests.helpers.server import ROOT, RunningServer
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

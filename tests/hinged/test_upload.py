@@ -5,7 +5,6 @@ import json
 import httpx
 import numpy as np
 import pytest
-from running import RunningServer
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -15,6 +14,9 @@ from hinged import Client, HingedError
 from hinged.frames import decode, encode
 from hinged.sklearn import ExactSVMClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 

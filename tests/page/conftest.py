@@ -1,8 +1,8 @@
 import pytest
-from browsing import ARGUMENTS, Tab, executable
-from running import RunningServer
 
 from hinged import Client
+from tests.helpers.browser import ARGUMENTS, Tab, executable
+from tests.helpers.server import RunningServer
 
 
 @pytest.fixture(scope="module")  # no longer: its event loop on this thread keeps others from having one

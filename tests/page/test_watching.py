@@ -5,12 +5,14 @@ import re
 import time
 
 import pytest
-from browsing import barriers
-from learning import examples_of, heaps
-from running import RunningServer, eventually
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.browser import barriers
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}

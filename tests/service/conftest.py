@@ -1,6 +1,7 @@
 import pytest
-from asking import Asking
-from running import RunningServer
+
+from tests.helpers.http_client import Asking
+from tests.helpers.server import RunningServer
 
 
 @pytest.fixture(scope="session")

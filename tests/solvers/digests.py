@@ -2,7 +2,7 @@
 
 Run as a program it prints them as JSON:
 
-    PYTHONPATH=.:tests/solvers .venv/bin/python tests/solvers/digests.py > tests/solvers/digests.json
+    PYTHONPATH=.:tests/solvers .venv/bin/python -m tests.solvers.digests > tests/solvers/digests.json
 """
 
 import hashlib

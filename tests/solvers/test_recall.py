@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+import pytest
+
+pytestmark = pytest.mark.longest
+
+ROOT = Path(__file__).parents[2]
 
 COMPILED = """
 import hashlib, json, re, sys

@@ -5,14 +5,16 @@ import json
 from contextlib import closing
 
 import pytest
-from old_stores import HERE, MODELS, answers, digests, examples, server_on
-from states import digest_of
 
 from hinged import Client, HingedError
 from hinged.frames import decode, encode
 from hinged.service.engine.history import History
 from hinged.service.model.state import FORMAT, SNAPSHOT
 from hinged.service.store.base import Event
+from tests.helpers.states import digest_of
+from tests.upgrades.old_stores import HERE, MODELS, answers, digests, examples, server_on
+
+pytestmark = pytest.mark.server
 
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name[0].isdigit())
 LATER = {

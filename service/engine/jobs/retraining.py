@@ -16,8 +16,8 @@ from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.engine.history import History, Taught, as_it_should_be
 from hinged.service.errors import Conflict
-from hinged.service.model.events.labelling import Offered
-from hinged.service.model.events.learning import ClassAdded, Finished, Learned
+from hinged.service.model.events.labelling import CandidatesOffered
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
 from hinged.service.model.jobs import Job
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
@@ -83,9 +83,9 @@ class Retraining:
         self.position = through
 
     def _teach(self, at: int, event: Taught) -> None:
-        if isinstance(event, Learned):
+        if isinstance(event, ExamplesLearned):
             event = as_it_should_be(event, self._forgotten, self._corrections)
-        if isinstance(event, Offered):
+        if isinstance(event, CandidatesOffered):
             if not any(learner.warmup.active for learner in self.learners.values()):
                 return
             event = event.without(self._tombstones.known(event.ids))
@@ -96,22 +96,22 @@ class Retraining:
                 match event:
                     case ClassAdded() if learner.labels.number(event.label) is None:
                         learner.add_class(event.label)
-                    case Offered() if event.ids:
+                    case CandidatesOffered() if event.ids:
                         learner.offer(event.inputs, event.ids)
-                    case Learned() if event.ids:
+                    case ExamplesLearned() if event.ids:
                         while len(learner.labels) <= int(event.classes.max()):  # by a correction, before its time
                             learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
-                    case Finished():
+                    case TrainingFinished():
                         learner.finish(event.epochs, lambda: self._epoch(at))
             except ValueError as error:
                 self.failed[name] = str(error)
 
-    def _epoch(self, before: int) -> Iterator[Learned]:
+    def _epoch(self, before: int) -> Iterator[ExamplesLearned]:
         for _, event in self.history.taught(self.undone, before):
             if self.stopped:
                 return
-            if isinstance(event, Learned):
+            if isinstance(event, ExamplesLearned):
                 rest = as_it_should_be(event, self._forgotten, self._corrections)
                 if rest.ids:
                     yield rest

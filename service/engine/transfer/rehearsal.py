@@ -14,8 +14,8 @@ from hinged.service.data.records import Record
 from hinged.service.data.rows import sparse_rows
 from hinged.service.data.scaling import Scaling
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.changes import Corrected, Forgotten
-from hinged.service.model.events.learning import ClassAdded, Finished, Learned
+from hinged.service.model.events.changes import ExampleForgotten, LabelCorrected
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
 from hinged.service.model.learner import Learner
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
@@ -57,14 +57,14 @@ def rehearse(model: Model, snapshot: bytes) -> None:
     numbers = copy.solver.keys()
     small = max(copy.solver.live, numbers.size) * max(1, len(copy.labels)) <= FINISHED_MAX
     if small:
-        _take(copy, Finished(copy.at_ms))
+        _take(copy, TrainingFinished(copy.at_ms))
     if numbers.size and copy.learner.exact:
-        _take(copy, Corrected(int(numbers[-1]), 0, bytes(16).hex(), copy.at_ms))
+        _take(copy, LabelCorrected(int(numbers[-1]), 0, bytes(16).hex(), copy.at_ms))
     for learner in (copy.learner, *copy.shadows.values()):
         if learner.stopped is None:
             learner.forget(learner.solver.keys()[:1].tolist())
     salt = copy.tombstones.fresh_salt()
-    _take(copy, Forgotten(copy.tombstones.mark_of("", salt), salt, None, copy.at_ms))
+    _take(copy, ExampleForgotten(copy.tombstones.mark_of("", salt), salt, None, copy.at_ms))
     _check_read(copy)
     if small:
         for learner in (copy.learner, *copy.shadows.values()):
@@ -83,11 +83,11 @@ def _take(model: Model, event: ModelEvent) -> None:
     model.apply(model.position + 1, event)
 
 
-def _learned(model: Model, examples: Inputs) -> Learned:
+def _learned(model: Model, examples: Inputs) -> ExamplesLearned:
     m = len(examples)
     classes = (np.arange(m) % len(model.labels)).astype(np.int32)
     first, contents, sources = model.learned + 1, [bytes(16)] * m, np.zeros(m, np.uint8)
-    return Learned(first, [None] * m, classes, examples, contents, model.at_ms, sources)
+    return ExamplesLearned(first, [None] * m, classes, examples, contents, model.at_ms, sources)
 
 
 def _examples(learner: Learner) -> Inputs:

@@ -1,7 +1,7 @@
 import pytest
-from running import RunningServer
 
 from hinged import Client
+from tests.helpers.server import RunningServer
 
 
 @pytest.fixture(scope="module")

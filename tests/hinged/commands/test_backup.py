@@ -7,10 +7,12 @@ import sys
 import tarfile
 
 import pytest
-from redis_server import RedisServer
-from running import PATIENCE_S, ROOT, RunningServer
 
 from hinged import Client
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
+
+pytestmark = pytest.mark.server
 
 XS = [[k / 7, k % 3] for k in range(9)]
 

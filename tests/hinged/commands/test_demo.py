@@ -3,9 +3,9 @@ import subprocess
 import sys
 
 import numpy as np
-from running import PATIENCE_S
 
 from hinged.commands.demo import batch_standing, load_digits
+from tests.helpers.server import PATIENCE_S
 
 
 def test_the_digits_come_in_the_same_order_and_the_last_quarter_is_held_out():

@@ -6,8 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from running import PATIENCE_S, ROOT
-from terminal import Terminal
+
+from tests.helpers.server import PATIENCE_S, ROOT
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 HOSTILE = (
     "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\x9b31m", "\x1bP+q544e\x1b\\", "\u202egnirts", "a\rb", "\x08\x08", "\x7f",

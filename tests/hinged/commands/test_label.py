@@ -6,11 +6,13 @@ import sys
 from datetime import datetime, timedelta
 
 import pytest
-from running import PATIENCE_S, eventually
-from terminal import Terminal
 
 from hinged import HingedError
 from hinged.commands.label import Answered, Session
+from tests.helpers.server import PATIENCE_S, eventually
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 NUMBERS = itertools.count()

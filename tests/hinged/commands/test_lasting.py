@@ -7,10 +7,10 @@ import sys
 from pathlib import Path, PurePath
 
 import pytest
-from running import PATIENCE_S, ROOT
-from scene import failing_library
 
 from hinged.service.edge.keys import create_key, read_keys
+from tests.faults.scene import failing_library
+from tests.helpers.server import PATIENCE_S, ROOT
 
 OF_A_PATH = {"rename", "renames", "replace"}
 OF_A_MODULE = {("os", "rename"), ("os", "renames"), ("os", "replace"), ("os", "link"), ("shutil", "move")}
@@ -78,6 +78,7 @@ def test_a_key_that_was_made_or_revoked_is_so_after_a_loss_of_power(run, tmp_pat
         assert [call for call, *_ in calls if call in ("rename", "said")][:2] == ["rename", "said"]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", ["kept", "kept.tar.gz"])
 def test_a_backup_that_was_written_is_there_after_a_loss_of_power(run, real, client, name, tmp_path):
     if not client.models():

@@ -10,8 +10,11 @@ from io import BytesIO, StringIO
 
 import pytest
 from pyarrow import parquet
-from running import PATIENCE_S, ROOT
-from terminal import Terminal
+
+from tests.helpers.server import PATIENCE_S, ROOT
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 COMMANDS = (
     "create", "show", "delete", "learn", "offer", "finish", "forget", "correct", "suspects", "labels", "backup",

@@ -6,11 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from running import PATIENCE_S, ROOT, RunningServer
-from terminal import Terminal
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 

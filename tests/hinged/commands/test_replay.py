@@ -14,6 +14,8 @@ from hinged.commands.replay import (
 from hinged.commands.stream import Tally, same_label
 from hinged.readers import fingerprint, open_source
 
+pytestmark = pytest.mark.server
+
 
 class LastLabel:
     """The routes of the server around the simplest learner: it predicts the label that it saw last."""

@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 import pytest
-from asking import Asking
-from running import PATIENCE_S
+
+from tests.helpers.http_client import Asking
+from tests.helpers.server import PATIENCE_S
+
+pytestmark = pytest.mark.server
 
 HEADER = "PassengerId Survived Pclass Name Sex Age SibSp Parch Ticket Fare Cabin Embarked".split()  # noqa: SIM905
 

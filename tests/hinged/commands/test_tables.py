@@ -9,7 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from running import PATIENCE_S
+
+from tests.helpers.server import PATIENCE_S
+
+pytestmark = pytest.mark.server
 
 NUMBERS = itertools.count()
 HAM = ["see you at noon", "the meeting is over", "lunch at my place"]

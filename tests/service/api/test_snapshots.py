@@ -7,10 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from limited import limited
-from redis_server import RedisServer
-from states import digest_of, load_model
-from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
 from hinged.service.data.examples import to_rows
@@ -20,6 +16,12 @@ from hinged.service.errors import Conflict, Invalid, StoreUnavailable
 from hinged.service.model.pending import Prediction
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.limits import limited
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker, working
+
+pytestmark = pytest.mark.server
 
 
 async def do(worker, what, seed, n):

@@ -4,13 +4,14 @@ import asyncio
 import json
 
 import httpx
-from asking import example
-from running import PATIENCE_S
-from streaming import opened
+import pytest
 from websockets.frames import Frame, Opcode
 
 from hinged.service.api.examples.together import TOGETHER_MAX, Gathering
 from hinged.service.errors import InternalError
+from tests.helpers.http_client import example
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.stream_client import opened
 
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 FRAMES = [
@@ -44,6 +45,7 @@ def said(answer, model):
     return json.loads(json.dumps(answer).replace(model.name, "m"))
 
 
+@pytest.mark.server
 def test_frames_that_come_together_are_answered_as_those_that_come_alone(ask):
     together, alone = ask.new_model(), ask.new_model()
     data = b"".join(
@@ -60,6 +62,7 @@ def test_frames_that_come_together_are_answered_as_those_that_come_alone(ask):
     assert together.figures()["examples"] == alone.figures()["examples"] == 6
 
 
+@pytest.mark.server
 def test_requests_of_many_clients_at_once_get_each_its_own_answer(ask):
     model = ask.new_model()
     model.learn(A, B)

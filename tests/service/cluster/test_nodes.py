@@ -9,11 +9,13 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from asking import example
-from nodes import Nodes, ask, make
-from running import PATIENCE_S, ROOT, RunningServer, eventually
 
 from hinged.client import Client
+from tests.helpers.http_client import example
+from tests.helpers.nodes import Nodes, ask, make
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 KEYS = ("model", "owner", "epoch", "position")
 

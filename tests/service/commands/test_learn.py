@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from working import folder_of, learning, working
 
 from hinged.service.commands import learn as planning
 from hinged.service.commands.ask import Ask, Offer
@@ -19,6 +18,7 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.engine.learning import answer_of
 from hinged.service.model.pending import Prediction
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.worker import folder_of, learning, working
 
 CLASSES_MAX = 4
 

@@ -1,10 +1,10 @@
 """Predictions, whoever asks for them."""
 
 import numpy as np
-from working import learning, predictions_of, with_worker
 
 from hinged.service.commands.predict import make_predictions
 from hinged.service.data.examples import Details
+from tests.helpers.worker import learning, predictions_of, with_worker
 
 STREAM = [(f"e{k}", [float(k % 3), float(k % 2)], "ab"[k % 2]) for k in range(12)]
 BUDGET = {"labels": {"budget": 0.5}}

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabularies import dense, streamed, taught, whole
 
 from hinged.service.data.records import canonical
 from hinged.service.data.spread import spread_of
 from hinged.service.data.vocabulary import NAMES_SHOWN, Vocabulary
 from hinged.solvers.estimators.scaling import CLIP
+from tests.helpers.vocabularies import dense, streamed, taught, whole
 
 names = st.sampled_from("abcdef")
 values = st.sampled_from([True, False, "u", "v", "true", None, 0, 1, -2.5, 1e100, -1e100, 1e-300, 7]) | st.floats(-9, 9)

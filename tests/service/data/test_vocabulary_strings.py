@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabularies import dense, streamed, taught, whole
 
 from hinged.service.data.moments import ASPECTS
 from hinged.service.data.vocabulary import Vocabulary
+from tests.helpers.vocabularies import dense, streamed, taught, whole
 
 WHEN = [f"2026-05-{day:02}T{hour:02}:00" for day in (1, 2, 3) for hour in (0, 6, 12, 18)]
 

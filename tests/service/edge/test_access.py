@@ -6,9 +6,7 @@ import json
 import time
 
 import pytest
-from asking import BASE, Asking, example, refusal
 from fastapi import Depends, FastAPI, Request, WebSocket
-from running import RunningServer
 
 from hinged.service.api import PARTS
 from hinged.service.app import create_app
@@ -17,6 +15,10 @@ from hinged.service.edge.keys import NOBODY_ASKED, create_key, revoke_key
 from hinged.service.edge.tickets import KeptTickets
 from hinged.service.errors import QueueFull
 from hinged.service.settings import Settings
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 ROLES = ("reader", "annotator", "writer", "admin")
 

@@ -4,13 +4,13 @@ import asyncio
 import json
 
 import pytest
-from asking import BASE
 
 from hinged.service.api import QUICK, quick_routes
 from hinged.service.app import create_app
 from hinged.service.edge.direct import MODELS
 from hinged.service.edge.keys import create_key
 from hinged.service.settings import Settings
+from tests.helpers.http_client import BASE
 
 LEARN = {"examples": [{"id": "a", "x": [0.5, 1.0], "y": "p"}, {"id": "b", "x": [1.0, 0.5], "y": "q"}]}
 REQUESTS = [

@@ -6,9 +6,9 @@ import json
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from ways import BODY_BYTES_MAX, ORIGIN, Both, request
 
 from hinged.service.edge.shortcut import SMALL_BYTES
+from tests.helpers.paired_apps import BODY_BYTES_MAX, ORIGIN, Both, request
 
 PREDICT = json.dumps({"x": [0.0, 1.0]}).encode()
 LEARN = json.dumps({"id": "a", "x": [0.5, 1.0], "y": "p"}).encode()

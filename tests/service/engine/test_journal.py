@@ -4,8 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from states import digest_of, load_model
-from working import SIZES, begun, examples_of, learning
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Challenge, Configure, Forget
@@ -21,6 +19,8 @@ from hinged.service.model.pending import Made, Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.base import Damaged, OutcomeUnknown
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import SIZES, begun, examples_of, learning
 
 
 @pytest.fixture

@@ -5,12 +5,15 @@ import time
 
 import httpx
 import pytest
-from asking import Asking, example, refusal
 from prometheus_client.parser import text_string_to_metric_families
-from running import RunningServer
-from slow_server import BREAKS, SLOW
 
-SLOWLY = ("tests/slow_server.py",)
+from tests.helpers.http_client import Asking, example, refusal
+from tests.helpers.server import RunningServer
+from tests.helpers.slow_server import BREAKS, SLOW
+
+pytestmark = pytest.mark.server
+
+SLOWLY = ("-m", "tests.helpers.slow_server")
 PLAIN = ("-m", "hinged")
 HOURS = {"C": SLOW + 10_000}
 SLOW_MODELS = 16  # as many as there once were threads for all models together

@@ -9,10 +9,6 @@ from contextlib import closing
 import httpx
 import numpy as np
 import pytest
-from asking import BASE
-from running import ROOT, RunningServer
-from states import digest_of, load_model
-from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Configure
@@ -24,6 +20,12 @@ from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
 from hinged.solvers.dual.lasvm import LASVM
+from tests.helpers.http_client import BASE
+from tests.helpers.server import ROOT, RunningServer
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker, working
+
+pytestmark = pytest.mark.server
 
 BAD = 7.5  # an x with this feature is one that the solver fails at
 

@@ -6,8 +6,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from limited import limited
-from working import begun, examples_of, learning
 
 from hinged.service.engine.learning import Learning
 from hinged.service.engine.queue import Pace, Queue
@@ -15,6 +13,8 @@ from hinged.service.engine.work import Keeping, Snapshotting
 from hinged.service.errors import QueueFull
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.limits import limited
+from tests.helpers.worker import begun, examples_of, learning
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 

@@ -6,8 +6,11 @@ import time
 
 import httpx
 import pytest
-from asking import BASE, Asking, example, refusal
-from running import PATIENCE_S, ROOT, RunningServer, ended, eventually, wait_for_children
+
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
@@ -131,7 +134,7 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask, tmp
     stop(server)
     asking = tmp_path / "asking"
     asking.touch()
-    monkeypatch.setattr(server, "program", (str(ROOT / "tests" / "starting_server.py"),))
+    monkeypatch.setattr(server, "program", ("-m", "tests.helpers.late_server"))
     monkeypatch.setitem(server.env, "SLOW_START", str(asking))
     server.start(wait=False)
     end = time.monotonic() + PATIENCE_S

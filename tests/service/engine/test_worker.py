@@ -9,11 +9,6 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
-from failing_store import FailingStore
-from limited import limited
-from running import PATIENCE_S
-from states import digest_of, load_model
-from working import predictions_of, until
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.leases import Renew
@@ -24,11 +19,16 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from hinged.service.model.events.learning import ClassAdded
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.base import Damaged, NoModel, OutcomeUnknown
+from tests.helpers.failing_store import FailingStore
+from tests.helpers.limits import limited
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import predictions_of, until
 
 CONFIGURATION = json.dumps({"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}})
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
@@ -45,7 +45,7 @@ def begun(store):
     """A fresh model."""
     configuration = parse_configuration(CONFIGURATION, Settings())
     model = Model("m", configuration, **SIZES)
-    created = Created(configuration.model_dump(mode="json"), 0)
+    created = ModelCreated(configuration.model_dump(mode="json"), 0)
     store.create("m", created.record())
     model.apply(1, created)
     return model

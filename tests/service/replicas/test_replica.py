@@ -6,11 +6,8 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from changing import EXACT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from limited import limited
-from working import SIZES, examples_of, folder_of, learning, until, working
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.change import Configure, Correct, Forget
@@ -21,6 +18,9 @@ from hinged.service.replicas.replica import NotHere, Replicas
 from hinged.service.settings import Settings
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.changes import EXACT
+from tests.helpers.limits import limited
+from tests.helpers.worker import SIZES, examples_of, folder_of, learning, until, working
 
 
 class Pair:

@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from storing import CREATED, log
 
 from hinged.service.store.base import Event, NoModel, PositionTaken
+from tests.helpers.store_events import CREATED, log
 
 
 class StoreAgainstDict(RuleBasedStateMachine):

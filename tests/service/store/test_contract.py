@@ -7,10 +7,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from storing import CREATED, log, now_and_reopened
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import SPOILED, Damaged, Event, NoModel, PositionTaken
+from tests.helpers.store_events import CREATED, log, now_and_reopened
 
 
 def test_a_new_store_is_empty(store):

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import shake_128
 
 import pytest
-from storing import CREATED, now_and_reopened
 
 from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, NoModel, PositionTaken
+from tests.helpers.store_events import CREATED, now_and_reopened
 
 
 @pytest.mark.parametrize("size", [0, 1, *(n * SNAPSHOT_CHUNK_BYTES + d for n in (1, 3) for d in (-1, 0, 1))])

@@ -6,9 +6,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from storing import CREATED, log, now_and_reopened
 
 from hinged.service.store.base import Damaged, Event, PositionTaken
+from tests.helpers.store_events import CREATED, log, now_and_reopened
 
 
 def test_trimmed_events_are_forgotten_and_their_positions_stay_used(store, model, event, reopen):

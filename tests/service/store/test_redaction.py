@@ -8,7 +8,6 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
-from storing import CREATED, EMPTY, log, now_and_reopened
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import (
@@ -17,6 +16,9 @@ from hinged.service.store.base import (
     Event,
     PositionTaken,
 )
+from tests.helpers.store_events import CREATED, EMPTY, log, now_and_reopened
+
+pytestmark = pytest.mark.longest
 
 
 def word(rng):

@@ -6,13 +6,15 @@ import threading
 from contextlib import ExitStack, closing
 
 import pytest
-from storing import CREATED, ONE
 
 from hinged.service.cluster.known import Known
 from hinged.service.store.base import Fenced, PositionTaken
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.redis.shared import SharedRedisStore
 from hinged.service.store.shares import Elsewhere
+from tests.helpers.store_events import CREATED, ONE
+
+pytestmark = pytest.mark.server
 
 TTL_S = 60.0
 

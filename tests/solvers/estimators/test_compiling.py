@@ -6,14 +6,16 @@ import logging
 import os
 import sys
 
-import forking
 import pytest
-from running import ROOT
-from terminal import Terminal
 
 from hinged.service.engine.kernels import load_kernels
 from hinged.solvers.estimators.compiling import FEWEST, Functions, of_a_server
 from hinged.solvers.warm import warm_up
+from tests.helpers import forked_programs
+from tests.helpers.server import ROOT
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 LEARN = """
 from hinged.river import SVMClassifier
@@ -34,7 +36,7 @@ def cold(tmp_path_factory):
 
 
 def run(program, environment):
-    done = forking.run(["-c", program], {**os.environ, "PYTHONPATH": str(ROOT), **environment}, ROOT)
+    done = forked_programs.run(["-c", program], {**os.environ, "PYTHONPATH": str(ROOT), **environment}, ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr
 

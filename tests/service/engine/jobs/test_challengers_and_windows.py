@@ -4,11 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from changing import changed, same_solver, taught, while_folding
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import digest_of, load_model
-from working import SIZES, examples_of, learning, predictions_of, with_worker
 
 from hinged.service.commands.change import (
     Challenge,
@@ -23,6 +20,9 @@ from hinged.service.errors import (
 )
 from hinged.service.settings import Settings
 from hinged.solvers.dual.machine import widths
+from tests.helpers.changes import changed, same_solver, taught, while_folding
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import SIZES, examples_of, learning, predictions_of, with_worker
 
 
 def test_a_challenger_that_is_retired_while_it_is_taught_anew_stays_away():

@@ -5,10 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from asking import BASE
-from changing import EXACT, changed, offered, same_solver, taught
-from states import load_model
-from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.commands.change import (
     Configure,
@@ -18,10 +14,14 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.errors import (
     Invalid,
 )
-from hinged.service.model.events.changes import Intended
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.changes import ChangeIntended
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, changed, offered, same_solver, taught
+from tests.helpers.http_client import BASE
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, with_worker
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_a_calibration_is_chosen_from_where_that_is_asked_for(first, then, toget
 def test_what_an_earlier_version_has_planned_keeps_the_parameters_that_it_did_not_know():
     configuration = parse_configuration(json.dumps(BASE | {"window": {"examples": 500}}), Settings())
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
     planned = configuration.model_dump(mode="json") | {"C": 2.0}
     del planned["calibration"], planned["window"]["step"]
-    model.apply(2, Intended(planned, None, 0))
+    model.apply(2, ChangeIntended(planned, None, 0))
     (event,) = Configure({"C": 3.0}, Settings()).plan(model, 0).events
     assert (event.configuration["calibration"], event.configuration["window"]["step"]) == ("sigmoid", None)
     assert not Configure({"C": 2.0}, Settings()).plan(model, 0).events  # asked again

@@ -6,14 +6,8 @@ import threading
 
 import numpy as np
 import pytest
-from asking import Asking, example, refusal
-from changing import EXACT, NEEDLE, ask_for, changed, found_in, same_solver, taught, until_ended
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from redis_server import RedisServer
-from running import RunningServer
-from states import load_model
-from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.api.changes import routes
 from hinged.service.commands.change import (
@@ -27,6 +21,14 @@ from hinged.service.errors import (
     NotFound,
 )
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, NEEDLE, ask_for, changed, found_in, same_solver, taught, until_ended
+from tests.helpers.http_client import Asking, example, refusal
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import RunningServer
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, with_worker
+
+pytestmark = pytest.mark.server
 
 
 @settings(max_examples=12, deadline=None)

@@ -5,10 +5,6 @@ import time
 
 import numpy as np
 import pytest
-from changing import EXACT, changed, predicted, same_solver, taught, while_folding
-from limited import limited
-from states import load_model
-from working import SIZES, examples_of, learning, until, with_worker
 
 from hinged.service.commands.change import (
     Configure,
@@ -21,8 +17,12 @@ from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
     StoreUnavailable,
 )
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, changed, predicted, same_solver, taught, while_folding
+from tests.helpers.limits import limited
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker
 
 
 def slow_down(monkeypatch, seconds, C=None):
@@ -120,7 +120,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
 
         def stopping(undone, before, after=0):
             for at, event in read(undone, before, after):
-                retraining.stopped |= before == finished and isinstance(event, Learned)
+                retraining.stopped |= before == finished and isinstance(event, ExamplesLearned)
                 yield at, event
 
         retraining.history.taught = stopping

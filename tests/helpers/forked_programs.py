@@ -13,11 +13,13 @@ import subprocess
 import sys
 import threading
 import types
+from pathlib import Path
 from types import SimpleNamespace
 
 ALIKE = ("NUMBA_CACHE_DIR", "PYTHONPATH")
 """What may be otherwise in a program's environment, of what is read as numba and Python start."""
 REQUEST_BYTES = 2**17
+ROOT = Path(__file__).parents[2]
 _mothers = []
 
 
@@ -75,7 +77,10 @@ class _Mother:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+                [sys.executable, "-m", __spec__.name, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                cwd=ROOT,
             )
 
     def ask(self, request, *descriptors):

@@ -7,11 +7,8 @@ SLOW_BEGAN. With C as in BREAKS it raises what no `except Exception` takes.
 
 import hashlib
 import os
-import sys
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hinged.commands.cli import main
 from hinged.solvers.core.turns import rest

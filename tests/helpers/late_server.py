@@ -1,11 +1,8 @@
 """`hinged serve` that starts for as long as the file SLOW_START is there. Not a program for users."""
 
 import os
-import sys
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hinged.commands.cli import main
 from hinged.solvers import warm

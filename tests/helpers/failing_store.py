@@ -1,10 +1,9 @@
 """A store that fails where a disk would."""
 
-from running import PATIENCE_S
-
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.server import PATIENCE_S
 
 
 class FailingStore(SQLiteStore):

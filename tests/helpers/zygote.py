@@ -1,7 +1,7 @@
 """Servers forked from one process that has imported them already: two seconds less for each start of a test.
 
-With running.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
-signals of its own, but its modules and the usual kernels come with the fork; so does a script that serves in its place,
+With server.forked = start, `hinged serve` runs in a process of its own as always, with an environment, a log and
+signals of its own, but its modules and the usual kernels come with the fork; so does a module that serves in its place,
 and so do the workers that a server starts (readers do not: their server has threads, whose locks a fork would keep).
 What wants another environment than the tests have, but for OTHERS, is started from nothing; but servers with a library
 before all others (LD_PRELOAD), which are started again and again, have a process of their own to be forked from.
@@ -26,7 +26,6 @@ from pathlib import Path
 
 OTHERS = ("HINGED_", "OTEL_", "PYTEST_", "SLOW_")
 """What begins so in an environment is read once a server runs, not as modules are imported; and a test's own name."""
-HINGED = ("-m", "hinged")
 WORKER = "hinged.service.workers"
 
 
@@ -73,8 +72,8 @@ class Zygote:
         self._line, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                env=env | {"OPENBLAS_NUM_THREADS": "1"}, cwd=Path(__file__).parent.parent,
+                [sys.executable, "-m", __spec__.name, str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL, env=env | {"OPENBLAS_NUM_THREADS": "1"}, cwd=Path(__file__).parents[2],
             )  # fmt: skip
         self._answers = self._line.makefile("r")
         self.env = env
@@ -119,7 +118,7 @@ def _close(begin=0):
 
 
 def _serve(request):
-    """What `python -m hinged serve`, or a script in its place, does in the process that was forked for it."""
+    """What `python -m hinged serve`, or a module in its place, does in the process that was forked for it."""
     os.environ.clear()
     os.environ.update(request["env"])
     with open(request["log"], "ab") as log:  # noqa: PTH123  as it was opened by whoever starts it
@@ -128,11 +127,8 @@ def _serve(request):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     subprocess.Popen = _Popen
     sys.argv = ["hinged", "serve"]
-    if (program := tuple(request["program"])) == HINGED:
-        cli.main()
-    else:
-        (script,) = program
-        runpy.run_path(script, run_name="__main__")
+    _, module = request["program"]
+    runpy.run_module(module, run_name="__main__")
 
 
 class _Popen(subprocess.Popen):
@@ -196,8 +192,8 @@ def _main(descriptor):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; what is to be done, the tests say
-    import hinged.service.app  # noqa: F401  what `hinged serve` imports when it runs
-    from hinged.commands import cli
+    import hinged.commands.cli  # what `hinged serve` imports when it runs
+    import hinged.service.app  # noqa: F401
     from hinged.solvers.warm import warm_up
 
     warm_up("auto")

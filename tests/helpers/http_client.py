@@ -4,7 +4,8 @@ import itertools
 import time
 
 import httpx
-from running import PATIENCE_S, PLAIN, is_compiling
+
+from tests.helpers.server import PATIENCE_S, PLAIN, is_compiling
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 BASE = {"kernel": KERNEL, "C": 10, "features": {"type": "dense", "dim": 2}}

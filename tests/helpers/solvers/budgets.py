@@ -1,6 +1,5 @@
 """Solvers on a budget, as their tests make them."""
 
-import naive
 import numpy as np
 
 from hinged.solvers.budget.budget import BSCA
@@ -8,6 +7,7 @@ from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.points import rows_of
 from hinged.solvers.core.rows import rows_from_dense
+from tests.helpers.solvers import naive
 
 PLAIN = {"averaging": None, "step_max": None}
 

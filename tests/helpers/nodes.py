@@ -3,9 +3,10 @@
 from contextlib import ExitStack
 
 import httpx
-from asking import BASE
-from redis_server import RedisServer
-from running import PATIENCE_S, PLAIN, RunningServer
+
+from tests.helpers.http_client import BASE
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer
 
 TTL_S = 1.0
 CONFIGURATION = {

@@ -5,7 +5,6 @@ import json
 import time
 
 import numpy as np
-from working import SIZES, learning, until
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import (
@@ -14,10 +13,11 @@ from hinged.service.commands.change import (
 )
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.learner import Learner
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from tests.helpers.worker import SIZES, learning, until
 
 EXACT = {"solver": "exact", "C": 10}
 
@@ -48,7 +48,7 @@ def taught(model, examples, left=None, **changes):
         if left is None or number in left:
             request = learning(model, [(name, x, label)])
             classes, sources = np.array([model.labels.number(label)], np.int32), np.zeros(1, np.uint8)
-            learner.follow(Learned(number, [name], classes, request.inputs, list(request.contents), 0, sources))
+            learner.follow(ExamplesLearned(number, [name], classes, request.inputs, list(request.contents), 0, sources))
     return learner
 
 

@@ -5,12 +5,12 @@ import itertools
 import json
 import socket
 
-from asking import BASE, Asking
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from running import PATIENCE_S, RunningServer
 
 from hinged.service.edge.keys import create_key
+from tests.helpers.http_client import BASE, Asking
+from tests.helpers.server import PATIENCE_S, RunningServer
 
 HEAD_BYTES_MAX = 2**16
 BODY_BYTES_MAX = 200_000

@@ -6,10 +6,9 @@ import socket
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from asking import Asking, example
-from running import PATIENCE_S, eventually, is_taken, wait_for_children
-
 from hinged.service.cluster.siblings import owner_of
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import PATIENCE_S, eventually, is_taken, wait_for_children
 
 MODULE = "hinged.service.workers"
 

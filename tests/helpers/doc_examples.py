@@ -1,6 +1,6 @@
 """The examples of the documents: blocks of sh and python, each perhaps followed by its answer as a block of json.
 
-    python tests/doc_examples.py README.md docs/http.md
+    python -m tests.helpers.doc_examples README.md docs/http.md
 
 does what a document says, in order, on a fresh server, and writes the answers into it. tests/test_docs_examples.py
 does the same and compares.
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from running import PATIENCE_S, ROOT, RunningServer
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 
 URL = "http://127.0.0.1:8000"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n(?:\n```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)

@@ -6,9 +6,10 @@ import json
 
 import httpx
 import pytest
-from running import PATIENCE_S, PLAIN
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+
+from tests.helpers.server import PATIENCE_S, PLAIN
 
 
 class Socket:

@@ -7,11 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from running import PATIENCE_S
+from tests.helpers.server import PATIENCE_S, ROOT, about_to_start
 
-ROOT = Path(__file__).parent.parent
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
 
 
@@ -28,6 +26,7 @@ class Terminal:
     """`expect` waits for words behind those that were expected before; `text` is all that was written, uncoloured."""
 
     def __init__(self, command, env=None):
+        about_to_start()
         ours, theirs = os.openpty()
         self._ours = ours
         self._bytes = b""

@@ -5,12 +5,8 @@ As a program it is `hinged serve` with the limits in PYTEST_LIMITS, and not for 
 
 import json
 import os
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 from unittest.mock import patch
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hinged.service import limits
 

@@ -5,7 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
-from running import PATIENCE_S, missing
+from tests.helpers.server import PATIENCE_S, missing
 
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -5,7 +5,6 @@ import time
 from io import BytesIO
 
 import numpy as np
-from states import digest_of
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.learn import LearnRequest, make_plan
@@ -15,11 +14,12 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
-from hinged.service.model.events.learning import Predicted
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.learning import PredictionsMade
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
 
 NOW = time.time_ns() // 1_000_000
 SIZES = {"cache_bytes": 2**20, "answers_kept": 100}
@@ -49,7 +49,7 @@ def taught(kind):
     """A model with examples, candidates, a lease and a prediction that waits."""
     configuration = parse_configuration(json.dumps(KINDS[kind]), Settings())
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
     random = np.random.default_rng(0)
 
     def xs(n):
@@ -75,7 +75,7 @@ def taught(kind):
         Prediction(f"w{r}", inputs.take(np.array([r])), found[r], decided.columns[r], int(decided.numbers[r]), 0, NOW)
         for r in range(4)
     ]
-    take(Predicted(waiting, NOW))
+    take(PredictionsMade(waiting, NOW))
     return model
 
 

@@ -3,7 +3,7 @@
 import math
 import random
 
-from asking import example
+from tests.helpers.http_client import example
 
 MOONS = [([math.cos(k), math.sin(k) + k % 2], "up" if k % 2 else "down") for k in range(60)]
 

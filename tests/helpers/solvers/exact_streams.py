@@ -1,11 +1,11 @@
 """Streams of the exact solver, and whether it stands at the optimum after whatever was done."""
 
-import naive
 import numpy as np
-from streams import Stream
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.streams import Stream
 
 PARAMETERS = {"gamma": 0.5, "degree": 2, "coef0": 1.0}
 

@@ -10,9 +10,9 @@ import subprocess
 import sys
 from contextlib import contextmanager, suppress
 
-from nodes import Nodes
-from redis_server import PASSWORD, RedisServer
-from running import PATIENCE_S, ROOT, RunningServer
+from tests.helpers.nodes import Nodes
+from tests.helpers.redis_server import PASSWORD, RedisServer
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
 
 NET = f"10.{100 + os.getpid() % 100}.77"
 HERE, STORE = f"{NET}.1", f"{NET}.2"

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-ANSWERS = Path(__file__).parent / "labelstudio" / "answers"
+ANSWERS = Path(__file__).parents[1] / "labelstudio" / "answers"
 """What the API of Label Studio 1.23.2 answered: a page of the tasks of a project."""
 HELD_S = 60
 """How long an answer may wait for `hold`."""

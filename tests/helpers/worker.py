@@ -8,18 +8,18 @@ from functools import partial
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from asking import BASE
-from running import PATIENCE_S
 
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.engine.worker import Worker
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.http_client import BASE
+from tests.helpers.server import PATIENCE_S
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 
@@ -39,7 +39,7 @@ async def working(store, sizes=SIZES, configuration=None, found=None, **changes)
 def begun(store, sizes, changes):
     configuration = parse_configuration(json.dumps(BASE | changes), Settings())
     model = Model("m", configuration, **sizes)
-    created = Created(configuration.model_dump(mode="json"), 0)
+    created = ModelCreated(configuration.model_dump(mode="json"), 0)
     store.create("m", created.record())
     model.apply(1, created)
     return model

@@ -3,7 +3,7 @@
 import time
 from datetime import datetime
 
-from asking import AskedModel, example
+from tests.helpers.http_client import AskedModel, example
 
 
 def offered(model, xs, **more):

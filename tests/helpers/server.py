@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PATIENCE_S = 300
 """How long a test waits for what must come. So long that it is no measure of anything: the machine may be busy."""
 PORTS = random.SystemRandom()  # not of a seed, which Hypothesis makes the same in all processes
@@ -27,6 +27,13 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For httpx, where all is plain HTTP: by itself each of its clients reads the machine's certificates, for 20 ms."""
 forked = None
 """Where a server's process comes from, if not from nothing (zygote.py): the tests set it, benchmarks do not."""
+unmarked = False
+"""Whether a test runs that does not say, by the marker `server`, that it starts one (tests/conftest.py)."""
+
+
+def about_to_start():
+    """Refuse to start a process for a test that has not said so: `make quick` would run it."""
+    assert not unmarked, "a test that starts a server, a Redis or a terminal says so: @pytest.mark.server"
 
 
 def missing(what):
@@ -118,7 +125,7 @@ class RunningServer:
     """
 
     def __init__(self, data_dir, program=("-m", "hinged"), limits=None, **settings):
-        self.program = ("tests/limited.py",) if limits else program
+        self.program = ("-m", "tests.helpers.limits") if limits else program
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data_dir = Path(data_dir)
@@ -134,6 +141,7 @@ class RunningServer:
         self.process = None
 
     def start(self, wait=True, *, from_nothing=False):
+        about_to_start()
         with self.log.open("a") as log:
             self.process = forked(self.program, self.env, self.log) if forked and not from_nothing else None
             self.process = self.process or subprocess.Popen(

@@ -7,14 +7,13 @@ import re
 import socket
 from contextlib import suppress
 
-from asking import BASE
-from limited import limited
-from running import PATIENCE_S
-
 from hinged.service.app import create_app
 from hinged.service.edge.keys import create_key
 from hinged.service.edge.serving import make_server
 from hinged.service.settings import Settings
+from tests.helpers.http_client import BASE
+from tests.helpers.limits import limited
+from tests.helpers.server import PATIENCE_S
 
 BODY_BYTES_MAX = 2_500
 ORIGIN = "http://page.example"

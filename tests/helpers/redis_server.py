@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import redis
-from running import PATIENCE_S, free_port, missing
+
+from tests.helpers.server import PATIENCE_S, about_to_start, free_port, missing
 
 PASSWORD = "sesame"  # noqa: S105  of servers that live for a test
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
@@ -70,6 +71,7 @@ class RedisServer:
         self.process = None
 
     def start(self, wait=True):
+        about_to_start()
         arguments = [word for name, value in self.config.items() for word in (f"--{name}", str(value))]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(

@@ -6,7 +6,7 @@ import socket
 import subprocess
 from contextlib import contextmanager
 
-from running import PATIENCE_S, ROOT, eventually, free_port, missing
+from tests.helpers.server import PATIENCE_S, ROOT, eventually, free_port, missing
 
 
 @contextmanager
