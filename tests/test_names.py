@@ -6,8 +6,8 @@ from collections import Counter
 from tests.helpers.server import ROOT
 
 TWO = [
-    "Asking", "Batch", "Call", "DenseRows", "Entry", "Features", "Gate", "History", "Learner", "Lines", "Owner", "Pace",
-    "Plan", "Read", "Readers", "Server", "State", "Together", "Window",
+    "Asking", "Batch", "DenseRows", "Entry", "Features", "Gate", "History", "Learner", "Lines", "Owner", "Pace",
+    "Read", "Readers", "Server", "State", "Together", "Window",
 ]  # fmt: skip
 THREE = ["Asked", "Choice", "Elsewhere", "Rule", "Tally", "Way"]
 MORE = {"Place": 5, "Parameters": 6}

@@ -89,7 +89,7 @@ class Registry:
         """
         started, loads = time.monotonic(), self.roster.loads
         warm.before_waiting[:] = [stand_back]
-        await load_kernels(self._run, in_turn=self.settings.workers > 1)
+        await load_kernels(self._run)
         gc.freeze()  # modules and kernels: the collector would go through them again for each hundred models
         for name in await self._run(self.store.models):
             loads.add(name, Lane(self._threads, self.turns, Account(BESIDE)))

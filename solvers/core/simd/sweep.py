@@ -9,14 +9,14 @@ bits are those of a loop.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.extending import intrinsic
 
-from hinged.solvers.core.vectors import (
+from hinged.solvers.core.simd.vectors import (
     VECTOR_BYTES,
     Value,
     data_of,
@@ -29,8 +29,6 @@ from hinged.solvers.core.vectors import (
     spread,
 )
 
-Array = np.ndarray[Any, Any]
-
 DOUBLE = ir.DoubleType()
 LANES = VECTOR_BYTES // 8
 
@@ -39,7 +37,7 @@ EARLY = 512
 
 
 def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Of either function below: there are two rows and their moves, or none."""
+    """Of either function below: there are two rows and their moves, or none. All arrays are contiguous."""
     g, up, down, begin, end, *rest = data_of(context, builder, signature.args, arguments)
     size, rows, moves = begin.type, rest[:2], rest[2:]
 
@@ -92,35 +90,18 @@ def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) ->
     return context.make_tuple(builder, signature.return_type, stretch(middle, end, 1, [largest, smallest]))
 
 
-def _extremes_instructions(_: Any, g: Any, up: Any, down: Any, begin: Any, end: Any) -> Any:
-    """`part_extremes`; all arrays are contiguous."""
+def _part_extremes(_: Any, g: Any, up: Any, down: Any, begin: Any, end: Any) -> Any:
+    """The largest g over up and the smallest over down in slots begin..end; -inf and inf where there is none."""
     return types.UniTuple(types.float64, 2)(g, up, down, begin, end), _instructions
 
 
-def _moved_instructions(
+def _moved_extremes(
     _: Any, g: Any, up: Any, down: Any, begin: Any, end: Any, row_i: Any, row_j: Any, move_i: Any, move_j: Any
 ) -> Any:
-    """`moved_extremes`; all arrays are contiguous."""
+    """The same once g -= move_i K_i + move_j K_j in these slots, for the kernel rows K_i and K_j (n,)."""
     given = (g, up, down, begin, end, row_i, row_j, move_i, move_j)
     return types.UniTuple(types.float64, 2)(*given), _instructions
 
 
-def extremes_plainly(g: Array, up: Array, down: Array, begin: int, end: int) -> tuple[float, float]:
-    """The largest g over up and the smallest over down in slots begin..end; -inf and inf where there is none."""
-    part = slice(begin, end)
-    rising, falling = g[part][up[part] != 0], g[part][down[part] != 0]
-    return float(rising.max(initial=-np.inf)), float(falling.min(initial=np.inf))
-
-
-def moved_plainly(
-    g: Array, up: Array, down: Array, begin: int, end: int, row_i: Array, row_j: Array, move_i: float, move_j: float
-) -> tuple[float, float]:
-    """The same once g -= move_i K_i + move_j K_j in these slots, for the kernel rows K_i and K_j (n,)."""
-    part = slice(begin, end)
-    g[part] -= move_i * row_i[part].astype(np.float64) + move_j * row_j[part].astype(np.float64)
-    return extremes_plainly(g, up, down, begin, end)
-
-
-_PLAINLY = cast("Any", config).DISABLE_JIT
-part_extremes: Any = extremes_plainly if _PLAINLY else intrinsic(_extremes_instructions)
-moved_extremes: Any = moved_plainly if _PLAINLY else intrinsic(_moved_instructions)
+part_extremes: Any = intrinsic(_part_extremes)
+moved_extremes: Any = intrinsic(_moved_extremes)

@@ -4,9 +4,7 @@ numba makes three things of a function: what Python calls it by, machine code of
 bitcode to be linked into compiled callers, which is optimised there again: the code at the end of a chain of calls as
 often as the chain is long. So a function has two forms here. What Python calls, a `Step`, is numba's own. What
 compiled code calls is the `Inner` form: lowered, and neither optimised nor emitted, nor to be called from Python.
-Each is compiled, and kept in the cache, when somebody needs it.
-
-A third of a first start's compiling is saved by it; the arithmetic is the same (compiled.py).
+Each is compiled, and kept in the cache, when somebody needs it. The arithmetic is the same (compiled.py).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import unliteral
 
-from hinged.solvers.core.cache import Cache, Entries
+from hinged.solvers.jit.cache import Cache
 
 
 class AsItIs(JITCodeLibrary):
@@ -99,33 +97,11 @@ class _Compiler(CompilerBase):
         return [passes]
 
 
-class _InnerEntries(Entries):
-    """Of the cache: what compiled code calls."""
-
-    def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        return f"{super().get_filename_base(fullname, abiflags)}-inner"
-
-    def rebuild(self, target_context: Any, payload: Any) -> Any:
-        form, fndesc, env, signature, objectmode, lifted, annotation, reload_init, _ = payload
-        return cast("Any", compile_result)(  # what is not given is None
-            target_context=target_context,
-            typing_context=target_context.typing_context,
-            library=Library.read(target_context.codegen(), form),
-            environment=env,
-            entry_point=_Key(),
-            fndesc=fndesc,
-            type_annotation=annotation,
-            signature=signature,
-            objectmode=objectmode,
-            lifted=lifted,
-            reload_init=reload_init,
-        )
-
-
-class InnerCache(Cache):
-    """The cache of a function for what compiled code calls."""
-
-    _impl_class = _InnerEntries
+def _rebuilt(target: Any, form: Any, fndesc: Any, env: Any, signature: Any, *_: Any) -> Any:
+    """What compiled code calls, by what the cache has."""
+    library = Library.read(target.codegen(), form)
+    given = {"fndesc": fndesc, "environment": env, "signature": signature, "library": library, "entry_point": _Key()}
+    return cast("Any", compile_result)(target_context=target, typing_context=target.typing_context, **given)
 
 
 class Inner(CPUDispatcher):
@@ -134,7 +110,7 @@ class Inner(CPUDispatcher):
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(function, targetoptions=options | wrappers, pipeline_class=_Compiler)
-        self._cache = InnerCache(function)
+        self._cache = Cache(function, "-inner", _rebuilt)
 
     def add_overload(self, cres: Any) -> None:
         """Know a variant: Python cannot call it."""
@@ -158,7 +134,3 @@ class Step(CPUDispatcher):
     def get_overload(self, sig: Any) -> Any:
         """For the lowering of a caller."""
         return self.inner.get_overload(sig)
-
-    def is_there(self) -> bool:
-        """Whether it is compiled, for whatever types and callers, in whatever process."""
-        return any(each.overloads or each._cache.is_there() for each in (self, self.inner))  # noqa: SLF001

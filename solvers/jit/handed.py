@@ -86,59 +86,18 @@ def _unbox(kind: Handed, value: Any, c: Any) -> NativeValue:
     failed = cgutils.alloca_once_value(builder, cgutils.false_bit)
     address = cgutils.alloca_once(builder, c.context.data_model_manager[kind].struct)
     for index, each in enumerate(kind.types):
-        item, place = c.pyapi.tuple_getitem(value, index), cgutils.gep_inbounds(builder, address, 0, index)
-        if isinstance(each, types.Array):
-            is_error = builder.call(_unboxing(c, each), [item, place])
-        else:
-            native = c.unbox(each, item)
-            builder.store(native.value, place)
-            is_error = native.is_error
-            if native.cleanup is not None:
-                cleanups.append(native.cleanup)
-        with builder.if_then(is_error, likely=False):
+        native = c.unbox(each, c.pyapi.tuple_getitem(value, index))
+        builder.store(native.value, cgutils.gep_inbounds(builder, address, 0, index))
+        cleanups += [native.cleanup] if native.cleanup is not None else []
+        with builder.if_then(native.is_error, likely=False):
             builder.store(cgutils.true_bit, failed)
 
     def cleanup() -> None:
         for each in reversed(cleanups):
             each()
         if c.context.enable_nrt:  # numba does so for what it hands on part by part
-            c.builder.call(_letting_go(c, kind), [address])
+            for index, each in enumerate(kind.types):
+                given = c.builder.load(cgutils.gep_inbounds(c.builder, address, 0, index))
+                c.context.nrt.decref(c.builder, each, given)
 
     return NativeValue(address, cleanup=cleanup, is_error=builder.load(failed))
-
-
-def _unboxing(c: Any, kind: types.Array) -> ir.Function:
-    """The function of this module that lays an array of this type down at an address, and tells whether it is none.
-
-    numba writes it out for each array: of small functions that was most of what LLVM had to do.
-    """
-    place = c.context.get_value_type(kind).as_pointer()
-    function, builder = _helper(c, f"unboxing of {kind}", ir.FunctionType(cgutils.bool_t, [c.pyapi.pyobj, place]))
-    if builder is not None:
-        native = c.context.get_python_api(builder).to_native_value(kind, function.args[0])
-        builder.store(native.value, function.args[1])
-        builder.ret(native.is_error)
-    return function
-
-
-def _letting_go(c: Any, kind: Handed) -> ir.Function:
-    """The function of this module that counts down the references of a tuple, at its address."""
-    place = c.context.get_value_type(kind)
-    function, builder = _helper(c, f"letting go of {kind}", ir.FunctionType(ir.VoidType(), [place]))
-    if builder is not None:
-        for index, each in enumerate(kind.types):
-            value = builder.load(cgutils.gep_inbounds(builder, function.args[0], 0, index))
-            c.context.nrt.decref(builder, each, value)
-        builder.ret_void()
-    return function
-
-
-def _helper(c: Any, name: str, kind: ir.FunctionType) -> tuple[ir.Function, ir.IRBuilder | None]:
-    """A function of this module alone, and what it is to be written with, where it is new."""
-    module = c.builder.module
-    if name in module.globals:
-        return module.globals[name], None
-    function = ir.Function(module, kind, name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    return function, ir.IRBuilder(function.append_basic_block())

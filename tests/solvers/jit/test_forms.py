@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 FUNCTIONS = """
 import numpy as np
-from hinged.solvers.core.compiled import compiled, in_place
+from hinged.solvers.jit.compiled import compiled, in_place
 
 @in_place
 def double(x):
@@ -47,6 +47,10 @@ def power(x, times):
 @compiled
 def powers(x, times):
     return power(x, 0) + power(x, 1) + power(x, times=2) + power(x, times)
+
+@in_place
+def total_in_place(x):
+    return total(x)
 
 def refusal(function, x):
     try:
@@ -88,6 +92,10 @@ def test_each_form_is_compiled_for_who_needs_it_and_found_by_the_next_process(tm
     assert said(tmp_path, ANOTHER_CALLER) == "6.0 [0, 1, 1] [0, 1, 0] [1, 0, 0]\n"
     assert said(tmp_path, FROM_PYTHON) == "6.0 6 [2, 0, 0]\n"
     assert said(tmp_path, LOADED) == "6.0 [0, 0, 0] [0, 0, 0] 0\n"
+
+
+def test_one_that_counts_references_does_so_for_a_caller_that_does_not(tmp_path):
+    assert said(tmp_path, "print(total_in_place(np.arange(3.0)))") == "6.0\n"
 
 
 def test_what_a_function_prints_and_raises_comes_through_its_compiled_callers(tmp_path):

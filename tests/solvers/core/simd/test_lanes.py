@@ -1,4 +1,4 @@
-"""Sums in lanes, against the order that solvers/core/lanes.py states."""
+"""Sums in lanes, against the order that solvers/core/simd/lanes.py states."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
-from hinged.solvers.core.lanes import LANES, dot
+from hinged.solvers.core.simd.lanes import LANES, dot
 from hinged.solvers.dual.coordinate import box_gap
 from hinged.solvers.dual.pace import gap_target
 

@@ -8,8 +8,8 @@ import pytest
 from numba import intp, typeof
 from numba.core.errors import NumbaError
 
-from hinged.solvers.core.compiled import compiled, in_place
-from hinged.solvers.core.handed import handed
+from hinged.solvers.jit.compiled import compiled, in_place
+from hinged.solvers.jit.handed import handed
 
 
 @handed

@@ -3,7 +3,7 @@
 No function is compiled with any part of numba's fast-math. Without it LLVM neither reorders arithmetic nor fuses a
 multiplication with an addition, and vector instructions round like scalar ones: so compiled code gives the same bits on
 every processor, as long as it calls no function of the C library but such as round nothing
-(elementary.py). Sums for which order may be given up have an order of their own: lanes.py.
+(core/elementary.py). Sums for which order may be given up have an order of their own: core/simd/lanes.py.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from numba import config
-
-from hinged.solvers.core.calls import watched
-from hinged.solvers.core.inner import Step
+from hinged.solvers.jit.forms import Step
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+# Whether references are counted, `_nrt`, has to be said: what is not said a function takes from its caller.
+OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": True}
+
+
 def compiled(function: F) -> F:
     """Compile a step: no GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
-    return _compiled(function, counts=True)
+    return cast("F", Step(function, OPTIONS))
 
 
 def in_place(function: F) -> F:
@@ -31,10 +32,4 @@ def in_place(function: F) -> F:
     instructions: of short loops that was half the time. numba refuses to compile a step that makes or returns an array;
     one that calls a `compiled` function that returns an array would never free it.
     """
-    return _compiled(function, counts=False)
-
-
-def _compiled(function: F, *, counts: bool) -> F:
-    if cast("Any", config).DISABLE_JIT:
-        return watched(function)
-    return cast("F", Step(function, {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": counts}))
+    return cast("F", Step(function, OPTIONS | {"_nrt": False}))
