@@ -173,7 +173,9 @@ def test_links_between_documents_lead_somewhere(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_files_that_a_document_names_are_there(document):
+def test_files_that_a_document_names_are_there_unless_it_is_replaced(document):
+    if "\nStatus: replaced" in (ROOT / document).read_text():
+        return
     text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
     for name in re.findall(r"`((?:service|solvers|hinged|tests|docs|benchmarks)/[\w./]*)`", text):
         assert (ROOT / name).exists(), name
