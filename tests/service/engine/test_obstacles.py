@@ -14,7 +14,7 @@ from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Configure
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
@@ -68,7 +68,7 @@ def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set
         assert worker.failure.startswith(f"event {at} (learned)")
         with pytest.raises(Unavailable, match="POST /models/m/skip"):
             await worker.learn(learning(worker.model, examples_of(2, 1)))
-        recovered, obstacle = History(store, "m", **SIZES).reached()
+        recovered, obstacle = ModelHistory(store, "m", **SIZES).reached()
         assert (digest_of(recovered), obstacle) == (before, worker.obstacle)
         with pytest.raises(Conflict):
             await worker.set_aside(at + 1)
@@ -129,7 +129,7 @@ def test_numbers_of_examples_that_were_set_aside_are_never_mixed_up_with_later_o
                 await worker.learn(learning(worker.model, examples_of(seed, 7)))
             last = worker.model.position
         failing(monkeypatch, ValueError("no longer"))
-        model, obstacle = History(store, "m", **SIZES).reached()
+        model, obstacle = ModelHistory(store, "m", **SIZES).reached()
         assert model.position == obstacle.position - 1 < last
         return model, obstacle
 
@@ -288,7 +288,7 @@ def test_a_damaged_event_can_be_set_aside_and_what_follows_counts(tmp_path):
         connection.execute("UPDATE events SET payload = zeroblob(100) WHERE position = ?", (at,))
         connection.commit()
     store = SQLiteStore(tmp_path / "data")
-    found = History(store, "m", **SIZES).reached()
+    found = ModelHistory(store, "m", **SIZES).reached()
     assert (found[0].position, found[1].position) == (at - 1, at)
 
     async def go_on():

@@ -11,7 +11,7 @@ from hinged.service.commands.change import (
     Correct,
     Forget,
 )
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
@@ -115,7 +115,7 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         finished = worker.model.position
         await worker._jobs._shared.places.acquire()
         answer = await worker.command(Configure({"C": 2}, Settings()))
-        retraining = Retraining(History(store, "m", **SIZES), worker.model)
+        retraining = Retraining(ModelHistory(store, "m", **SIZES), worker.model)
         read = retraining.history.taught
 
         def stopping(undone, before, after=0):
@@ -169,7 +169,7 @@ def test_a_learner_that_is_taught_anew_serves_though_what_is_beside_solvers_has_
         await worker.learn(learning(worker.model, examples_of(1, 40)))
         await worker._jobs._shared.places.acquire()
         answer = await worker.command(Forget("s1-1"))
-        retraining = Retraining(History(store, "m", **SIZES), worker.model)
+        retraining = Retraining(ModelHistory(store, "m", **SIZES), worker.model)
         before = worker.model.configuration
         await worker.command(Configure(part, Settings()))
         assert (now := worker.model.configuration) != before
