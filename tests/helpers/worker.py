@@ -4,7 +4,8 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import partial, wraps
+from inspect import Parameter, signature
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -58,6 +59,30 @@ def with_worker(scenario, **changes):
                 store.close()
 
     return asyncio.run(main())
+
+
+def on_worker(*told, **changes):
+    """A test that is async, of a `worker`, its `store` and fixtures. told: changes that are parameters of the test."""
+
+    def decorated(scenario):
+        asked = signature(scenario)
+
+        @wraps(scenario)
+        def test(**given):
+            more = {name: given.pop(name) for name in told}
+
+            def scene(worker, store):
+                here = {"worker": worker, "store": store}
+                return scenario(**given, **{name: here[name] for name in here if name in asked.parameters})
+
+            with_worker(scene, **changes, **more)
+
+        fixtures = [each for each in asked.parameters.values() if each.name not in ("worker", "store")]
+        fixtures += [Parameter(name, Parameter.KEYWORD_ONLY) for name in told]
+        test.__signature__ = asked.replace(parameters=fixtures)
+        return test
+
+    return decorated
 
 
 async def until(true):
