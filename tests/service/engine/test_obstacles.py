@@ -2,8 +2,6 @@
 
 import asyncio
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 
 import httpx
@@ -20,8 +18,9 @@ from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
 from hinged.solvers.dual.lasvm import LASVM
+from tests.helpers.command import hinged
 from tests.helpers.http_client import BASE
-from tests.helpers.server import ROOT, RunningServer
+from tests.helpers.server import RunningServer
 from tests.helpers.states import digest_of, load_model
 from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until, with_worker, working
 
@@ -329,8 +328,7 @@ def test_a_server_serves_a_model_with_a_damaged_event_and_the_command_line_gets_
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
         assert "POST /models/m/skip" in refused.json()["error"]["message"]
         assert httpx.post(f"{server.url}/models/other/skip").status_code == 409
-        command = [sys.executable, "-m", "hinged", "skip", "m", "--url", server.url]
-        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        ran = hinged("skip", "m", "--url", server.url)
         assert ran.stdout == f"m: event {before['position']} is set aside, position {before['position'] + 1}\n"
         again = httpx.post(f"{server.url}/models/m/learn", json={"examples": examples}).json()["results"]
         assert [r["duplicate"] for r in again] == [True] * 8 + [False]
