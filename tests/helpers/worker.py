@@ -3,7 +3,7 @@
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial, wraps
 from inspect import Parameter, signature
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.failing_store import FailingStore
 from tests.helpers.http_client import BASE
 from tests.helpers.server import PATIENCE_S
 
@@ -46,17 +47,17 @@ def begun(store, sizes, changes):
     return model
 
 
-def with_worker(scenario, **changes):
-    """Run an async scenario(worker, store) over a new model in a SQLite store."""
+def with_worker(scenario, kind=SQLiteStore, **changes):
+    """Run an async scenario(worker, store) over a new model in a store of a kind."""
 
     async def main():
-        with TemporaryDirectory() as folder:
-            store = SQLiteStore(folder_of(folder))
-            try:
-                async with working(store, **changes) as worker:
+        with TemporaryDirectory() as folder, closing(kind(folder_of(folder))) as store:
+            async with working(store, **changes) as worker:
+                try:
                     return await scenario(worker, store)
-            finally:
-                store.close()
+                finally:
+                    if isinstance(store, FailingStore):
+                        store.let_go()
 
     return asyncio.run(main())
 
