@@ -9,17 +9,14 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from tests.helpers.command import hinged
-from tests.helpers.server import RunningServer
+from tests.helpers.fixtures import server_with
 
 pytestmark = pytest.mark.server
 
 WIDE = {"COLUMNS": "200"}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("end-to-end") / "data") as running:
-        yield running
+server = server_with()
 
 
 def cancer():
