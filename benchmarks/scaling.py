@@ -31,7 +31,7 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.data.rows import dense_rows, sparse_rows
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.events.states import ModelCreated
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.solvers.warm import warm_up
@@ -78,7 +78,9 @@ def learner_of(X, C, scale):
         spread = first.multiply(first).sum() / 100 if form == "sparse" else X.shape[1] * first.var()
         kernel["gamma"] = 1.0 / float(spread)
     features = {"type": form, "dim": X.shape[1], "scale": scale}
-    return Learner(new_configuration(json.dumps({"kernel": kernel, "C": C, "features": features}), Settings()), 2**27)
+    return ModelLearner(
+        new_configuration(json.dumps({"kernel": kernel, "C": C, "features": features}), Settings()), 2**27
+    )
 
 
 def batch_of(X, configuration):

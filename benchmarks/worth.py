@@ -32,7 +32,7 @@ import hinged.solvers.race.race as hinged_race
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.rows import dense_rows
 from hinged.service.model.events.learning import ExamplesLearned
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.settings import Settings
 from hinged.solvers.race.arms import RADIAL
 from hinged.solvers.warm import warm_up
@@ -43,7 +43,7 @@ BATCH, EVERY, HELD, FEATURES = 50, 500, 5000, 500
 def told_nothing(X, y):
     """A model of the server that was told the kernel's name and the form of x."""
     body = {"kernel": {"type": "rbf"}, "features": {"type": "dense", "dim": X.shape[1]}}
-    learner, found = Learner(new_configuration(json.dumps(body), Settings()), 2**27), []
+    learner, found = ModelLearner(new_configuration(json.dumps(body), Settings()), 2**27), []
     for label in range(int(y.max()) + 1):
         learner.add_class(label)
     for begin in range(0, len(y), BATCH):

@@ -9,7 +9,7 @@ import time
 from typing import IO
 
 from hinged.service.data.parts import Configuration
-from hinged.service.engine.history import History, Obstacle
+from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.transfer.imports import read_import
 from hinged.service.errors import Conflict
 from hinged.service.model.events.states import ModelCreated
@@ -41,8 +41,8 @@ def create(store: Store, name: str, configuration: Configuration, settings: Sett
 
 
 def load(store: Store, name: str, settings: Settings) -> tuple[Model, Obstacle | None]:
-    """A model of the store, and the event before which it stands. The errors of History.reached."""
-    return History(store, name, **settings.model_sizes).reached()
+    """A model of the store, and the event before which it stands. The errors of ModelHistory.reached."""
+    return ModelHistory(store, name, **settings.model_sizes).reached()
 
 
 def import_file(store: Store, name: str, file: IO[bytes], settings: Settings) -> Model:

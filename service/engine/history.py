@@ -84,7 +84,7 @@ class Blocked(ValueError):
         self.obstacle = obstacle
 
 
-class History:
+class ModelHistory:
     """The past of one model. Methods may be called from any thread; the models that they make are the caller's.
 
     leave: set once nobody waits any more for a store that is away.

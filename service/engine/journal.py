@@ -15,7 +15,7 @@ from typing import Any
 
 from hinged.service import limits
 from hinged.service.engine.follow import Feed
-from hinged.service.engine.history import History, Obstacle
+from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.lookup import Lookup
 from hinged.service.engine.snapshots import Snapshots
 from hinged.service.errors import UNFORESEEN, InternalError, ServiceError, StoreUnavailable
@@ -64,7 +64,7 @@ class Journal:
         self.store = store
         self.settings = settings
         self.feed = Feed(model.position, limits.EVENTS_KEPT)
-        self.history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
+        self.history = ModelHistory(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self.lookup = Lookup(store, model.name)
         self.snapshots = Snapshots(model, store, settings, executor, tell_of_snapshot, log_is_read)
         self.unresolved = False

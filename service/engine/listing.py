@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from hinged.service import limits
 from hinged.service.commands.listing import (
     Cursor,
-    Entry,
     Listed,
     ListFilter,
+    LoggedExample,
     entries_of,
     kept_entries,
     listed,
@@ -34,10 +34,10 @@ ENTRIES = 1_000
 """Examples that are held at once."""
 
 
-class Read(NamedTuple):
+class LogPage(NamedTuple):
     """What was read of a log. reached: where to go on, None at the end."""
 
-    entries: list[Entry]
+    entries: list[LoggedExample]
     reached: Cursor | None
     events: int = 0
     size: int = 0
@@ -102,9 +102,9 @@ class Listing:
 
     def _read(
         self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: ListFilter, events: int, size: int
-    ) -> Read:
+    ) -> LogPage:
         """The examples of the log from the cursor on, at most ENTRIES, and so many events and bytes of it."""
-        entries: list[Entry] = []
+        entries: list[LoggedExample] = []
         count = taken = 0
         for at, record in self._store.read_around(self._name, begin.position - 1):
             if at > last:  # appended, and not yet applied
@@ -112,7 +112,7 @@ class Listing:
             if count == 0 and at > begin.position:
                 raise Conflict(f"the log of model {self._name} has been trimmed beyond the cursor; begin anew")
             if count == events or taken >= size or len(entries) >= ENTRIES:
-                return Read(entries, Cursor(at, 0), count, taken)
+                return LogPage(entries, Cursor(at, 0), count, taken)
             count, taken = count + 1, taken + len(record.payload)
             if was_undone(undone, at):
                 continue
@@ -128,8 +128,8 @@ class Listing:
                 room = ENTRIES - len(entries)
                 entries += entries_of(at, event, row, room)
                 if row + room < len(event.ids):
-                    return Read(entries, Cursor(at, row + room), count, taken)
-        return Read(entries, None, count, taken)
+                    return LogPage(entries, Cursor(at, row + room), count, taken)
+        return LogPage(entries, None, count, taken)
 
 
 def _bounds(model: Model) -> tuple[int, list[tuple[int, int]], int, int]:

@@ -44,7 +44,7 @@ Epoch: TypeAlias = "Callable[[], Iterator[ExamplesLearned]]"
 """All learned batches of the log before an event, in order: what a further epoch learns again."""
 
 
-class Learner:
+class ModelLearner:
     """One configuration, taught. Everything it does is a function of what it was given, in order."""
 
     def __init__(
@@ -363,13 +363,13 @@ class Learner:
             arrays |= {f"{prefix}.{name}": array for name, array in state.items()}
         return facts | warm, arrays
 
-    def copy(self) -> Learner:
+    def copy(self) -> ModelLearner:
         """Another learner in the same state."""
         facts, arrays = self.state()
-        return Learner.restore(json.loads(json.dumps(facts)), arrays, self.cache_bytes)  # which copies the arrays
+        return ModelLearner.restore(json.loads(json.dumps(facts)), arrays, self.cache_bytes)  # which copies the arrays
 
     @classmethod
-    def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> Learner:
+    def restore(cls, facts: dict[str, Any], arrays: dict[str, Array], cache_bytes: int) -> ModelLearner:
         """The learner of a state. ValueError if it does not fit together."""
         configuration, gamma, labels = read_configuration(facts["configuration"]), facts["gamma"], Labels()
 

@@ -25,7 +25,7 @@ from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.base import Outcome
 from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.events.states import ModelRolledBack
-from hinged.service.model.learner import Epoch, Learner
+from hinged.service.model.learner import Epoch, ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
 from hinged.service.model.state import State, was_undone
@@ -105,7 +105,7 @@ class Model(State):
         self.pool.change(self.learner.rows)
         self.pending.change(self.learner.rows)
 
-    def take_over(self, taught: Learner, shadow: str | None) -> None:
+    def take_over(self, taught: ModelLearner, shadow: str | None) -> None:
         """Let a learner that was taught anew predict, or challenge under this name. Answers and figures carry over."""
         if shadow is not None:
             former = self.shadows.get(shadow)

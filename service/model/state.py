@@ -24,7 +24,7 @@ from hinged.service.model.annotators import Annotators
 from hinged.service.model.answers import FirstAnswers
 from hinged.service.model.curves import Curves
 from hinged.service.model.jobs import Jobs
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.pending import Pending
 from hinged.service.model.pool import Pool
@@ -49,7 +49,7 @@ class State:
         self,
         name: str,
         configuration: Configuration,
-        learner: Learner | None = None,
+        learner: ModelLearner | None = None,
         /,
         *,
         cache_bytes: int,
@@ -64,8 +64,8 @@ class State:
         self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
         self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
         self.floor = 0  # position before which no state may be folded again: an example was forgotten there
-        self.learner = learner or Learner(configuration, cache_bytes)
-        self.shadows: dict[str, Learner] = {}  # challengers, by name
+        self.learner = learner or ModelLearner(configuration, cache_bytes)
+        self.shadows: dict[str, ModelLearner] = {}  # challengers, by name
         self.answers = FirstAnswers(answers_kept)
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
         self.pool = Pool(configuration.labels.pool_max)
@@ -104,7 +104,7 @@ class State:
         return self.learner.metrics
 
     @property
-    def learners(self) -> list[Learner]:
+    def learners(self) -> list[ModelLearner]:
         """The one that predicts, and its challengers."""
         return [self.learner, *self.shadows.values()]
 
@@ -189,10 +189,10 @@ class State:
         def part(prefix: str) -> dict[str, Array]:
             return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
-        learner = Learner.restore(facts["learner"], part("learner."), cache_bytes)
+        learner = ModelLearner.restore(facts["learner"], part("learner."), cache_bytes)
         model = cls(name, learner.configuration, learner, cache_bytes=cache_bytes, answers_kept=answers_kept)
         for shadow, own in facts["shadows"].items():
-            model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
+            model.shadows[shadow] = ModelLearner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
         for key, own in model._parts().items():
             if key != "learner" and (key in facts or key not in LATER):
                 own.load(facts[key], part(f"{key}."))

@@ -12,7 +12,7 @@ from hinged.service.data.columns import Outside
 from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.model.decisions import numbers_of
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.warmup import AnyReader, encoded, seen
 from hinged.solvers.core.kernels import Kernel
@@ -117,7 +117,7 @@ class Published:
         return len(self.labels) > 1 and self.majority == UNKNOWN
 
     @classmethod
-    def of(cls, learner: Learner, position: int, examples: int) -> Published:
+    def of(cls, learner: ModelLearner, position: int, examples: int) -> Published:
         """The present state of a model's learner; its position in the log, and the examples that it has learned."""
         encoder, metrics = learner.warmup.encoder, learner.metrics
         return cls(

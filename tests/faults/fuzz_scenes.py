@@ -17,7 +17,7 @@ from hinged.service.data.inputs import x_digests
 from hinged.service.errors import ServiceError
 from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
 from hinged.service.model.events.states import ModelCreated
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
@@ -165,7 +165,7 @@ def scene(number):
     model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
     if choices.random() < 0.3:
         other = configuration.model_copy(update={"seed": 9})
-        model.shadows["other"] = Learner(other, SIZES["cache_bytes"])
+        model.shadows["other"] = ModelLearner(other, SIZES["cache_bytes"])
     stream = Stream(model, number)
     labels = choices.choice([("n", "p"), ("n", "p", "q"), ("n",), (True, 1, "1")])
     for _ in range(choices.choice([0, 1, 6, 12])):

@@ -8,7 +8,7 @@ import numpy as np
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import Records
 from hinged.service.data.records import canonical
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict
 from hinged.service.model.events import decode_event
 from hinged.service.model.events.changes import ExampleForgotten
@@ -61,7 +61,7 @@ def judge(open_store, lines, form):
         running = next((line["digests"] for line in reversed(lines) if line["kind"] == "running"), {})
         if lines and lines[-1]["kind"] == "running":
             for name, (at, digest) in running.items():
-                there, obstacle = History(store, name, **SIZES).reached()
+                there, obstacle = ModelHistory(store, name, **SIZES).reached()
                 if there.position == at and digest_of(there) != digest and obstacle is None:
                     found["unequal"] += 1
                     said.append(f"{name}: the running one at {at} is another")
@@ -82,12 +82,12 @@ class WithoutSnapshots:
 
 
 def _judge_model(store, name, form, everything, waits, found, said):
-    recovered, obstacle = History(store, name, **SIZES).reached()
+    recovered, obstacle = ModelHistory(store, name, **SIZES).reached()
     if obstacle is not None:
         found["raised"] += 1
         said.append(f"{name} stands: {obstacle.message}")
     try:
-        folded = History(WithoutSnapshots(store), name, **SIZES).newest()
+        folded = ModelHistory(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
         folded = None  # trimmed, or an example was forgotten and the state stands behind it
     if folded is not None and _compared(folded) != _compared(recovered):
@@ -122,7 +122,7 @@ def _judge_annotations(store, lines, found, said):
             found["lost"] += 1
             said.append("the model of annotations is lost")
         return
-    model, _ = History(store, name, **SIZES).reached()
+    model, _ = ModelHistory(store, name, **SIZES).reached()
     for _, record in store.read(name, 0):
         event = decode_event(record.kind, record.payload)
         for r, given in enumerate(event.ids if isinstance(event, ExamplesLearned) else ()):
@@ -150,7 +150,7 @@ def _same(y, label):
 
 def _along(store, name):
     """The learned batches of a log whose state can be followed, with (configuration, labels) at each."""
-    history, model = History(store, name, **SIZES), None
+    history, model = ModelHistory(store, name, **SIZES), None
     records = [(at, decode_event(record.kind, record.payload)) for at, record in store.read(name, 0)]
     aside = {event.event for _, event in records if isinstance(event, EventSetAside)}
     begin = 0

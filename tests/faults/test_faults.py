@@ -14,7 +14,7 @@ from tests.faults.disturbances import (
 from tests.faults.scene import scene_for
 from tests.faults.under_load import CONFIGURATIONS, check, run
 
-pytestmark = [pytest.mark.long, pytest.mark.longest]
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 ON_DISK = [fsync_fails, write_fails, disk_full, clock_back, stop_server, impatient]
 

@@ -2,7 +2,7 @@ import pytest
 
 from tests.faults.kill_labelling import CONFIGURATIONS, FAULTS, run
 
-pytestmark = [pytest.mark.long, pytest.mark.longest]
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
 def test_kill_9_while_annotators_label_loses_collides_and_learns_twice_nothing(tmp_path):

@@ -14,7 +14,7 @@ from hinged.service.commands.change import (
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.inputs import x_digests
 from hinged.service.model.events.learning import ExamplesLearned
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
 from tests.helpers.worker import SIZES, learning, until
@@ -41,7 +41,7 @@ async def changed(worker, command):
 def taught(model, examples, left=None, **changes):
     """A learner that these examples were taught, in order (of them only those of the numbers `left`)."""
     facts = {**json.loads(model.configuration.model_dump_json()), **changes}
-    learner = Learner(parse_configuration(json.dumps(facts), Settings()), SIZES["cache_bytes"])
+    learner = ModelLearner(parse_configuration(json.dumps(facts), Settings()), SIZES["cache_bytes"])
     for number, (name, x, label) in enumerate(examples, 1):
         while len(learner.labels) <= model.labels.number(label):  # a class is known once its first example comes
             learner.add_class(model.labels.labels[len(learner.labels)])

@@ -3,7 +3,7 @@
 import hashlib
 
 from hinged.frames import decode, encode
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.model.jobs import Jobs
 from hinged.service.model.state import SNAPSHOT
 
@@ -43,4 +43,4 @@ def digest_of(model, without=None):
 
 def load_model(store, name, *, cache_bytes, answers_kept):
     """A model as its log says. Damaged, ValueError or Conflict where that cannot be read."""
-    return History(store, name, cache_bytes=cache_bytes, answers_kept=answers_kept).newest()
+    return ModelHistory(store, name, cache_bytes=cache_bytes, answers_kept=answers_kept).newest()

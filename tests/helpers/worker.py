@@ -3,8 +3,9 @@
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager, closing
+from functools import partial, wraps
+from inspect import Parameter, signature
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -18,6 +19,7 @@ from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.failing_store import FailingStore
 from tests.helpers.http_client import BASE
 from tests.helpers.server import PATIENCE_S
 
@@ -45,19 +47,43 @@ def begun(store, sizes, changes):
     return model
 
 
-def with_worker(scenario, **changes):
-    """Run an async scenario(worker, store) over a new model in a SQLite store."""
+def with_worker(scenario, kind=SQLiteStore, **changes):
+    """Run an async scenario(worker, store) over a new model in a store of a kind."""
 
     async def main():
-        with TemporaryDirectory() as folder:
-            store = SQLiteStore(folder_of(folder))
-            try:
-                async with working(store, **changes) as worker:
+        with TemporaryDirectory() as folder, closing(kind(folder_of(folder))) as store:
+            async with working(store, **changes) as worker:
+                try:
                     return await scenario(worker, store)
-            finally:
-                store.close()
+                finally:
+                    if isinstance(store, FailingStore):
+                        store.let_go()
 
     return asyncio.run(main())
+
+
+def on_worker(*told, **changes):
+    """A test that is async, of a `worker`, its `store` and fixtures. told: changes that are parameters of the test."""
+
+    def decorated(scenario):
+        asked = signature(scenario)
+
+        @wraps(scenario)
+        def test(**given):
+            more = {name: given.pop(name) for name in told}
+
+            def scene(worker, store):
+                here = {"worker": worker, "store": store}
+                return scenario(**given, **{name: here[name] for name in here if name in asked.parameters})
+
+            with_worker(scene, **changes, **more)
+
+        fixtures = [each for each in asked.parameters.values() if each.name not in ("worker", "store")]
+        fixtures += [Parameter(name, Parameter.KEYWORD_ONLY) for name in told]
+        test.__signature__ = asked.replace(parameters=fixtures)
+        return test
+
+    return decorated
 
 
 async def until(true):

@@ -18,7 +18,7 @@ import numpy as np
 import redis
 
 from hinged import Client
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
 from tests.helpers.redis_server import RedisServer
@@ -98,7 +98,7 @@ def answers(client):
 
 def digests(store, without=None):
     """The state of each model, as its history says."""
-    return {name: digest_of(History(store, name, **SIZES).newest(), without) for name in MODELS}
+    return {name: digest_of(ModelHistory(store, name, **SIZES).newest(), without) for name in MODELS}
 
 
 def dumped(url):

@@ -9,7 +9,7 @@ from typing import Any, cast
 from starlette.requests import HTTPConnection
 
 from hinged.service.api.wire import form_of, registry_of
-from hinged.service.commands.planned import Elsewhere, LearnRequest
+from hinged.service.commands.planned import LearnRequest, Provenance
 from hinged.service.commands.predict import Decisions, make_decisions
 from hinged.service.data.answers import Answer, Parts
 from hinged.service.data.batches import read_batch
@@ -57,7 +57,7 @@ def read_request(
     configuration: Configuration,
     settings: Settings,
     key: Key | None = None,
-    elsewhere: Sequence[Elsewhere] = (),
+    elsewhere: Sequence[Provenance] = (),
 ) -> Slices[LearnRequest]:
     """The request of a body. Invalid; Forbidden where this key may not send what it brings."""
     form, parts = form_of(configuration), []
@@ -118,7 +118,7 @@ def learn_request(
     examples: list[LabelledExample],
     configuration: Configuration,
     settings: Settings,
-    elsewhere: Sequence[Elsewhere] = (),
+    elsewhere: Sequence[Provenance] = (),
 ) -> LearnRequest:
     """The request of a body whose examples were parsed, checked. Invalid."""
     ids = [example.get("id") for example in examples]
@@ -140,14 +140,14 @@ def learn_request(
 
 
 def reader(
-    body: Body, settings: Settings, elsewhere: Sequence[Elsewhere] = ()
+    body: Body, settings: Settings, elsewhere: Sequence[Provenance] = ()
 ) -> Callable[[Configuration], LearnRequest]:
     """What reads the request of a body once more, for another configuration."""
     return partial(_read_again, body, settings=settings, elsewhere=elsewhere)
 
 
 def _read_again(
-    body: Body, configuration: Configuration, settings: Settings, elsewhere: Sequence[Elsewhere]
+    body: Body, configuration: Configuration, settings: Settings, elsewhere: Sequence[Provenance]
 ) -> LearnRequest:
     return at_once(read_request(body, configuration, settings, elsewhere=elsewhere))
 

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from hinged.service.api.examples.requests import learn_request
 from hinged.service.api.wire import form_of
 from hinged.service.commands.change import Correct, Forget, Hear
-from hinged.service.commands.planned import Elsewhere
+from hinged.service.commands.planned import Provenance
 from hinged.service.data.classes import Label, same_label
 from hinged.service.data.examples import parse_learn
 from hinged.service.data.records import TEXT, Form
@@ -132,7 +132,7 @@ async def _take(worker: Worker, settings: Settings, annotation: Annotation) -> s
         x = x_of(data, form=form_of(configuration))
         body = {"examples": [{"id": given, "x": x, "y": label}]}
         examples = parse_learn(body, settings.batch_examples_max, form=form_of(configuration))
-        elsewhere = [Elsewhere(annotation.annotator, annotation.source, changed_ms)]
+        elsewhere = [Provenance(annotation.annotator, annotation.source, changed_ms)]
         try:
             answer = await worker.learn(learn_request(body, examples, configuration, settings, elsewhere))
         except Conflict:  # it has another label now, or another task

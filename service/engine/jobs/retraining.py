@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from hinged.service.data.configuration import BESIDE, read_configuration
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.engine.history import History, Taught, as_it_should_be
+from hinged.service.engine.history import ModelHistory, Taught, as_it_should_be
 from hinged.service.errors import Conflict
 from hinged.service.model.events.labelling import CandidatesOffered
 from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
 from hinged.service.model.jobs import Job
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.solvers.warm import warm_up
 
@@ -31,12 +31,12 @@ URGENT = ("forget", "correct")
 class Retraining:
     """What the running jobs of a model need: a learner for the model itself (None) or for challengers, by name."""
 
-    def __init__(self, history: History, model: Model) -> None:
+    def __init__(self, history: ModelHistory, model: Model) -> None:
         self.history = history
         self.jobs = _due(model.jobs.running())
         self.position = 0
         self.undone = model.undone
-        self.learners: dict[str | None, Learner] = {}
+        self.learners: dict[str | None, ModelLearner] = {}
         self.failed: dict[str | None, str] = {}
         self.stopped = False  # the server is: leave off
         self.whole = True  # whether the log holds all that was learned
@@ -45,7 +45,7 @@ class Retraining:
         self._tombstones = model.tombstones.copy()
         self._corrections = dict(model.corrections)
         for name, configuration in _wanted(model, self.jobs).items():
-            self.learners[name] = Learner(configuration, model.cache_bytes)
+            self.learners[name] = ModelLearner(configuration, model.cache_bytes)
 
     @property
     def urgent(self) -> bool:
@@ -167,7 +167,7 @@ class Retraining:
             if held is not None:
                 self._mend(held, [candidate.x for candidate in model.pool])
 
-    def _mend(self, learner: Learner, candidates: list[Inputs]) -> None:
+    def _mend(self, learner: ModelLearner, candidates: list[Inputs]) -> None:
         """Drop and relabel points where they stand: the log does not tell what else there was to learn."""
         for job in self.jobs:
             if job.kind == "forget" and job.number is not None:
@@ -200,11 +200,11 @@ def _due(running: list[Job]) -> list[Job]:
     return configure + [job for job in running if job.kind == "shadow"]
 
 
-def _learners(model: Model) -> list[tuple[str | None, Learner]]:
+def _learners(model: Model) -> list[tuple[str | None, ModelLearner]]:
     return [(None, model.learner), *model.shadows.items()]
 
 
-def _make_good(learner: Learner, model: Model, numbers: set[int]) -> None:
+def _make_good(learner: ModelLearner, model: Model, numbers: set[int]) -> None:
     """Forget and correct these examples in place, where that has not been done."""
     held = set(learner.solver.keys().tolist()) & numbers
     learner.forget(sorted(held & model.tombstones.numbers))

@@ -16,7 +16,7 @@ from hinged.service.data.scaling import Scaling
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.changes import ExampleForgotten, LabelCorrected
 from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 
@@ -90,7 +90,7 @@ def _learned(model: Model, examples: Inputs) -> ExamplesLearned:
     return ExamplesLearned(first, [None] * m, classes, examples, contents, model.at_ms, sources)
 
 
-def _examples(learner: Learner) -> Inputs:
+def _examples(learner: ModelLearner) -> Inputs:
     """A few examples as the model's own are, and some that are new."""
     if learner.vocabulary is not None:
         figures = learner.vocabulary.figures().get("fields", [])

@@ -21,7 +21,7 @@ from hinged.service.model.events.base import (
     Redacted,
     sixteens,
 )
-from hinged.service.model.pool import Asked, Candidate, Lease
+from hinged.service.model.pool import AnsweredQuery, Candidate, Lease
 from hinged.service.model.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class CandidatesLeased(Facts, ErasedWhole):
             model.pool.lend(lease["id"], Lease(annotator=self.annotator, **rest), self.at_ms)
         if self.request_id is not None:
             tokens = self.again + [lease["token"] for lease in self.leases]
-            model.pool.remember(self.annotator, self.request_id, Asked(self.fingerprint, tokens))
+            model.pool.remember(self.annotator, self.request_id, AnsweredQuery(self.fingerprint, tokens))
         return NOTHING
 
     def told(self) -> dict[str, Any]:

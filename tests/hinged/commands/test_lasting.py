@@ -1,16 +1,14 @@
 """What a command has said is on disk: its calls of the system, as tests/faults/failing.c notes them, are in order."""
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path, PurePath
 
 import pytest
 
 from hinged.service.edge.keys import create_key, read_keys
 from tests.faults.scene import failing_library
-from tests.helpers.server import PATIENCE_S, ROOT
+from tests.helpers.command import hinged
+from tests.helpers.server import ROOT
 
 OF_A_PATH = {"rename", "renames", "replace"}
 OF_A_MODULE = {("os", "rename"), ("os", "renames"), ("os", "replace"), ("os", "link"), ("shutil", "move")}
@@ -57,12 +55,7 @@ def run(faults, tmp_path):
     def run(*arguments, begin=("calls",), code=0, **environment):
         for fault in begin:
             Path(faults["FAULTS"], fault).write_text("")
-        ran = subprocess.run(
-            [sys.executable, "-m", "hinged", *map(str, arguments)], capture_output=True, text=True,
-            timeout=PATIENCE_S, env={**os.environ, **environment, **faults, "PYTHONPATH": str(ROOT)}, check=False,
-            cwd=tmp_path,
-        )  # fmt: skip
-        assert ran.returncode == code, ran.stdout + ran.stderr
+        hinged(*arguments, code=code, env=environment | faults, cwd=tmp_path)
         calls = [line.split("\t") for line in Path(faults["FAULTS"], "calls").read_text().splitlines()]
         assert calls or code
         return calls

@@ -5,7 +5,7 @@ import pytest
 from hinged.service.commands.change import (
     Forget,
 )
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import (
     Conflict,
 )
@@ -69,6 +69,6 @@ def test_a_state_from_before_is_refused_and_never_guessed():
         before = worker.model.position
         await changed(worker, Forget("@1"))
         with pytest.raises(Conflict, match="forgotten"):
-            History(store, "m", **SIZES).at(before)
+            ModelHistory(store, "m", **SIZES).at(before)
 
     with_worker(scenario)

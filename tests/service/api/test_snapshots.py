@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hinged.service.commands.ask import Offer
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, Invalid, StoreUnavailable
 from hinged.service.model.pending import Prediction
 from hinged.service.store.redis import RedisStore
@@ -111,7 +111,7 @@ def test_every_state_that_a_model_had_can_be_folded_again_to_the_bit(changes, sn
         for change in unlike(changes):
             await do(worker, *change)
             states[worker.model.position] = worker.model.snapshot()
-        history = History(store, "m", **SIZES)
+        history = ModelHistory(store, "m", **SIZES)
         for position, state in states.items():
             assert history.at(position).snapshot() == state
         store.snapshots = lambda _: []
@@ -262,7 +262,7 @@ def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(
             store.put_snapshot("m", newest, whole)
             with pytest.raises(Conflict, match="trimmed"):
                 await worker.finish(epochs=1)
-            history = History(store, "m", **sizes)
+            history = ModelHistory(store, "m", **sizes)
             for position in {2, older - 1} if older > 2 else {2}:
                 with pytest.raises(Conflict, match="is gone"):
                     history.at(position)

@@ -9,7 +9,7 @@ from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Challenge, Configure, Forget
 from hinged.service.data.examples import to_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.journal import Journal
 from hinged.service.engine.learning import Learning
@@ -42,14 +42,14 @@ def learn(journal, seed):
 
 
 def test_of_what_is_done_the_history_applies_nothing_but_further_epochs(journal, monkeypatch):
-    asked, apply = [], History.apply
+    asked, apply = [], ModelHistory.apply
 
     def noting(history, model, position, event):
         if model is journal.model:
             asked.append(event)
         return apply(history, model, position, event)
 
-    monkeypatch.setattr(History, "apply", noting)
+    monkeypatch.setattr(ModelHistory, "apply", noting)
     learn(journal, 1)
     to = journal.model.position
     do(journal, Finishing(), [])

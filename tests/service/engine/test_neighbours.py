@@ -7,6 +7,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.helpers.fixtures import speaking
 from tests.helpers.http_client import Asking, example, refusal
 from tests.helpers.server import RunningServer
 from tests.helpers.slow_server import BREAKS, SLOW
@@ -87,10 +88,7 @@ def server(tmp_path_factory):
         yield server
 
 
-@pytest.fixture(scope="module")
-def ask(server):
-    with Asking(server.url) as asking:
-        yield asking
+ask = speaking(Asking)
 
 
 @pytest.fixture

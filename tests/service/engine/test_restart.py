@@ -7,6 +7,7 @@ import time
 import httpx
 import pytest
 
+from tests.helpers.fixtures import server_with, speaking
 from tests.helpers.http_client import BASE, Asking, example, refusal
 from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
 
@@ -31,17 +32,8 @@ def restarted(server, **settings):
     return server.start()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """One server, which the tests stop and start again."""
-    with RunningServer(tmp_path_factory.mktemp("restarted") / "data", snapshot_examples=15) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ask(server):
-    with Asking(server.url) as asking:
-        yield asking
+server = server_with(snapshot_examples=15)  # which the tests stop and start again
+ask = speaking(Asking)
 
 
 def test_a_model_is_the_same_after_a_restart(server, ask):
