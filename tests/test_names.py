@@ -12,9 +12,9 @@ EVENTS = [
 """Each is an event, and the answer that tells of it."""
 TWO = [
     "Asking", "Batch", "Call", "DenseRows", "Entry", "Features", "Gate", "History", "Learner", "Lines", "Owner", "Pace",
-    "Plan", "Read", "Readers", "Server", "State", "Together", "Window",
+    "Plan", "Read", "Readers", "Rule", "Server", "State", "Together", "Window",
 ]  # fmt: skip
-THREE = ["Asked", "Choice", "Elsewhere", "Rule", "Tally", "Way"]
+THREE = ["Asked", "Choice", "Elsewhere", "Tally", "Way"]
 MORE = {"Place": 5, "Parameters": 6}
 TAKEN = dict.fromkeys(EVENTS + TWO, 2) | dict.fromkeys(THREE, 3) | MORE
 """The modules that define a name, where there are several still. The list only becomes shorter."""

@@ -11,11 +11,12 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from hinged.operations.base import DEFAULT
 from hinged.service.cluster.lines import PASSED_ON
 from hinged.service.cluster.members import HERE
 from hinged.service.cluster.passing import Passing, target_of
 from hinged.service.cluster.portions import Portions
-from hinged.service.data.names import DEFAULT, MODEL_NAME
+from hinged.service.data.names import MODEL_NAME
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
 from hinged.service.errors import ServiceError, Unavailable

@@ -9,29 +9,24 @@ have to refuse before it has read the body, or does not know, takes the usual wa
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from fastapi.routing import APIRoute
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from hinged.operations.base import Operation
 from hinged.service.data.answers import json_bytes
-from hinged.service.data.names import DEFAULT
 from hinged.service.edge.access import Access, Headers
-from hinged.service.edge.direct import endpoint_of
 from hinged.service.edge.keys import Key
 from hinged.service.edge.middleware import Edge, error_response
-from hinged.service.errors import UNFORESEEN, InternalError, ServiceError
+from hinged.service.errors import ServiceError, foreseen
 
 if TYPE_CHECKING:
     from hinged.service.edge.connection import Connection
-
-log = logging.getLogger(__name__)
 
 SMALL_BYTES = 2_048
 """Longest body of a small request: those wait a turn of the event loop for others that are done with them."""
@@ -49,14 +44,25 @@ OVER = asyncio.Event()
 """In the place of an event that nobody waits for."""
 
 
+class Led(Protocol):
+    """A route, as far as the shortcut needs it."""
+
+    path: str
+    operation: Operation[..., Any]
+
+
 class Way(NamedTuple):
     """Where a URL leads."""
 
-    route: APIRoute
+    route: Led
     parameters: dict[str, str]
     model: str
     path: str
     work: Work
+
+
+Find = Callable[[str, str], "tuple[Led, dict[str, str]] | None"]
+"""Finds the route of a method and a path, and the parameters in the path."""
 
 
 class Shortcut:
@@ -67,22 +73,22 @@ class Shortcut:
         self._edge = edge
         self._access = access
         self._bytes_max = min(SMALL_BYTES, bytes_max)
-        self._routes: dict[str, APIRoute] = {}
-        self._works: Mapping[str, Work] = {}
+        self._find: Find = lambda *_: None
+        self._works: Mapping[Operation[..., Any], Work] = {}
         self._here: Callable[[str], bool] | None = None
         self._known: Callable[[bytes], Way | None] = lambda _: None
         self._defaults: Headers = ()
         self._lines = b""
 
     def open(
-        self, routes: Iterable[APIRoute], works: Mapping[str, Work], here: Callable[[str], bool] | None = None
+        self, find: Find, works: Mapping[Operation[..., Any], Work], here: Callable[[str], bool] | None = None
     ) -> None:
-        """Lead to these routes, each to the work of its name.
+        """Lead to routes that are found so, where there is work for their operations.
 
         here: whether a model is this server's beyond doubt, where several share the models.
         """
-        self._routes, self._works, self._here = {route.path: route for route in routes}, works, here
-        self._known = lru_cache(URLS_KEPT)(self._find)
+        self._find, self._works, self._here = find, works, here
+        self._known = lru_cache(URLS_KEPT)(self._lead)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
         """Where a POST leads, None where it is to take the usual way, on which another server gets it as it comes."""
@@ -98,15 +104,16 @@ class Shortcut:
             self._defaults, self._lines = defaults, lines_of(defaults)
         return self._lines
 
-    def _find(self, url: bytes) -> Way | None:
+    def _lead(self, url: bytes) -> Way | None:
         if not url.isascii() or not url.startswith(b"/") or any(mark in url for mark in b"%?#"):
             return None
         path = url.decode()
-        found = endpoint_of(self._routes, {"type": "http", "method": METHOD, "root_path": "", "path": path})
-        if found is None:
+        found = self._find(METHOD, path)
+        work = None if found is None else self._works.get(found[0].operation)
+        if found is None or work is None:
             return None
         route, parameters = found
-        return Way(route, parameters, parameters.get("model", DEFAULT), path, self._works[route.name])
+        return Way(route, parameters, parameters.get("model", route.operation.covers or ""), path, work)
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
         """Begin to answer a POST that has come as a whole; None, and nothing done, where it takes the usual way."""
@@ -114,7 +121,7 @@ class Shortcut:
             return None
         try:
             self._edge.check_headers(connection.headers, safe=False)
-            key = self._access.admitted(connection.headers, way.route.name, way.model)
+            key = self._access.admitted(connection.headers, way.route.operation, way.model)
             if key is None:
                 return None
             asked = Asked(self, self._edge, connection, way, key)
@@ -166,9 +173,8 @@ class Asked:
         way, edge, connection = self._way, self._edge, self._connection
         try:
             status, headers, body = written(outcome, way.path)
-        except Exception:  # as on the usual way
-            log.exception("unforeseen")
-            status, headers, body = written(InternalError(UNFORESEEN), way.path)
+        except Exception as error:  # noqa: BLE001  as on the usual way
+            status, headers, body = written(foreseen(error), way.path)
         self.response_complete = True
         if not self.disconnected:
             defaults = self._shortcut.lines(connection.server_state.default_headers)

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from starlette.requests import HTTPConnection
 
+from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations
+from hinged.operations.base import Operation
 from hinged.service.api.examples.requests import (
     answer_size,
     learn_from,
@@ -253,13 +255,13 @@ class Soon:
         self._gathering.put(("predict", worker), body, work, tell)
         return True
 
-    def works(self) -> Mapping[str, Work]:
-        """By the name of the route that does the same."""
+    def works(self) -> Mapping[Operation[..., Any], Work]:
+        """By the operation that does the same."""
         return {
-            "learn": self.learn,
-            "learn_default": self.learn,
-            "predict": self.predict,
-            "predict_default": self.predict,
+            ExampleOperations.learn: self.learn,
+            LEARN_DEFAULT: self.learn,
+            ExampleOperations.predict: self.predict,
+            PREDICT_DEFAULT: self.predict,
         }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from hinged.operations import ExampleOperations, LabelOperations
 from hinged.service import limits
 from hinged.service.api.labels.shapes import (
     ASK,
@@ -29,7 +30,7 @@ from hinged.service.api.labels.shapes import (
     SUSPECTS,
     AskBody,
 )
-from hinged.service.api.openapi import operation
+from hinged.service.api.serving import Group
 from hinged.service.api.wire import (
     form_of,
     parsed,
@@ -80,17 +81,13 @@ who thinks for longer finds it asked of somebody else."""
 SEARCHED = 1_000
 """Candidates that a question looks at where the request does not say. More take longer, fewer make worse questions."""
 
-router = APIRouter(default_response_class=JSON)
+group = Group("labels")
 
 
 # -- asking for labels ------------------------------------------------------------------------------------------------
 
 
-@router.post(
-    "/models/{model}/pool",
-    tags=["labels"],
-    openapi_extra=operation(OFFERED, Conflict, Gone, QueueFull, StoreUnavailable, takes=POOL, takes_batch=True),
-)
+@group.serves(LabelOperations.offer, OFFERED, Conflict, Gone, QueueFull, StoreUnavailable, takes=POOL, takes_batch=True)
 async def offer(model: str, request: Request) -> Response:
     """Offer candidates for a label. What is in the pool or learned already is not added again."""
     registry = registry_of(request)
@@ -176,11 +173,7 @@ async def _offer(worker: Worker, offer: Offer) -> Answer:
     return await worker.command(offer)
 
 
-@router.post(
-    "/models/{model}/queries",
-    tags=["labels"],
-    openapi_extra=operation(QUERIES, Conflict, QueueFull, StoreUnavailable, takes=ASK_BODY),
-)
+@group.serves(LabelOperations.query, QUERIES, Conflict, QueueFull, StoreUnavailable, takes=ASK_BODY)
 async def ask(model: str, request: Request) -> Response:
     """Lease the candidates whose labels are worth most; leases that the annotator holds already come first."""
     registry = registry_of(request)
@@ -208,7 +201,7 @@ async def ask_from(_: HTTPConnection, worker: Worker, body: Body) -> Answer:
     return await worker.command(command)
 
 
-@router.get("/models/{model}/queries", tags=["labels"], openapi_extra=operation(PEEKED, QueueFull))
+@group.serves(LabelOperations.queries, PEEKED, QueueFull)
 async def peek(
     model: str,
     request: Request,
@@ -219,11 +212,7 @@ async def peek(
     return JSON(await registry_of(request).get(model).command(Peek(n, strategy, SEARCHED)))
 
 
-@router.post(
-    "/models/{model}/queries/{lease}/heartbeat",
-    tags=["labels"],
-    openapi_extra=operation(RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True),
-)
+@group.serves(LabelOperations.heartbeat, RENEWED, QueueFull, StoreUnavailable, takes=HEARTBEAT_BODY, optional=True)
 async def heartbeat(model: str, lease: str, request: Request) -> Response:
     """Let a lease last `lease_s` from now."""
     registry = registry_of(request)
@@ -233,21 +222,13 @@ async def heartbeat(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Renew(lease, None if lease_s is None else round(1000 * lease_s))))
 
 
-@router.post(
-    "/models/{model}/queries/{lease}/release",
-    tags=["labels"],
-    openapi_extra=operation(RELEASED, QueueFull, StoreUnavailable),
-)
+@group.serves(LabelOperations.release, RELEASED, QueueFull, StoreUnavailable)
 async def release(model: str, lease: str, request: Request) -> Response:
     """Give a lease back."""
     return JSON(await registry_of(request).get(model).command(Release(lease)))
 
 
-@router.post(
-    "/models/{model}/queries/{lease}/skip",
-    tags=["labels"],
-    openapi_extra=operation(SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True),
-)
+@group.serves(LabelOperations.skip, SKIPPED, QueueFull, StoreUnavailable, takes=SKIP_BODY, optional=True)
 async def skip(model: str, lease: str, request: Request) -> Response:
     """Give a lease back, for good: not to me again, or to nobody."""
     registry = registry_of(request)
@@ -256,17 +237,13 @@ async def skip(model: str, lease: str, request: Request) -> Response:
     return JSON(await worker.command(Skip(lease, for_all=body.get("for", "me") == "all")))
 
 
-@router.delete(
-    "/models/{model}/queries/{lease}/skip",
-    tags=["labels"],
-    openapi_extra=operation(RENEWED, Conflict, QueueFull, StoreUnavailable),
-)
+@group.serves(LabelOperations.unskip, RENEWED, Conflict, QueueFull, StoreUnavailable)
 async def unskip(model: str, lease: str, request: Request) -> Response:
     """Take a skip back: the lease is open again."""
     return JSON(await registry_of(request).get(model).command(Unskip(lease)))
 
 
-@router.post("/models/{model}/rank", tags=["labels"], openapi_extra=operation(RANKED, takes=RANK))
+@group.serves(ExampleOperations.rank, RANKED, takes=RANK)
 async def rank_examples(model: str, request: Request) -> Response:
     """The examples of the body in the order in which their labels are wanted. Changes nothing."""
     registry = registry_of(request)
@@ -307,7 +284,7 @@ def _read_rank(
     return told[0], ids, (yield from join_long(inputs)), labels
 
 
-@router.get("/models/{model}/suspects", tags=["labels"], openapi_extra=operation(SUSPECTS))
+@group.serves(ExampleOperations.suspects, SUSPECTS)
 async def suspects(
     model: str, request: Request, n: Annotated[int, Query(ge=1, le=10_000, description="examples, at most")] = 10
 ) -> Response:

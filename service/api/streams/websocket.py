@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from hinged.operations import FRAMES
 from hinged.service import limits
 from hinged.service.api.examples.requests import read_request, shown_learned
 from hinged.service.api.examples.together import TOGETHER_MAX, predict_together, read_learn
-from hinged.service.api.streams.frames import ALONE, ROUTES, FrameLimits, Read, read_frame, told
+from hinged.service.api.streams.frames import ALONE, FrameLimits, Read, read_frame, told
 from hinged.service.api.streams.shapes import SUBSCRIBE
 from hinged.service.api.wire import parsed, registry_of
 from hinged.service.commands.planned import LearnRequest
@@ -29,12 +30,7 @@ from hinged.service.data.answers import is_long as is_long_answer
 from hinged.service.data.examples import Body
 from hinged.service.data.portions import is_long, limits_of
 from hinged.service.data.slices import sliced
-from hinged.service.edge.access import (
-    RULES,
-    Access,
-    caller,
-    require,
-)
+from hinged.service.edge.access import Access, caller, require
 from hinged.service.edge.shortcut import Outcome
 from hinged.service.edge.websocket import PIECES, THERE
 from hinged.service.engine.follow import Follower
@@ -197,7 +193,7 @@ class Frames:
         bodies = [frame.body for frame in run]
         try:
             if op:
-                require(self._socket, RULES[ROUTES[op]].role or "admin")
+                require(self._socket, FRAMES[op].role or "admin")
         except ServiceError as error:
             run = [frame._replace(op="", refusal=error) for frame in run]
             op = ""

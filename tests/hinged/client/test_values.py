@@ -10,7 +10,7 @@ import pytest
 from running import RunningServer
 
 from hinged import Client
-from hinged.client.values import encoded, several
+from hinged.operations.values import encoded, several
 
 # pandas need not be installed: what is missing is known by the names of its types.
 NaT = type("NaTType", (), {"isoformat": lambda self: "NaT"})()

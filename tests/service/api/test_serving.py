@@ -1,4 +1,4 @@
-"""The short way to some routes answers as FastAPI's own."""
+"""RouteTable: found by a look or by the router they answer alike, and what is declared is answered."""
 
 import asyncio
 import json
@@ -6,9 +6,11 @@ import json
 import pytest
 from asking import BASE
 
-from hinged.service.api import QUICK, quick_routes
+from hinged.operations import DECLARED, ExampleOperations, ModelOperations
+from hinged.operations.base import Operation
+from hinged.service.api import ROUTES
+from hinged.service.api.serving import Group, RouteTable
 from hinged.service.app import create_app
-from hinged.service.edge.direct import MODELS
 from hinged.service.edge.keys import create_key
 from hinged.service.settings import Settings
 
@@ -34,6 +36,9 @@ REQUESTS = [
     ("/models//learn", LEARN, {}),
     ("/models/m/learn/", LEARN, {}),
     ("/models/m/sing", LEARN, {}),
+    ("/models/{model}/learn", LEARN, {}),
+    ("/models/m/{model}", LEARN, {}),
+    ("/models/m/learn\n", LEARN, {}),
 ]
 
 
@@ -79,7 +84,7 @@ def test_both_ways_give_the_same_answers_and_counts(tmp_path):
         key = create_key(folder / "keys.json", "ann", "admin")
         with pytest.MonkeyPatch.context() as patch:
             if way == "long":
-                patch.setattr("hinged.service.app.quick_routes", lambda *_: [])
+                patch.setattr(RouteTable, "find", lambda *_: None)
             both.append(asyncio.run(answers(folder, key)))
     for request, short, long in zip(REQUESTS, both[0][0], both[1][0], strict=True):
         assert short == long, request
@@ -87,20 +92,11 @@ def test_both_ways_give_the_same_answers_and_counts(tmp_path):
     assert {status for status, _, _ in both[0][0]} >= {200, 401, 403, 404, 409, 415, 422}
 
 
-def test_each_quick_route_has_a_path_that_the_short_way_finds():
-    routes = quick_routes()
-    assert {route.name for route in routes} == set(QUICK)
-    for route in routes:
-        assert route.methods == {"POST"}
-        assert "{" not in route.path.removeprefix(MODELS)
-
-
 def test_what_nobody_foresaw_is_logged_and_answered_in_the_one_shape(tmp_path, monkeypatch, caplog):
     async def broken(**_):
         raise RuntimeError("a secret")
 
-    route = next(route for route in quick_routes() if route.path == "/predict")
-    monkeypatch.setattr(route, "endpoint", broken)
+    monkeypatch.setattr(ROUTES.find("POST", "/predict").route, "endpoint", broken)
     app = create_app(Settings(data_dir=tmp_path / "data"))
 
     async def ask_once():
@@ -112,3 +108,37 @@ def test_what_nobody_foresaw_is_logged_and_answered_in_the_one_shape(tmp_path, m
     assert json.loads(body)["error"]["code"] == "internal_error"
     assert b"secret" not in body
     assert "a secret" in caplog.text
+
+
+# -- declared and served ----------------------------------------------------------------------------------------------
+
+
+def served(*operations):
+    """A part that serves these."""
+    group = Group()
+    for operation in operations:
+
+        @group.serves(operation)
+        async def handler(request):
+            pass
+
+    return group
+
+
+def test_an_operation_that_is_declared_and_that_no_route_serves_is_refused():
+    with pytest.raises(ValueError, match=r"no route serves Operation\(GET /overview\)"):
+        RouteTable([served(ModelOperations.models)], [ModelOperations.models, ModelOperations.overview])
+
+
+def test_two_routes_for_the_same_requests_are_refused():
+    again = Operation("GET", "/models", role="admin")
+    with pytest.raises(ValueError, match="two routes serve GET /models"):
+        RouteTable([served(ModelOperations.models, again)], [])
+
+
+def test_all_that_may_take_a_quick_way_is_found_by_a_look():
+    quick = [operation for operation in DECLARED if operation.small or operation.replicas]
+    assert ExampleOperations.learn in quick
+    for operation in quick:
+        path = operation.path_for(**dict.fromkeys(operation.parameters, "m"))
+        assert ROUTES.find(operation.method, path).route.operation is operation
