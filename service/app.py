@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import STARTUP_FAILURE
 
 from hinged.service.api import ROUTES
-from hinged.service.api.examples.together import Gathering, Soon
+from hinged.service.api.dispatch import Dispatch
 from hinged.service.api.labelstudio.annotations import Inbox
 from hinged.service.api.openapi import document
 from hinged.service.api.server.exposition import Exposition
@@ -98,6 +98,7 @@ def create_app(
     async def lifespan(app: Application) -> AsyncIterator[dict[str, Any]]:
         store = make_store()
         registry = app.state.registry = Registry(store, chosen)
+        dispatch = app.state.dispatch = Dispatch(registry, ROUTES.handlings())
         exposition.watch(registry)
         holds.start()
         node: Node | Siblings | None
@@ -113,8 +114,7 @@ def create_app(
             app.gate = node.gate
             exposition.add(node)
             node.start()
-        works = Soon(registry, app.state.gathering).works()
-        app.shortcut.open(ROUTES.find, works, None if node is None else node.here)
+        app.shortcut.open(ROUTES.find, dispatch.begin, None if node is None else node.here)
         yield {} if node is None else node.shared()
         if node is not None:
             node.drain()
@@ -143,7 +143,6 @@ def create_app(
     app.state.access = access
     streams = app.state.streams = Streams(chosen.streams_max)
     app.state.labelstudio = Inbox()
-    app.state.gathering = Gathering()
     exposition = app.state.exposition = Exposition(streams)
     holds = Holds()
     exposition.add(holds)

@@ -5,29 +5,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import wraps
 from types import MethodType
-from typing import (
-    Any,
-    Concatenate,
-    Generic,
-    Literal,
-    NotRequired,
-    ParamSpec,
-    Self,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    get_args,
-    overload,
-)
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, cast, get_args, overload
 from urllib.parse import quote
 
 from hinged.answers import Role
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
+Given = ParamSpec("Given")
+Told = TypeVar("Told")
 
 DEFAULT = "default"
 """The model of the operations that name none."""
@@ -64,17 +53,6 @@ class Call(Generic[Answer]):
     gone: Mapping[str, Any] | None = None
     method: str = "GET"
     path: str = ""
-
-
-class Declaration(TypedDict):
-    """What an operation says of itself beside method and path."""
-
-    role: Role | None
-    covers: NotRequired[str | None]
-    basic: NotRequired[bool]
-    frame: NotRequired[str | None]
-    small: NotRequired[bool]
-    replicas: NotRequired[bool]
 
 
 class Asker:
@@ -116,6 +94,7 @@ class Method(Generic[Arguments, Answer]):
         return self._function(asker, *args, **named)
 
 
+@dataclass(eq=False, repr=False)
 class Operation(Method[Arguments, Answer]):
     """What may be asked of a server: where, by whom, and by which of the ways that a request can take.
 
@@ -125,25 +104,25 @@ class Operation(Method[Arguments, Answer]):
     frame  the `op` of frames that ask for the same on a model's WebSocket
     small  whether small requests are gathered, and may be answered by the connection that they come over
     replicas  whether a process that only follows the model may answer
+    anywhere  whether it is about the server that is asked, though the path names a model: others send it to its owner
 
     ValueError for a declaration that cannot be meant.
     """
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        *,
-        role: Role | None,
-        covers: str | None = None,
-        basic: bool = False,
-        frame: str | None = None,
-        small: bool = False,
-        replicas: bool = False,
-        steps: Callable[Concatenate[Any, Arguments], Call[Answer]] | None = None,
-    ) -> None:
-        self.method, self.path, self.role = method, path, role
-        self.covers, self.basic, self.frame, self.small, self.replicas = covers, basic, frame, small, replicas
+    method: str
+    path: str
+    _: KW_ONLY
+    role: Role | None
+    covers: str | None = None
+    basic: bool = False
+    frame: str | None = None
+    small: bool = False
+    replicas: bool = False
+    anywhere: bool = False
+    steps: Callable[..., Call[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        method, path, role, steps = self.method, self.path, self.role, self.steps
         self.parameters = tuple(PARAMETER.findall(path))
         if method not in METHODS:
             raise ValueError(f"{method} {path}: a method is one of {', '.join(METHODS)}")
@@ -151,9 +130,8 @@ class Operation(Method[Arguments, Answer]):
             raise ValueError(f"{method} {path}: a path begins with a slash")
         if role is not None and role not in get_args(Role):
             raise ValueError(f"{method} {path}: a role is one of {', '.join(get_args(Role))}, or None, got {role!r}")
-        if (small or replicas) and (method != "POST" or set(self.parameters) - {"model"}):
+        if (self.small or self.replicas) and (method != "POST" or set(self.parameters) - {"model"}):
             raise ValueError(f"{method} {path}: what takes a quick way is a POST with no parameter but the model")
-        self._steps = steps
         if steps is not None:
             self._signature = inspect.signature(steps)
             missing = set(self.parameters) - set(self._signature.parameters)
@@ -164,26 +142,20 @@ class Operation(Method[Arguments, Answer]):
     def __repr__(self) -> str:
         return f"Operation({self.method} {self.path})"
 
+    def asked(self, steps: Callable[Concatenate[Any, Given], Call[Told]]) -> Operation[Given, Told]:
+        """Declare it as the method of the clients that asks for it.
+
+        The arguments of that method are the parts of the path by name, and what it returns is the rest of the request.
+        """
+        return cast("Operation[Given, Told]", replace(self, steps=steps))
+
     def call(self, *args: Arguments.args, **named: Arguments.kwargs) -> Call[Answer]:
         """The request that a client sends for these arguments."""
-        assert self._steps is not None, self  # noqa: S101  it was declared with what a client does
-        call = self._steps(None, *args, **named)
+        assert self.steps is not None, self  # noqa: S101  it was declared with what a client does
+        call = self.steps(None, *args, **named)
         given = self._signature.bind(None, *args, **named).arguments | dict(call.named)
         return replace(call, method=self.method, path=self.path_for(**{name: given[name] for name in self.parameters}))
 
     def path_for(self, **named: str) -> str:
         """The path with its parameters filled in."""
         return PARAMETER.sub(lambda found: quote(named[found[1]], safe=""), self.path)
-
-
-def operation(
-    method: str, path: str, **facts: Unpack[Declaration]
-) -> Callable[[Callable[Concatenate[Any, Arguments], Call[Answer]]], Operation[Arguments, Answer]]:
-    """Declare an operation as the method of the clients that asks for it: its arguments are the parts of the path by
-    name, and what it returns is the rest of the request.
-    """
-
-    def declared(steps: Callable[Concatenate[Any, Arguments], Call[Answer]]) -> Operation[Arguments, Answer]:
-        return Operation(method, path, steps=steps, **facts)
-
-    return declared

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from hinged.answers import Changed, Learned, ListedExamples, Predicted, Ranked, ShownExample, Suspects
-from hinged.operations.base import DEFAULT, LONG_S, Call, Operation, Strategy, operation
+from hinged.operations.base import DEFAULT, LONG_S, Call, Operation, Strategy
 from hinged.operations.values import Examples, given, plain, with_ids
 
 
@@ -14,7 +14,7 @@ class ExampleOperations:
     """What is asked of examples."""
 
     # examples that bring an x need a writer, see `check_examples`
-    @operation("POST", "/models/{model}/learn", role="annotator", frame="learn", small=True)
+    @Operation("POST", "/models/{model}/learn", role="annotator", frame="learn", small=True).asked
     def learn(self, model: str, examples: Examples) -> Call[Learned]:
         """Learn examples {"x", "y", "id"}, in order; one without an id is given a random one.
 
@@ -24,7 +24,7 @@ class ExampleOperations:
         """
         return Call({"examples": with_ids(examples)})
 
-    @operation("POST", "/models/{model}/predict", role="reader", frame="predict", small=True, replicas=True)
+    @Operation("POST", "/models/{model}/predict", role="reader", frame="predict", small=True, replicas=True).asked
     def predict(
         self,
         model: str,
@@ -43,7 +43,7 @@ class ExampleOperations:
         body = given(examples=plain(examples), explain=explain, probabilities=probabilities)
         return Call(body, query=given(min_position=min_position))
 
-    @operation("POST", "/models/{model}/rank", role="reader", replicas=True)
+    @Operation("POST", "/models/{model}/rank", role="reader", replicas=True).asked
     def rank(
         self,
         model: str,
@@ -55,17 +55,17 @@ class ExampleOperations:
         """Order examples {"id", "x"} by what their labels are worth, the best n first; nothing is kept."""
         return Call(given(examples=plain(examples), n=n, strategy=strategy))
 
-    @operation("GET", "/models/{model}/suspects", role="reader")
+    @Operation("GET", "/models/{model}/suspects", role="reader").asked
     def suspects(self, model: str, *, n: int = 10) -> Call[Suspects]:
         """Learned examples whose labels look wrong."""
         return Call(query={"n": n})
 
-    @operation("GET", "/models/{model}/examples/{example:path}", role="annotator")
+    @Operation("GET", "/models/{model}/examples/{example:path}", role="annotator").asked
     def example(self, model: str, example: str) -> Call[ShownExample]:
         """One example, learned or in the pool: its x and its label, as far as they are known."""
         return Call()
 
-    @operation("GET", "/models/{model}/examples", role="annotator")
+    @Operation("GET", "/models/{model}/examples", role="annotator").asked
     def examples(
         self,
         model: str,
@@ -86,12 +86,12 @@ class ExampleOperations:
         query = {"from": _time(since), "to": _time(until), "label": label, "annotator": annotator, "cursor": cursor}
         return Call(query={**query, "n": n})
 
-    @operation("DELETE", "/models/{model}/examples/{example:path}", role="writer")
+    @Operation("DELETE", "/models/{model}/examples/{example:path}", role="writer").asked
     def forget(self, model: str, example: str) -> Call[Changed]:
         """Forget an example: {"certificate"} when that is done, or {"job"} where it takes its time."""
         return Call(timeout_s=LONG_S)
 
-    @operation("PUT", "/models/{model}/examples/{example:path}", role="writer")
+    @Operation("PUT", "/models/{model}/examples/{example:path}", role="writer").asked
     def correct(self, model: str, example: str, y: Any) -> Call[Changed]:
         """Give a learned example another label: {"certificate"}, or {"job"} while the model is taught anew."""
         return Call({"y": y}, timeout_s=LONG_S)

@@ -18,7 +18,7 @@ from hinged.answers import (
     Renewed,
     Skipped,
 )
-from hinged.operations.base import LONG_S, Call, Strategy, operation
+from hinged.operations.base import LONG_S, Call, Operation, Strategy
 from hinged.operations.values import Examples, given, plain
 
 
@@ -37,12 +37,12 @@ class SkippedBefore(TypedDict):
 class LabelOperations:
     """What is asked of the pool."""
 
-    @operation("POST", "/models/{model}/pool", role="writer", frame="pool")
+    @Operation("POST", "/models/{model}/pool", role="writer", frame="pool").asked
     def offer(self, model: str, examples: Examples) -> Call[Offered]:
         """Put unlabelled examples {"id", "x"} into the model's pool; `show` is what a person sees in the place of x."""
         return Call({"examples": plain(examples)})
 
-    @operation("POST", "/models/{model}/queries", role="annotator", frame="query")
+    @Operation("POST", "/models/{model}/queries", role="annotator", frame="query").asked
     def query(
         self,
         model: str,
@@ -72,53 +72,53 @@ class LabelOperations:
             ),
         )
 
-    @operation("GET", "/models/{model}/queries", role="reader")
+    @Operation("GET", "/models/{model}/queries", role="reader").asked
     def queries(self, model: str, *, n: int = 1, strategy: Strategy = "active") -> Call[Peeked]:
         """What would be asked next, what is leased, and how full the pool is; nothing changes."""
         return Call(query={"n": n, "strategy": strategy})
 
-    @operation("GET", "/models/{model}/pool", role="annotator")
+    @Operation("GET", "/models/{model}/pool", role="annotator").asked
     def candidates(self, model: str, *, n: int = 100) -> Call[Candidates]:
         """The candidates that were offered first, and what the model says of each."""
         return Call(query={"n": n})
 
-    @operation("GET", "/models/{model}/answers", role="annotator")
+    @Operation("GET", "/models/{model}/answers", role="annotator").asked
     def answers(self, model: str, *, annotator: str | None = None, n: int = 50) -> Call[Answers]:
         """The newest answers to questions, and each annotator in numbers."""
         return Call(query={"annotator": annotator, "n": n})
 
-    @operation("PUT", "/models/{model}/answers/{example:path}", role="annotator")
+    @Operation("PUT", "/models/{model}/answers/{example:path}", role="annotator").asked
     def change_answer(self, model: str, example: str, *, annotator: str, y: Any) -> Call[Changed]:
         """Give another label than before. Where the model is taught anew the answer names a `job`."""
         return Call({"annotator": annotator, "y": y})
 
     # of another name than the key's it needs a writer, see `check_name`
-    @operation("DELETE", "/models/{model}/answers/{example:path}", role="annotator")
+    @Operation("DELETE", "/models/{model}/answers/{example:path}", role="annotator").asked
     def forget_answer(self, model: str, example: str, *, annotator: str) -> Call[Changed]:
         """Forget what this annotator alone has answered. Where the model is taught anew the answer names a `job`."""
         return Call(query={"annotator": annotator}, timeout_s=LONG_S)
 
-    @operation("POST", "/labelstudio/models/{model}/reconcile", role="writer", basic=True)
+    @Operation("POST", "/labelstudio/models/{model}/reconcile", role="writer", basic=True).asked
     def reconcile(self, model: str, project: int) -> Call[Reconciled]:
         """Bring a model level with the annotations of a project of Label Studio, which the server knows."""
         return Call({"project": project}, timeout_s=LONG_S)
 
-    @operation("POST", "/models/{model}/queries/{lease}/heartbeat", role="annotator")
+    @Operation("POST", "/models/{model}/queries/{lease}/heartbeat", role="annotator").asked
     def heartbeat(self, model: str, lease: str, *, lease_s: float | None = None) -> Call[Renewed]:
         """Keep a lease for longer."""
         return Call(given(lease_s=lease_s))
 
-    @operation("POST", "/models/{model}/queries/{lease}/release", role="annotator")
+    @Operation("POST", "/models/{model}/queries/{lease}/release", role="annotator").asked
     def release(self, model: str, lease: str) -> Call[Released | ReleasedBefore]:
         """Give a leased example back to the pool."""
         return Call({}, gone={"released": True})
 
-    @operation("POST", "/models/{model}/queries/{lease}/skip", role="annotator")
+    @Operation("POST", "/models/{model}/queries/{lease}/skip", role="annotator").asked
     def skip(self, model: str, lease: str, *, whom: Literal["me", "all"] = "me") -> Call[Skipped | SkippedBefore]:
         """Never ask this annotator, or anybody, for this example again."""
         return Call({"for": whom}, gone={"skipped": whom})
 
-    @operation("DELETE", "/models/{model}/queries/{lease}/skip", role="annotator")
+    @Operation("DELETE", "/models/{model}/queries/{lease}/skip", role="annotator").asked
     def unskip(self, model: str, lease: str) -> Call[Renewed]:
         """Take a skip back: the lease is open again."""
         return Call()

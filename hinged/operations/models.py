@@ -18,7 +18,7 @@ from hinged.answers import (
     Retired,
     Summary,
 )
-from hinged.operations.base import LONG_S, Call, operation
+from hinged.operations.base import LONG_S, Call, Operation
 
 
 class RetiredBefore(TypedDict):
@@ -31,58 +31,58 @@ class RetiredBefore(TypedDict):
 class ModelOperations:
     """What is asked of a model as a whole."""
 
-    @operation("PUT", "/models/{model}", role="admin")
+    @Operation("PUT", "/models/{model}", role="admin").asked
     def create_model(self, /, model: str, **configuration: Any) -> Call[Created]:
         """Create a model; the same configuration again changes nothing, another one is a conflict (409)."""
         return Call(configuration)
 
-    @operation("GET", "/models", role="reader")
+    @Operation("GET", "/models", role="reader").asked
     def models(self, *, full: bool = False) -> Call[list[Summary]]:
         """All models of the server, as it lists them. full: with every default of their configurations."""
         return Call(query={"full": full or None}, part="models")
 
-    @operation("GET", "/overview", role="reader")
+    @Operation("GET", "/overview", role="reader").asked
     def overview(self) -> Call[Overview]:
         """All models in a few figures, waiting for none of them."""
         return Call()
 
-    @operation("GET", "/models/{model}/history", role="reader")
+    @Operation("GET", "/models/{model}/history", role="reader").asked
     def history(self, model: str, *, after: int | None = None) -> Call[History]:
         """Learning curves of a model and its challengers, behind a position of the log, and what happened."""
         return Call(query={"from": after})
 
-    @operation("GET", "/models/{model}", role="reader")
+    @Operation("GET", "/models/{model}", role="reader").asked
     def model(self, model: str, *, full: bool = False) -> Call[Described]:
         """Configuration, position and figures of one model. full: with every default of its configuration."""
         return Call(query={"full": full or None})
 
-    @operation("DELETE", "/models/{model}", role="admin")
+    @Operation("DELETE", "/models/{model}", role="admin").asked
     def delete_model(self, model: str) -> Call[Deleted]:
         """Delete a model and its log."""
         return Call(gone={"model": model, "deleted": True})
 
-    @operation("PATCH", "/models/{model}", role="admin")
+    @Operation("PATCH", "/models/{model}", role="admin").asked
     def change_model(self, /, model: str, **changes: Any) -> Call[Changed]:
         """Change parts of a configuration: {"certificate"}, or {"job"} while the model is taught anew."""
         return Call(changes, timeout_s=LONG_S)
 
-    @operation("GET", "/models/{model}/certificate", role="reader")
+    @Operation("GET", "/models/{model}/certificate", role="reader").asked
     def certificate(self, model: str) -> Call[Certified]:
         """How good the solution is: gap, violation of the optimality conditions, what the budget cost."""
         return Call()
 
-    @operation("GET", "/models/{model}/loo", role="reader")
+    @Operation("GET", "/models/{model}/loo", role="reader").asked
     def leave_one_out(self, model: str) -> Call[LeftOut]:
         """The exact solver's leave-one-out error."""
         return Call(timeout_s=LONG_S)
 
-    @operation("POST", "/models/{model}/finish", role="writer")
+    @Operation("POST", "/models/{model}/finish", role="writer").asked
     def finish(self, model: str, *, epochs: int | None = None, timeout_s: float = LONG_S) -> Call[Finished]:
         """Let the solver work on what it has learned until it has converged, or for so many epochs."""
         body = None if epochs is None else {"epochs": epochs}
         return Call(body, timeout_s=timeout_s)
 
-    @operation("GET", "/models/{model}/shadows", role="reader")
+    @Operation("GET", "/models/{model}/shadows", role="reader").asked
     def shadows(self, model: str, *, full: bool = False) -> Call[Challengers]:
         """The model and its challengers, each with the metrics of its own predictions.
 
@@ -90,17 +90,17 @@ class ModelOperations:
         """
         return Call(query={"full": full or None})
 
-    @operation("PUT", "/models/{model}/shadows/{shadow}", role="admin")
+    @Operation("PUT", "/models/{model}/shadows/{shadow}", role="admin").asked
     def challenge(self, /, model: str, shadow: str, **changes: Any) -> Call[Changed]:
         """A challenger that learns beside the model, of its configuration with these changes."""
         return Call(changes)
 
-    @operation("DELETE", "/models/{model}/shadows/{shadow}", role="admin")
+    @Operation("DELETE", "/models/{model}/shadows/{shadow}", role="admin").asked
     def retire(self, model: str, shadow: str) -> Call[Retired | RetiredBefore]:
         """Give a challenger up."""
         return Call(gone={"shadow": shadow, "deleted": True})
 
-    @operation("POST", "/models/{model}/shadows/{shadow}/promote", role="admin")
+    @Operation("POST", "/models/{model}/shadows/{shadow}/promote", role="admin").asked
     def promote(self, model: str, shadow: str) -> Call[Changed]:
         """Let a challenger take the model's place.
 

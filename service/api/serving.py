@@ -15,10 +15,14 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketState
 
 from hinged.operations.base import Operation
+from hinged.service.api.dispatch import Brought, Dispatch, Handling, Packed
 from hinged.service.api.openapi import Shape, described, operation_id
-from hinged.service.edge.access import authorise
+from hinged.service.api.wire import read_examples, registry_of
+from hinged.service.data.answers import Answer
+from hinged.service.edge.access import authorise, caller
 from hinged.service.edge.middleware import JSON, error_response
 from hinged.service.edge.queries import refuse_unknown_query
+from hinged.service.engine.worker import Worker
 from hinged.service.errors import Invalid, ServiceError, foreseen
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -29,7 +33,11 @@ OF_A_MODEL = "/models/{model}/"
 class Route(APIRoute):
     """What answers an operation. FastAPI describes it and reads its query; nothing of it stands around the handler."""
 
-    def __init__(self, operation: Operation[..., Any], handler: Callable[..., Any], **told: Any) -> None:
+    def __init__(
+        self, operation: Operation[..., Any], handler: Callable[..., Any], handling: Handling | None, **told: Any
+    ) -> None:
+        if handling is None and (operation.small or (operation.frame and operation.method == "POST")):
+            raise ValueError(f"{operation} comes by several ways: say how, handling=")
         super().__init__(
             operation.path,
             handler,
@@ -37,7 +45,7 @@ class Route(APIRoute):
             generate_unique_id_function=operation_id,
             **{"response_class": JSON, **told},
         )
-        self.operation = operation
+        self.operation, self.handling = operation, handling
         self.app = self.answer
         taken, dependant = inspect.signature(handler).parameters, self.dependant
         self._takes_request = "request" in taken
@@ -109,6 +117,7 @@ class Group:
         operation: Operation[..., Any],
         answer: Shape | None = None,
         *errors: type[ServiceError],
+        handling: Handling | None = None,
         tag: str | None = None,
         response_class: type[Response] = JSON,
         status_code: int | None = None,
@@ -117,7 +126,8 @@ class Group:
         """Make a handler that of an operation.
 
         answer: what it answers; without, the document does not list it. errors: those that do not follow from path,
-        body and role. takes: what else `described` is to tell.
+        body and role. handling: how bodies are dealt with, where they come by several ways. takes: what else
+        `described` is to tell.
         """
 
         def served(handler: Handler) -> Handler:
@@ -126,7 +136,7 @@ class Group:
                 told["include_in_schema"] = False
             else:
                 told |= {"tags": [tag or self._tag], "openapi_extra": described(answer, *errors, **takes)}
-            self.routes.append(Route(operation, handler, **told))
+            self.routes.append(Route(operation, handler, handling, **told))
             return handler
 
         return served
@@ -164,6 +174,10 @@ class RouteTable:
             if self._by_path.setdefault((route.operation.method, route.path), route) is not route:
                 raise ValueError(f"two routes serve {route.operation.method} {route.path}")
 
+    def handlings(self) -> dict[Operation[..., Any], Handling]:
+        """How bodies are dealt with, of the operations that come by several ways."""
+        return {route.operation: route.handling for route in self.described if route.handling is not None}
+
     def find(self, method: str, path: str) -> Found | None:
         """The route of a request, where one look into a dictionary finds it; else the router is to look."""
         route = self._by_path.get((method, path))
@@ -179,3 +193,17 @@ class RouteTable:
         """The methods that a path has, as the header Allow lists them."""
         found = {route.operation.method for route in self.described if route.path_regex.match(path)}
         return ", ".join(sorted(found))
+
+
+async def dispatched(request: Request, operation: Operation[..., Any], worker: Worker, body: Brought) -> Answer:
+    """What a model answers to a body that came over HTTP."""
+    dispatch: Dispatch = request.app.state.dispatch
+    return await dispatch(operation, caller(request), worker, body)
+
+
+async def examples_dispatched(request: Request, operation: Operation[..., Any], model: str) -> Response:
+    """The answer of a model to the examples of a request, be they JSON or rows as bytes."""
+    registry = registry_of(request)
+    worker = registry.get(model)
+    data, packed = await read_examples(request, registry.settings.body_bytes_max)
+    return JSON(await dispatched(request, operation, worker, Packed(data) if packed else data))

@@ -72,7 +72,7 @@ class Access:
         try:
             key, role = self._find(_credentials(headers)), operation.role
             if key is not None and role is not None:
-                _require(key, role, model)
+                check_role(key, role, model)
         except ServiceError:
             return None
         return key
@@ -118,7 +118,7 @@ def authorise(connection: HTTPConnection, operation: Operation[..., Any]) -> Non
     if operation.role is None:
         return
     key = connection.state.caller = connection.app.state.access.caller(connection, basic=operation.basic)
-    _require(key, operation.role, connection.scope["path_params"].get("model", operation.covers))
+    check_role(key, operation.role, connection.scope["path_params"].get("model", operation.covers))
 
 
 def _credentials(headers: Headers) -> list[bytes]:
@@ -135,10 +135,11 @@ def password(text: str) -> str:
 
 def require(connection: HTTPConnection, role: Role, model: str | None = None) -> None:
     """Forbidden unless whoever asks has this role, and a key for this model."""
-    _require(caller(connection), role, model)
+    check_role(caller(connection), role, model)
 
 
-def _require(key: Key, role: Role, model: str | None) -> None:
+def check_role(key: Key, role: Role, model: str | None = None) -> None:
+    """The same of a key."""
     if model is not None and not key.covers(model):
         what = "all models" if model == EVERY else f"model {model[:64]!r}"
         raise Forbidden(f"this needs a key for {what}; yours is for {', '.join(key.models)}")
@@ -149,7 +150,7 @@ def _require(key: Key, role: Role, model: str | None) -> None:
 def check_examples(key: Key, examples: Iterable[Mapping[str, Any]]) -> None:
     """Forbidden for an annotator's examples that bring an x of their own: he labels what the model knows."""
     if any("x" in example for example in examples):
-        _require(key, "writer", None)
+        check_role(key, "writer")
 
 
 def check_name(connection: HTTPConnection, annotator: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
@@ -35,9 +35,9 @@ UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 URLS_KEPT, URL_BYTES_MAX = 4_096, 256
 
 Outcome = dict[str, Any] | ServiceError
-Work = Callable[[Key, str, bytes, Callable[[Outcome], None]], bool]
-"""Begins what a key asks of a model with a body, and tells later what is answered. False, or an error, where
-nothing was begun and the usual way is to answer."""
+Begin = Callable[[Operation[..., Any], Key, str, bytes, Callable[[Outcome], None]], bool]
+"""Begins an operation that a key asks of a model with a body, and tells later what is answered. False, or an error,
+where nothing was begun and the usual way is to answer."""
 
 METHOD = "POST"
 OVER = asyncio.Event()
@@ -58,7 +58,6 @@ class Way(NamedTuple):
     parameters: dict[str, str]
     model: str
     path: str
-    work: Work
 
 
 Find = Callable[[str, str], "tuple[Led, dict[str, str]] | None"]
@@ -74,20 +73,18 @@ class Shortcut:
         self._access = access
         self._bytes_max = min(SMALL_BYTES, bytes_max)
         self._find: Find = lambda *_: None
-        self._works: Mapping[Operation[..., Any], Work] = {}
+        self._begin: Begin = lambda *_: False
         self._here: Callable[[str], bool] | None = None
         self._known: Callable[[bytes], Way | None] = lambda _: None
         self._defaults: Headers = ()
         self._lines = b""
 
-    def open(
-        self, find: Find, works: Mapping[Operation[..., Any], Work], here: Callable[[str], bool] | None = None
-    ) -> None:
-        """Lead to routes that are found so, where there is work for their operations.
+    def open(self, find: Find, begin: Begin, here: Callable[[str], bool] | None = None) -> None:
+        """Lead to routes that are found so, for operations that small requests ask for.
 
         here: whether a model is this server's beyond doubt, where several share the models.
         """
-        self._find, self._works, self._here = find, works, here
+        self._find, self._begin, self._here = find, begin, here
         self._known = lru_cache(URLS_KEPT)(self._lead)
 
     def way(self, url: bytes, headers: Headers) -> Way | None:
@@ -109,11 +106,10 @@ class Shortcut:
             return None
         path = url.decode()
         found = self._find(METHOD, path)
-        work = None if found is None else self._works.get(found[0].operation)
-        if found is None or work is None:
+        if found is None or not found[0].operation.small:
             return None
         route, parameters = found
-        return Way(route, parameters, parameters.get("model", route.operation.covers or ""), path, work)
+        return Way(route, parameters, parameters.get("model", route.operation.covers or ""), path)
 
     def begin(self, way: Way, connection: Connection, body: bytes) -> Asked | None:
         """Begin to answer a POST that has come as a whole; None, and nothing done, where it takes the usual way."""
@@ -125,9 +121,10 @@ class Shortcut:
             if key is None:
                 return None
             asked = Asked(self, self._edge, connection, way, key)
-            return asked if way.work(key, way.model, body, asked.answer) else None
+            begun = self._begin(way.route.operation, key, way.model, body, asked.answer)
         except Exception:  # noqa: BLE001  be it a refusal or not: the usual way says what it is
             return None
+        return asked if begun else None
 
 
 def is_plain(headers: Headers) -> bool:

@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hinged.operations import ExampleOperations
 from hinged.service.api import ROUTES
-from hinged.service.api.examples.together import Gathering
+from hinged.service.api.dispatch import Dispatch
 from hinged.service.api.serving import Route
 from hinged.service.edge.access import Access
 from hinged.service.edge.middleware import Edge, error_response
@@ -36,7 +36,7 @@ class State:
     def __init__(self, registry: Replicas, access: Access) -> None:
         self.registry = registry
         self.access = access
-        self.gathering = Gathering()
+        self.dispatch = Dispatch(registry, ROUTES.handlings())
 
 
 class Front:

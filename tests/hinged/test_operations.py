@@ -3,7 +3,7 @@
 import pytest
 
 from hinged.operations import DECLARED, FRAMES, LabelOperations
-from hinged.operations.base import Call, Operation, operation
+from hinged.operations.base import Call, Operation
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_role_must_be_said():
 def test_a_method_of_the_client_takes_every_part_of_the_path():
     with pytest.raises(ValueError, match=r"POST /models/{model}/sing/{song}: .*sing takes no song"):
 
-        @operation("POST", "/models/{model}/sing/{song}", role="reader")
+        @Operation("POST", "/models/{model}/sing/{song}", role="reader").asked
         def sing(self, model):  # noqa: ARG001
             return Call()
 

@@ -54,7 +54,12 @@ async def move_model(model: str, request: Request) -> Response:
     return JSON(await node.move(model, body["to"], request))
 
 
-@group.serves(Operation("POST", "/cluster/models/{model}/claim", role="admin"), STANDING, Conflict, StoreUnavailable)
+@group.serves(
+    Operation("POST", "/cluster/models/{model}/claim", role="admin", anywhere=True),
+    STANDING,
+    Conflict,
+    StoreUnavailable,
+)
 async def claim_model(model: str, request: Request) -> Response:
     """Take a model that nobody owns, or that was released for this server: the other half of a move."""
     return JSON(await _node(request).claim(model))

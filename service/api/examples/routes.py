@@ -9,13 +9,10 @@ from starlette.responses import Response
 
 from hinged.operations import LEARN_DEFAULT, PREDICT_DEFAULT, ExampleOperations, ModelOperations
 from hinged.operations.base import DEFAULT, Operation
-from hinged.service.api.examples.requests import (
-    learn_batch,
-    predict_batch,
-    predict_examples,
-    read_request,
-    shown_learned,
-)
+from hinged.service.api.examples.learn import LEARN as LEARNING
+from hinged.service.api.examples.learn import read_request, shown_learned
+from hinged.service.api.examples.predict import PREDICT as PREDICTING
+from hinged.service.api.examples.predict import predict_examples
 from hinged.service.api.examples.shapes import (
     FINISH,
     FINISH_BODY,
@@ -25,8 +22,7 @@ from hinged.service.api.examples.shapes import (
     PREDICT,
     PREDICTED,
 )
-from hinged.service.api.examples.together import learn_gathered, predict_gathered
-from hinged.service.api.serving import Group
+from hinged.service.api.serving import Group, examples_dispatched
 from hinged.service.api.wire import (
     form_of,
     read_examples,
@@ -70,16 +66,13 @@ group = Group("examples")
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-@group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True)
+@group.serves(ExampleOperations.learn, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn(model: str, request: Request) -> Response:
     """Predict, then learn, each example in order. Answered when all are durable and learned."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    body, packed = await read_examples(request, registry.settings.body_bytes_max)
-    return JSON(await (learn_batch if packed else learn_gathered)(request, worker, body))
+    return await examples_dispatched(request, ExampleOperations.learn, model)
 
 
-@group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, takes=LEARN, takes_batch=True)
+@group.serves(LEARN_DEFAULT, LEARNED, *LEARN_ERRORS, handling=LEARNING, takes=LEARN, takes_batch=True)
 async def learn_default(request: Request) -> Response:
     """The same on the model "default", which the first call creates."""
     registry = registry_of(request)
@@ -141,14 +134,11 @@ async def finish(model: str, request: Request) -> Response:
 # -- predicting -------------------------------------------------------------------------------------------------------
 
 
-@group.serves(ExampleOperations.predict, PREDICTED, QueueFull, takes=PREDICT, takes_batch=True)
+@group.serves(ExampleOperations.predict, PREDICTED, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict(model: str, request: Request, min_position: MinPosition = 0) -> Response:
     """Predict each example, from what was published last; one with an id waits for its label."""
-    registry = registry_of(request)
-    worker = registry.get(model)
-    _check_position(worker, min_position)
-    body, packed = await read_examples(request, registry.settings.body_bytes_max)
-    return JSON(await (predict_batch if packed else predict_gathered)(request, worker, body))
+    _check_position(registry_of(request).get(model), min_position)
+    return await examples_dispatched(request, ExampleOperations.predict, model)
 
 
 @group.serves(Operation("GET", "/models/{model}/predict", role="reader"), PREDICTED)
@@ -159,11 +149,12 @@ async def predict_one(
     registry = registry_of(request)
     worker = registry.get(model)
     _check_position(worker, min_position)
-    example: UnlabelledExample = {"x": parse_x(x, form=form_of(worker.published.configuration))}
-    return JSON(await predict_examples(worker, [example], Details()))
+    published = worker.published
+    example: UnlabelledExample = {"x": parse_x(x, form=form_of(published.configuration))}
+    return JSON(await predict_examples(worker, published, [example], Details()))
 
 
-@group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, QueueFull, takes=PREDICT, takes_batch=True)
+@group.serves(PREDICT_DEFAULT, PREDICTED, NotFound, QueueFull, handling=PREDICTING, takes=PREDICT, takes_batch=True)
 async def predict_default(request: Request, min_position: MinPosition = 0) -> Response:
     """The same on the model "default"."""
     return await predict(DEFAULT, request, min_position)

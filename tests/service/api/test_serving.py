@@ -2,16 +2,23 @@
 
 import asyncio
 import json
+from typing import Annotated
 
+import httpx
 import pytest
 from asking import BASE
+from fastapi import FastAPI, Query
 
-from hinged.operations import DECLARED, ExampleOperations, ModelOperations
-from hinged.operations.base import Operation
+from hinged.client import AsyncClient, HingedError
+from hinged.operations import DECLARED, ExampleOperations, LabelOperations, ModelOperations
+from hinged.operations.base import Call, Operation
 from hinged.service.api import ROUTES
+from hinged.service.api.openapi import Shape, document
 from hinged.service.api.serving import Group, RouteTable
 from hinged.service.app import create_app
+from hinged.service.edge.access import Access
 from hinged.service.edge.keys import create_key
+from hinged.service.edge.middleware import JSON
 from hinged.service.settings import Settings
 
 LEARN = {"examples": [{"id": "a", "x": [0.5, 1.0], "y": "p"}, {"id": "b", "x": [1.0, 0.5], "y": "q"}]}
@@ -116,9 +123,9 @@ def test_what_nobody_foresaw_is_logged_and_answered_in_the_one_shape(tmp_path, m
 def served(*operations):
     """A part that serves these."""
     group = Group()
-    for operation in operations:
+    for each in operations:
 
-        @group.serves(operation)
+        @group.serves(each)
         async def handler(request):
             pass
 
@@ -137,8 +144,59 @@ def test_two_routes_for_the_same_requests_are_refused():
 
 
 def test_all_that_may_take_a_quick_way_is_found_by_a_look():
-    quick = [operation for operation in DECLARED if operation.small or operation.replicas]
+    quick = [each for each in DECLARED if each.small or each.replicas]
     assert ExampleOperations.learn in quick
-    for operation in quick:
-        path = operation.path_for(**dict.fromkeys(operation.parameters, "m"))
-        assert ROUTES.find(operation.method, path).route.operation is operation
+    for each in quick:
+        path = each.path_for(**dict.fromkeys(each.parameters, "m"))
+        assert ROUTES.find(each.method, path).route.operation is each
+
+
+def test_an_operation_that_comes_by_several_ways_must_say_how_its_bodies_are_read():
+    for each in (ExampleOperations.learn, LabelOperations.query):
+        with pytest.raises(ValueError, match="comes by several ways: say how, handling="):
+            served(each)
+
+
+class Greeting:
+    """A part of a client that is declared here alone."""
+
+    @Operation("GET", "/models/{model}/greeting", role="reader").asked
+    def greeting(self, model: str, *, to: str = "you") -> Call[dict[str, str]]:  # noqa: ARG002
+        return Call(query={"to": to})
+
+
+class Greeted(AsyncClient, Greeting):
+    pass
+
+
+def test_a_declaration_and_a_handler_are_all_that_a_new_operation_takes(tmp_path):
+    group = Group("models")
+
+    @group.serves(Greeting.greeting, Shape(dict[str, str], {"hello": "you"}))
+    async def greet(model: str, to: Annotated[str, Query(max_length=3, description="whom")] = "all"):
+        """Greet."""
+        return JSON({model: to})
+
+    key = create_key(tmp_path / "keys.json", "ann", "reader", ("m",))
+    app = FastAPI()
+    app.state.access = Access(Settings(data_dir=tmp_path, keys_file=tmp_path / "keys.json"))
+    app.router.routes.extend(RouteTable([group], [Greeting.greeting]).all)
+
+    async def ask(given, **named):
+        async with Greeted("http://server", key=given, tries_max=1) as client:
+            client._http = httpx.AsyncClient(transport=httpx.ASGITransport(app), headers=client._http.headers)
+            return await client.greeting(**named)
+
+    def refusal(given, **named):
+        with pytest.raises(HingedError) as caught:
+            asyncio.run(ask(given, **named))
+        return caught.value.code, caught.value.message
+
+    assert asyncio.run(ask(key, model="m")) == {"m": "you"}
+    assert refusal(key, model="m", to="everybody") == ("invalid", "query.to: String should have at most 3 characters")
+    assert refusal(key, model="n")[0] == "forbidden"
+    assert refusal("hinged_nobody", model="m")[0] == "unauthenticated"
+    described = document(app, group.routes)["paths"]["/models/{model}/greeting"]["get"]
+    assert described["summary"] == "Greet"
+    assert described["tags"] == ["models"]
+    assert {"200", "401", "403", "404", "422", "500"} <= described["responses"].keys()
