@@ -7,8 +7,20 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import wraps
-from types import MethodType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, cast, get_args, overload
+from types import MethodType, UnionType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    get_args,
+    get_type_hints,
+    overload,
+)
 from urllib.parse import quote
 
 from hinged.answers import Role
@@ -155,6 +167,13 @@ class Operation(Method[Arguments, Answer]):
         call = self.steps(None, *args, **named)
         given = self._signature.bind(None, *args, **named).arguments | dict(call.named)
         return replace(call, method=self.method, path=self.path_for(**{name: given[name] for name in self.parameters}))
+
+    def answer(self) -> Any:
+        """The type of what is answered, as the method says it, where nothing was done before; None without a method."""
+        if self.steps is None:
+            return None
+        (told,) = get_args(get_type_hints(self.steps)["return"])
+        return get_args(told)[0] if isinstance(told, UnionType) else told
 
     def path_for(self, **named: str) -> str:
         """The path with its parameters filled in."""

@@ -115,7 +115,7 @@ class Group:
     def serves(
         self,
         operation: Operation[..., Any],
-        answer: Shape | None = None,
+        answer: Any = None,
         *errors: type[ServiceError],
         handling: Handling | None = None,
         tag: str | None = None,
@@ -125,9 +125,9 @@ class Group:
     ) -> Callable[[Handler], Handler]:
         """Make a handler that of an operation.
 
-        answer: what it answers; without, the document does not list it. errors: those that do not follow from path,
-        body and role. handling: how bodies are dealt with, where they come by several ways. takes: what else
-        `described` is to tell.
+        answer: an example of what it answers, with its type (`Shape`) where the declaration has none, or not the whole;
+        without one the document does not list it. errors: those that do not follow from path, body and role. handling:
+        how bodies are dealt with, where they come by several ways. takes: what else `described` is to tell.
         """
 
         def served(handler: Handler) -> Handler:
@@ -135,7 +135,8 @@ class Group:
             if answer is None:
                 told["include_in_schema"] = False
             else:
-                told |= {"tags": [tag or self._tag], "openapi_extra": described(answer, *errors, **takes)}
+                shape = answer if isinstance(answer, Shape) else Shape(operation.answer(), answer)
+                told |= {"tags": [tag or self._tag], "openapi_extra": described(shape, *errors, **takes)}
             self.routes.append(Route(operation, handler, handling, **told))
             return handler
 
