@@ -7,8 +7,12 @@ import httpx
 import pytest
 from websockets.frames import Frame, Opcode
 
-from hinged.service.api.examples.together import TOGETHER_MAX, Gathering
-from hinged.service.errors import InternalError
+from hinged.operations import ExampleOperations
+from hinged.service.api.dispatch import TOGETHER_MAX, Change, Dispatch, Handling
+from hinged.service.edge.keys import NOBODY_ASKED
+from hinged.service.edge.shortcut import SMALL_BYTES
+from hinged.service.errors import InternalError, QueueFull
+from hinged.service.settings import Settings
 from tests.helpers.http_client import example
 from tests.helpers.server import PATIENCE_S
 from tests.helpers.stream_client import opened
@@ -86,52 +90,137 @@ def test_requests_of_many_clients_at_once_get_each_its_own_answer(ask):
     assert model.figures()["examples"] == 42
 
 
-def test_the_first_of_a_turn_does_the_work_of_all_its_kind():
-    gathering, worked = Gathering(), []
+class Kept:
+    """A model of a dispatch that is done with what the test says, and what it was done with."""
 
-    async def work(bodies):
+    def __init__(self, read, gathers=lambda *_: True):
+        self.settings = Settings()
+        self._dispatch = Dispatch(self, {ExampleOperations.learn: Handling(read, gathers)})
+
+    def get(self, name):
+        return name
+
+    def begin(self, body, tell):
+        return self._dispatch.begin(ExampleOperations.learn, NOBODY_ASKED, "m", body, tell)
+
+    def ask(self, body):
+        return self._dispatch(ExampleOperations.learn, NOBODY_ASKED, "m", body)
+
+
+def test_the_first_of_a_turn_does_the_work_of_all_its_kind():
+    worked = []
+
+    async def read(_, bodies):
         worked.append(bodies)
-        return [body.decode() for body in bodies]
+        return [{"said": body.decode()} for body in bodies]
 
     async def ask_all():
-        bodies = [b"%d" % n for n in range(2 * TOGETHER_MAX + 1)]
-        return await asyncio.gather(*(gathering.outcome("learn", body, work) for body in bodies))
+        kept = Kept(read)
+        return await asyncio.gather(*(kept.ask(b"%d" % n) for n in range(2 * TOGETHER_MAX + 1)))
 
-    assert asyncio.run(ask_all()) == [str(n) for n in range(2 * TOGETHER_MAX + 1)]
+    assert asyncio.run(ask_all()) == [{"said": str(n)} for n in range(2 * TOGETHER_MAX + 1)]
     assert [len(bodies) for bodies in worked] == [TOGETHER_MAX, TOGETHER_MAX, 1]
 
 
-def test_where_the_work_breaks_nobody_waits_for_ever():
-    async def work(_):
+def test_what_is_not_small_or_not_to_be_gathered_is_read_alone():
+    worked = []
+
+    async def read(_, bodies):
+        worked.append(len(bodies))
+        return [{} for _ in bodies]
+
+    async def ask_all():
+        small, none = Kept(read), Kept(read, lambda *_: False)
+        await asyncio.gather(
+            *(small.ask(b" " * (SMALL_BYTES + 1)) for _ in range(2)), *(none.ask(b"") for _ in range(2))
+        )
+        return none.begin(b"", worked.append)
+
+    assert asyncio.run(ask_all()) is False
+    assert worked == [1, 1, 1, 1]
+
+
+def test_where_the_work_breaks_nobody_waits_for_ever(caplog):
+    async def read(*_):
         raise ZeroDivisionError
 
     async def ask_all():
-        gathering = Gathering()
-        outcomes = [gathering.outcome("learn", b"", work) for _ in range(3)]
-        return await asyncio.gather(*outcomes, return_exceptions=True)
+        kept = Kept(read)
+        return await asyncio.gather(*(kept.ask(b"") for _ in range(3)), return_exceptions=True)
 
     assert [type(found) for found in asyncio.run(ask_all())] == [InternalError] * 3
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        (lambda future: future.set_result(7), {"shown": 7}),
+        (lambda future: future.set_exception(QueueFull("later")), QueueFull),
+        (lambda future: future.set_exception(ZeroDivisionError()), InternalError),
+        (lambda future: future.set_result(None), InternalError),  # what cannot be shown
+    ],
+)
+def test_a_change_is_told_of_once_it_has_ended_however_it_ends(ended, told):
+    def shown(found):
+        return {"shown": found + 0}
+
+    async def scenario():
+        futures, outcomes, known = [], [], asyncio.Event()
+
+        def begin():
+            futures.append(asyncio.get_running_loop().create_future())
+            return futures[-1]
+
+        async def read(_, bodies):
+            return [Change(begin, shown) for _ in bodies]
+
+        def tell(outcome):
+            outcomes.append(outcome)
+            known.set()
+
+        assert Kept(read).begin(b"", tell)
+        while not futures:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0)
+        assert not outcomes
+        ended(futures[0])
+        await asyncio.wait_for(known.wait(), PATIENCE_S)
+        return outcomes
+
+    (outcome,) = asyncio.run(scenario())
+    assert outcome == told if isinstance(told, dict) else type(outcome) is told
+
+
+def test_a_change_that_cannot_begin_is_refused():
+    def full():
+        raise QueueFull("later")
+
+    async def read(_, bodies):
+        return [Change(full, dict) for _ in bodies]
+
+    with pytest.raises(QueueFull):
+        asyncio.run(Kept(read).ask(b""))
 
 
 def test_where_one_cannot_be_told_the_others_still_are():
     told, both_told = [], asyncio.Event()
 
-    async def work(bodies):
-        return [body.upper() for body in bodies]
+    async def read(_, bodies):
+        return [{"said": body} for body in bodies]
 
     def fail(outcome):
         raise RuntimeError(outcome)
 
     def note(outcome):
-        told.append(outcome)
+        told.append(outcome["said"])
         if len(told) == 2:
             both_told.set()
 
     async def scenario():
-        gathering = Gathering()
+        kept = Kept(read)
         for body, tell in ((b"a", fail), (b"b", note), (b"c", fail), (b"d", note)):
-            gathering.put("kind", body, work, tell)
+            assert kept.begin(body, tell)
         await both_told.wait()
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
-    assert told == [b"B", b"D"]
+    assert told == [b"b", b"d"]

@@ -1,55 +1,129 @@
-"""Requests to learn and to predict: a body is read and checked, its model asked, and told what came of it."""
+"""Requests to learn: bodies are read and checked, and told what came of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
-from starlette.requests import HTTPConnection
-
-from hinged.service.api.wire import form_of, registry_of
+from hinged.service.api.dispatch import Brought, Change, Context, Handling, Packed
+from hinged.service.api.wire import form_of
 from hinged.service.commands.planned import LearnRequest, Provenance
-from hinged.service.commands.predict import Decisions, make_decisions
 from hinged.service.data.answers import Answer, Parts
 from hinged.service.data.batches import read_batch
 from hinged.service.data.classes import Label, check_labels
 from hinged.service.data.examples import (
     Body,
-    Details,
     LabelledExample,
     Raw,
-    UnlabelledExample,
     check_ids,
     digests,
     parse_learn,
-    parse_predict,
     to_inputs,
 )
 from hinged.service.data.inputs import Inputs, join_long
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
 from hinged.service.data.slices import Slices, at_once, sliced, spans
-from hinged.service.edge.access import caller, check_examples, require
+from hinged.service.edge.access import check_examples, check_role
 from hinged.service.edge.keys import Key
+from hinged.service.edge.shortcut import Outcome
 from hinged.service.engine.learning import LearnAnswer, Learnt
 from hinged.service.engine.worker import Worker
-from hinged.service.errors import Invalid
-from hinged.service.model.view import Published
+from hinged.service.errors import ServiceError
 from hinged.service.settings import Settings
 
-EXPLAINED_MAX = 1_000
 RESULT_VALUES = 12
 """Numbers and texts of a result beside the classes, about."""
 
-# -- learning ---------------------------------------------------------------------------------------------------------
+
+async def learn(context: Context, bodies: Sequence[Brought]) -> list[Change | Outcome]:
+    """Learn the examples of each body."""
+    requests: Sequence[LearnRequest | ServiceError]
+    if isinstance(bodies[0], Packed) or is_long(bodies[0]):  # and alone
+        try:
+            requests = [await sliced(_read_slowly(context, bodies[0]))]
+        except ServiceError as error:
+            requests = [error]
+    else:
+        requests = _read_together(context, cast("Sequence[Body]", bodies))
+    begin, shown = context.worker.begin_to_learn, partial(shown_learned, context.worker)
+    return [r if isinstance(r, ServiceError) else Change(partial(begin, r), shown) for r in requests]
 
 
-async def learn_from(connection: HTTPConnection, worker: Worker, body: Body) -> Answer:
-    """Learn the examples of a body."""
-    settings, configuration = registry_of(connection).settings, worker.published.configuration
-    request = await sliced(read_request(body, configuration, settings, caller(connection)))
-    return shown_learned(worker, await worker.learn(request))
+def may_bring_x(context: Context, _: Raw) -> bool:
+    """Whether who asks may send an x: then nothing has to be looked at but the examples."""
+    return context.key.plays("writer")
+
+
+LEARN = Handling(learn, may_bring_x)
+
+
+def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:
+    configuration, settings = context.worker.published.configuration, context.settings
+    if isinstance(body, Packed):
+        check_role(context.key, "writer")  # each brings an x
+        return _batch_request(body.data, configuration, settings)
+    return read_request(body, configuration, settings, context.key)
+
+
+def _read_together(context: Context, bodies: Sequence[Body]) -> list[LearnRequest | ServiceError]:
+    """The request of each body, or why it is refused: read as one, where nothing is wrong with that."""
+    configuration, settings = context.worker.published.configuration, context.settings
+    form, most, brings_x = form_of(configuration), settings.batch_examples_max, context.key.plays("writer")
+    found: list[list[LabelledExample] | ServiceError] = []
+    for body in bodies:
+        try:
+            examples = parse_learn(body, most, form=form)
+            if not brings_x:
+                check_examples(context.key, examples)
+            found.append(examples)
+        except ServiceError as error:
+            found.append(error)
+    read = [(body, examples) for body, examples in zip(bodies, found, strict=True) if isinstance(examples, list)]
+    requests = iter(_as_one(read, configuration, settings) or _each(read, configuration, settings))
+    return [next(requests) if isinstance(examples, list) else examples for examples in found]
+
+
+def _each(
+    read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
+) -> Iterator[LearnRequest | ServiceError]:
+    """The requests of bodies whose examples were parsed, each by itself."""
+    for body, examples in read:
+        try:
+            yield learn_request(body, examples, configuration, settings)
+        except ServiceError as error:
+            yield error
+
+
+def _as_one(
+    read: Sequence[tuple[Body, list[LabelledExample]]], configuration: Configuration, settings: Settings
+) -> list[LearnRequest]:
+    """The requests of bodies whose examples were parsed; none where they cannot be made of one."""
+    if len(read) < 2:
+        return []
+    every = [*chain.from_iterable(examples for _, examples in read)]
+    if not all("x" in example and "lease" not in example for example in every):
+        return []
+    try:
+        request = learn_request(b"", every, configuration, settings)
+    except ServiceError:
+        return []
+    requests, begin = [], 0
+    for body, examples in read:
+        end = begin + len(examples)
+        requests.append(
+            LearnRequest(
+                request.ids[begin:end],
+                request.labels[begin:end],
+                cast("Inputs", request.inputs).part(begin, end),
+                request.contents[begin:end],
+                reread=reader(body, settings),
+            )
+        )
+        begin = end
+    return requests
 
 
 def read_request(
@@ -91,13 +165,6 @@ def _joined(parts: Sequence[LearnRequest], reread: Callable[[Configuration], Lea
         reread if inputs else None,
         parts[0].elsewhere,
     )
-
-
-async def learn_batch(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
-    """Learn the examples of a batch."""
-    require(connection, "writer")  # each brings an x
-    read = _batch_request(body, worker.published.configuration, registry_of(connection).settings)
-    return shown_learned(worker, await worker.learn(await sliced(read)))
 
 
 def _batch_request(body: Raw, configuration: Configuration, settings: Settings) -> Slices[LearnRequest]:
@@ -167,104 +234,5 @@ def _learned(learnt: Sequence[Learnt], begin: int, end: int) -> list[dict[str, A
             result |= {"collected": votes.collected, "needed": votes.needed}
             if votes.tally:
                 result["votes"] = [{"label": label, "count": count} for label, count in votes.tally]
-        results.append(result)
-    return results
-
-
-# -- predicting -------------------------------------------------------------------------------------------------------
-
-
-async def predict_from(settings: Settings, worker: Worker, body: Body) -> Answer:
-    """Predict the examples of a body."""
-    published = worker.published
-    if is_long(body):
-        ids, inputs, details = await sliced(_read_predict(body, published.configuration, settings))
-        return await _predict(worker, ids, inputs, details, published)
-    examples, details = parse_predict(body, settings.batch_examples_max, form=form_of(published.configuration))
-    return await predict_examples(worker, examples, details)
-
-
-def _read_predict(
-    body: Body, configuration: Configuration, settings: Settings
-) -> Slices[tuple[list[str | None], Inputs, Details]]:
-    """The ids and the x of a long body, and what is to be said besides."""
-    ids: list[str | None] = []
-    parts: list[Inputs] = []
-    details = Details()
-
-    def read(portion: Body) -> Slices[None]:
-        nonlocal details
-        examples, details = parse_predict(portion, settings.batch_examples_max, form=form_of(configuration))
-        ids.extend(_ids(examples))
-        yield
-        parts.append(to_inputs([example["x"] for example in examples], configuration))
-
-    rest = yield from in_portions(body, configuration, settings, read)
-    if rest is not None:
-        _, details = parse_predict(rest, settings.batch_examples_max, form=form_of(configuration))
-    _check_explained(details, len(ids))
-    return ids, (yield from join_long(parts)), details
-
-
-async def predict_batch(connection: HTTPConnection, worker: Worker, body: Raw) -> Answer:
-    """Predict the examples of a batch."""
-    published, settings = worker.published, registry_of(connection).settings
-    batch = await sliced(read_batch(body, published.configuration, settings, labelled=False))
-    return await _predict(worker, batch.ids, batch.rows, Details(), published)
-
-
-async def predict_examples(worker: Worker, examples: list[UnlabelledExample], details: Details) -> Answer:
-    """Predict examples that were parsed. Invalid before anything else is done."""
-    ids = _ids(examples)
-    _check_explained(details, len(examples))
-    published = worker.published
-    inputs = to_inputs([example["x"] for example in examples], published.configuration)
-    return await _predict(worker, ids, inputs, details, published)
-
-
-def _ids(examples: list[UnlabelledExample]) -> list[str | None]:
-    ids = [example.get("id") for example in examples]
-    check_ids(ids)
-    return ids
-
-
-def _check_explained(details: Details, count: int) -> None:
-    explain = details.explain
-    if explain > EXPLAINED_MAX or explain * count > EXPLAINED_MAX * 10:
-        raise Invalid(f"explain must be at most {EXPLAINED_MAX}, and ten times that over all examples, got {explain}")
-
-
-async def _predict(
-    worker: Worker, ids: list[str | None], inputs: Inputs, details: Details, published: Published
-) -> Answer:
-    found = await make_decisions(worker, published, inputs, ids, details)
-    published = found.published
-    results = Parts(len(ids), answer_size(published, details), partial(_results, ids, found))
-    shown = results.all() if results.short else results
-    return {"model": worker.model.name, "position": published.position, "results": shown}
-
-
-def answer_size(published: Published, details: Details) -> int:
-    """About how many values the answer for one example has."""
-    return RESULT_VALUES + len(published.names) * (2 if details.probabilities else 1) + 3 * details.explain
-
-
-def _results(ids: list[str | None], decisions: Decisions, begin: int, end: int) -> list[dict[str, Any]]:
-    found = decisions.part(begin, end)
-    results = []
-    for r, (given, scores, wish) in enumerate(zip(ids[begin:end], found.scores, found.wishes or (), strict=True)):
-        result: dict[str, Any] = {
-            "id": given,
-            "prediction": found.labels[r],
-            "probability": found.probabilities[r],
-            "scores": scores,
-            "label": wish._asdict(),
-        }
-        if found.of_classes is not None:
-            result["probabilities"] = found.of_classes[r]
-        if found.support_vectors is not None:
-            result["support_vectors"] = found.support_vectors[r]
-        if r in found.outside:
-            result["outside"] = found.outside[r]
         results.append(result)
     return results
