@@ -8,8 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -22,15 +20,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hinged.service.data.classes import Label, label_key, score_name
-from hinged.service.data.columns import Kind
-from hinged.service.data.records import FIELDS_MAX, NAME_CHARS_MAX
-from hinged.service.data.texts import BUCKETS
+from hinged.service.data.features.catalogue import FeaturesPart
+from hinged.service.data.part import AUTO, SCALE, Part
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.elementary import exp, log
 from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import BOUND_MAX
-from hinged.solvers.estimators.scaling import CLIP
 
 POINTS = 10_000
 """Points that a model may hold which does not say."""
@@ -39,11 +35,6 @@ LIVES = 5  # half-lives after which an example is dropped: it counts 1/32 then
 WINDOW_STEPS, FADING_STEPS = 20, 16  # in which a window, or a half-life, of examples goes by
 
 Positive = Annotated[float, Field(gt=0, lt=BOUND_MAX)]
-AUTO = "auto"
-SCALE: Literal["scale"] = "scale"
-"""gamma that the warm-up tells; AUTO is the rule of models that were made before there was this one."""
-WARMUP = 1000  # examples
-CENTRED_MAX = 2**14  # columns: each row of centred ones has them all
 
 
 def _one_reason(value: Any, check: Any) -> Any:
@@ -58,12 +49,6 @@ Gamma = Annotated[
     WrapValidator(_one_reason),
     Field(description='"scale": that of what the warm-up shows; "auto" says the same'),
 ]
-
-
-class Part(BaseModel):
-    """A part of a configuration: strict, closed, never changing."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 _kernel = lru_cache(maxsize=1024, typed=True)(make_kernel)
@@ -102,101 +87,6 @@ class RadialKernel(Part):
     def build(self, auto: float = 1.0) -> Kernel:
         """The kernel for the solvers; `auto` is what gamma "auto" came to."""
         return _kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
-
-
-Candidates = Annotated[
-    StrictBool,
-    Field(description="whether candidates count for the warm-up as soon as they are offered, without labels"),
-]
-
-
-class Features(Part):
-    """The width of x, the form in which it usually comes (either is taken), and what becomes of its numbers.
-
-    Of a configuration that was written before there were scales, it says that there are none.
-    """
-
-    type: Literal["dense", "sparse"]
-    dim: int = Field(gt=0)
-    scale: Literal["auto"] | None = Field(
-        None, description='"auto": the warm-up brings columns to one measure; null: numbers are taken as they are'
-    )
-    warmup: int | None = Field(
-        None, ge=1, le=100_000, description="examples after which scales and gamma are fixed; null: 1000, or fewer"
-    )
-    warmup_candidates: Candidates = False
-
-
-class Column(Part):
-    """What the strings of a name are."""
-
-    type: Kind = Field(description="category: each string is a value; time: a day or a time as ISO 8601; text: words")
-
-
-class NamedFeatures(Part):
-    """x is an object of names and values; columns are found in the first `warmup` examples (vocabulary.py)."""
-
-    type: Literal["named"]
-    warmup: int = Field(1000, ge=0, le=100_000, description="examples after which the columns are fixed")
-    columns_max: int = Field(1024, ge=1, lt=2**30, description="columns, at most; values beyond are ignored")
-    columns: dict[Annotated[str, Field(max_length=NAME_CHARS_MAX)], Column] | None = Field(
-        None, max_length=FIELDS_MAX, description="what the strings of these names are; null: the warm-up tells"
-    )
-    times: StrictBool = Field(
-        False, description="whether the warm-up tells which names have days and times; else they are categories"
-    )
-    identifiers: StrictBool = Field(
-        False,
-        description="whether the warm-up leaves out names of which nearly all strings differ; else they are categories",
-    )
-    since: tuple[Annotated[str, Field(max_length=NAME_CHARS_MAX)], ...] | None = Field(
-        None,
-        max_length=FIELDS_MAX,
-        description="names of times that also tell the time since the example before; null: all, as once in each model",
-    )
-    warmup_candidates: Candidates = False
-
-    @field_validator("since", mode="before")
-    @classmethod
-    def _list_to_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """What the strings of some names are."""
-        return {name: column.type for name, column in (self.columns or {}).items()}
-
-    @property
-    def texts(self) -> int:
-        """How many names have texts."""
-        return sum(kind == "text" for kind in self.kinds.values())
-
-    @property
-    def dim(self) -> int:
-        """The width of the rows."""
-        return self.columns_max + (BUCKETS if self.texts else 0)
-
-    @property
-    def square_max(self) -> float:
-        """The largest x.x."""
-        if not self.times and self.columns is None:
-            return CLIP**2 * min(self.columns_max, FIELDS_MAX)
-        circles = 3  # of a moment, beside a number
-        return min(CLIP**2 * self.columns_max, (CLIP**2 + circles) * FIELDS_MAX) + 1.001 * self.texts**2
-
-
-class TextFeatures(Part):
-    """x is a text, of which words and pairs of words are counted (texts.py)."""
-
-    type: Literal["text"]
-    dim: int = Field(BUCKETS, ge=2**8, lt=2**31, description="columns among which a hash spreads the words")
-    warmup: int = Field(1000, ge=1, le=100_000, description="texts after which the weights of words are fixed")
-    warmup_candidates: Candidates = False
-
-    @property
-    def square_max(self) -> float:
-        """The largest x.x, but for rounding."""
-        return 1.001
 
 
 class Labelling(Part):
@@ -294,7 +184,6 @@ class HalfLife(Span):
         return Window(examples=examples, seconds=seconds, step=self.step)
 
 
-FeaturesPart = Annotated[Features | NamedFeatures | TextFeatures, Field(discriminator="type")]
 KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
 
 
@@ -358,37 +247,19 @@ class Configuration(Part):
     @property
     def scaled(self) -> bool:
         """Whether dense or sparse features are brought to one measure."""
-        return isinstance(self.features, Features) and self.features.scale is not None
+        return self.features.scaled
 
     @property
     def warmup(self) -> int:
-        """Examples of the warm-up, 0 where nothing is found by one.
-
-        Where nobody said how many: no more than may be held at once, so that each is still there when it ends.
-        """
-        features = self.features
-        if isinstance(features, NamedFeatures | TextFeatures):
-            return features.warmup
-        if not self.scaled and not isinstance(self.gamma, str):
-            return 0
-        if features.warmup is not None:
-            return features.warmup
-        spans = [span for span in (self.window, self.half_life and self.half_life.window) if span is not None]
-        held = [self.points_max, *(span.examples for span in spans)]
-        return min([WARMUP, *(most for most in held if most is not None)])
+        """Examples of the warm-up, 0 where nothing is found by one."""
+        return self.features.examples_of_warmup(self)
 
     @property
     def gamma_max(self) -> float:
         """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value; only a polynomial's."""
-        kernel, features = self.kernel, self.features
-        if not isinstance(kernel, PolynomialKernel):
+        kernel, square_max = self.kernel, self.features.square_max
+        if square_max is None or not isinstance(kernel, PolynomialKernel):
             return math.inf
-        if isinstance(features, Features):
-            if not self.scaled:
-                return math.inf
-            square_max = CLIP**2 * features.dim  # of a row
-        else:
-            square_max = features.square_max
         # Half of the limit leaves room for rounding.
         root = float(exp(log(NORM_MAX / 2) / kernel.degree))  # type: ignore[no-untyped-call]
         return (root - kernel.coef0) / square_max
@@ -400,7 +271,7 @@ class Configuration(Part):
     @model_validator(mode="after")
     def _picture_fits(self) -> Self:
         image = self.show.image if self.show is not None else None
-        if image is not None and (self.features.type != "dense" or image[0] * image[1] != self.features.dim):
+        if image is not None and not self.features.is_picture(*image):
             raise PydanticCustomError(
                 "show",
                 "show.image: rows times columns must be the width of dense features, {dim}, got {rows} x {columns}",

@@ -8,8 +8,8 @@ from history_clients import annotated
 from states import digest_of
 
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.features.records import canonical
 from hinged.service.data.inputs import Records
-from hinged.service.data.records import canonical
 from hinged.service.engine.history import History
 from hinged.service.errors import Conflict
 from hinged.service.model.events import decode_event

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
-from hinged.service.api.wire import form_of, registry_of
+from hinged.service.api.wire import registry_of
 from hinged.service.commands.planned import Elsewhere, LearnRequest
 from hinged.service.commands.predict import Decisions, make_decisions
 from hinged.service.data.answers import Answer, Parts
@@ -60,10 +60,10 @@ def read_request(
     elsewhere: Sequence[Elsewhere] = (),
 ) -> Slices[LearnRequest]:
     """The request of a body. Invalid; Forbidden where this key may not send what it brings."""
-    form, parts = form_of(configuration), []
+    features, parts = configuration.features, []
 
     def read(portion: Body) -> Slices[None]:
-        examples = parse_learn(portion, settings.batch_examples_max, form=form)
+        examples = parse_learn(portion, settings.batch_examples_max, features)
         if key is not None:
             check_examples(key, examples)
         yield
@@ -74,7 +74,7 @@ def read_request(
         return parts[0]
     rest = yield from in_portions(body, configuration, settings, read)
     if rest is not None:
-        parse_learn(rest, settings.batch_examples_max, form=form)
+        parse_learn(rest, settings.batch_examples_max, features)
     return (yield from _joined(parts, reader(body, settings, elsewhere)))
 
 
@@ -180,7 +180,7 @@ async def predict_from(settings: Settings, worker: Worker, body: Body) -> Answer
     if is_long(body):
         ids, inputs, details = await sliced(_read_predict(body, published.configuration, settings))
         return await _predict(worker, ids, inputs, details, published)
-    examples, details = parse_predict(body, settings.batch_examples_max, form=form_of(published.configuration))
+    examples, details = parse_predict(body, settings.batch_examples_max, published.configuration.features)
     return await predict_examples(worker, examples, details)
 
 
@@ -194,14 +194,14 @@ def _read_predict(
 
     def read(portion: Body) -> Slices[None]:
         nonlocal details
-        examples, details = parse_predict(portion, settings.batch_examples_max, form=form_of(configuration))
+        examples, details = parse_predict(portion, settings.batch_examples_max, configuration.features)
         ids.extend(_ids(examples))
         yield
         parts.append(to_inputs([example["x"] for example in examples], configuration))
 
     rest = yield from in_portions(body, configuration, settings, read)
     if rest is not None:
-        _, details = parse_predict(rest, settings.batch_examples_max, form=form_of(configuration))
+        _, details = parse_predict(rest, settings.batch_examples_max, configuration.features)
     _check_explained(details, len(ids))
     return ids, (yield from join_long(parts)), details
 

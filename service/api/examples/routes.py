@@ -26,7 +26,6 @@ from hinged.service.api.examples.shapes import (
 from hinged.service.api.examples.together import learn_gathered, predict_gathered
 from hinged.service.api.openapi import operation
 from hinged.service.api.wire import (
-    form_of,
     read_examples,
     read_optional,
     registry_of,
@@ -39,10 +38,10 @@ from hinged.service.data.examples import (
     parse_learn,
     parse_x,
 )
+from hinged.service.data.features.base import Features
 from hinged.service.data.names import DEFAULT
 from hinged.service.data.parts import Configuration
 from hinged.service.data.portions import in_portions, is_long
-from hinged.service.data.records import Form
 from hinged.service.data.slices import Slices, at_once, sliced
 from hinged.service.edge.access import caller, check_examples, require
 from hinged.service.edge.middleware import JSON
@@ -100,7 +99,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     body, packed = await read_examples(request, settings.body_bytes_max)
     if packed:
         raise Invalid("the first examples of the default model are sent as JSON, by which it is made")
-    xs, lacking = await sliced(_xs_of(body, form_of(registry.default_template()), request))
+    xs, lacking = await sliced(_xs_of(body, registry.default_template().features, request))
     require(request, "admin")
     if lacking:
         raise Invalid("the first examples of the default model need x: there is no pool and nothing pending")
@@ -112,7 +111,7 @@ async def _learn_first(registry: Registry, request: Request) -> Response:
     return JSON(shown_learned(worker, await worker.learn(await read(worker.published.configuration))))
 
 
-def _xs_of(body: Body, form: Form, request: Request) -> Slices[tuple[list[Any], int]]:
+def _xs_of(body: Body, features: Features, request: Request) -> Slices[tuple[list[Any], int]]:
     """The x of the first example, and how many examples have none."""
     settings = registry_of(request).settings
     xs: list[Any] = []
@@ -120,7 +119,7 @@ def _xs_of(body: Body, form: Form, request: Request) -> Slices[tuple[list[Any], 
 
     def read(portion: Body) -> Slices[None]:
         nonlocal lacking
-        found = parse_learn(portion, settings.batch_examples_max, form=form)
+        found = parse_learn(portion, settings.batch_examples_max, features)
         check_examples(caller(request), found)
         yield
         lacking += sum("x" not in example for example in found)
@@ -172,7 +171,7 @@ async def predict_one(
     registry = registry_of(request)
     worker = registry.get(model)
     _check_position(worker, min_position)
-    example: UnlabelledExample = {"x": parse_x(x, form=form_of(worker.published.configuration))}
+    example: UnlabelledExample = {"x": parse_x(x, worker.published.configuration.features)}
     return JSON(await predict_examples(worker, [example], Details()))
 
 

@@ -25,11 +25,10 @@ from hinged.service.api.examples.requests import (
     reader,
     shown_learned,
 )
-from hinged.service.api.wire import form_of, registry_of
+from hinged.service.api.wire import registry_of
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.answers import VALUES_MAX, Answer
 from hinged.service.data.examples import Body, Details, Raw, parse_learn, parse_predict
-from hinged.service.data.parts import NamedFeatures
 from hinged.service.edge.access import caller, check_examples
 from hinged.service.edge.keys import Key
 from hinged.service.edge.shortcut import SMALL_BYTES, Outcome, Work
@@ -63,7 +62,7 @@ def read_learn(
 
 def _read_as_one(settings: Settings, key: Key, worker: Worker, bodies: Sequence[Body]) -> list[LearnRequest]:
     configuration = worker.published.configuration
-    parsed = [parse_learn(body, settings.batch_examples_max, form=form_of(configuration)) for body in bodies]
+    parsed = [parse_learn(body, settings.batch_examples_max, configuration.features) for body in bodies]
     every = [*chain.from_iterable(parsed)]
     check_examples(key, every)
     request = learn_request(bodies[0], every, configuration, settings)
@@ -100,10 +99,9 @@ async def predict_together(settings: Settings, worker: Worker, bodies: Sequence[
 
 async def _predict_as_one(settings: Settings, worker: Worker, bodies: Sequence[Body]) -> list[Answer]:
     configuration = worker.published.configuration
-    form = form_of(configuration)
-    if isinstance(configuration.features, NamedFeatures) and configuration.features.since != ():
+    if configuration.features.in_order:
         raise Invalid("an x tells how long it is since the one before it, in its own request")
-    parsed = [parse_predict(body, settings.batch_examples_max, form=form) for body in bodies]
+    parsed = [parse_predict(body, settings.batch_examples_max, configuration.features) for body in bodies]
     if any(any(details) for _, details in parsed):
         raise Invalid("some ask for more than a prediction")
     examples = [found for found, _ in parsed]

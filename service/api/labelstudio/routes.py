@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hinged.service.api.labelstudio.annotations import Inbox, take_in, x_of
+from hinged.service.api.labelstudio.annotations import Inbox, take_in
 from hinged.service.api.labelstudio.reconciling import reconciled, reconciled_if_known
 from hinged.service.api.labelstudio.shapes import (
     HEALTH,
@@ -32,7 +32,7 @@ from hinged.service.api.labelstudio.shapes import (
 )
 from hinged.service.api.labelstudio.webhooks import told
 from hinged.service.api.openapi import operation
-from hinged.service.api.wire import form_of, parsed, read_command, read_lists, registry_of
+from hinged.service.api.wire import parsed, read_command, read_lists, registry_of
 from hinged.service.commands.answers import predicted
 from hinged.service.commands.predict import decided_soon
 from hinged.service.data.answers import Parts
@@ -112,9 +112,9 @@ async def labelstudio_predict(model: str, request: Request) -> Response:
 
 def _inputs(data: dict[str, Any], configuration: Configuration) -> Inputs | None:
     """The x of a task; None where it is none of the model's, for others are asked about with it."""
-    form = form_of(configuration)
+    features = configuration.features
     try:
-        (example,), _ = parse_predict({"x": x_of(data, form=form)}, 1, form=form)
+        (example,), _ = parse_predict({"x": features.of_fields(data)}, 1, features)
         return to_inputs([example["x"]], configuration)
     except Invalid:
         return None

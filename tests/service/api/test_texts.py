@@ -6,7 +6,7 @@ from asking import BASE, AskedModel, Asking, example, refusal
 from changing import NEEDLE, found_in, until_ended
 from running import RunningServer
 
-from hinged.service.data.records import STRING_CHARS_MAX, TEXT_CHARS_MAX
+from hinged.service.data.features.records import STRING_CHARS_MAX, TEXT_CHARS_MAX
 
 TEXT = {"features": {"type": "text", "warmup": 40}, "kernel": {"type": "linear"}}
 COLD, WARM = (
