@@ -18,11 +18,11 @@ from hinged.service.data.parameters import (
     WITHOUT_ANY,
 )
 from hinged.service.data.part import AUTO, SCALE, Part
-from hinged.service.data.parts import LIVES, POINTS, Configuration, PolynomialKernel
+from hinged.service.data.parts import LIVES, POINTS, Configuration
 from hinged.service.data.problems import first_problem, shown
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
-from hinged.solvers.core.kernels import NORM_MAX
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.states import BOUND_MAX
 
 DIM_SPARSE = 2**20
@@ -171,14 +171,15 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
     facts = {**dict(configuration), "points_max": points_max, **spans}
     configuration = type(configuration).model_construct(said, **facts)
     warmup = configuration.warmup
-    features.check(configuration, settings.dim_max)
+    features.check(settings.dim_max)
     if isinstance(gamma, str) and warmup == 0:
         raise Invalid(f'kernel.gamma: "{gamma}" comes from the warm-up of the features, and there is none here')
-    if isinstance(gamma, str) and features.square_max is None and isinstance(configuration.kernel, PolynomialKernel):
-        raise Invalid(f'kernel.gamma: of a polynomial "{gamma}" needs features.scale "auto", got null')
+    kernel = configuration.kernel
+    if isinstance(gamma, str) and features.square_max is None and kernel.family.diagonal is not None:
+        raise Invalid(f'kernel.gamma: of a {kernel.type} "{gamma}" needs features.scale "auto", got null')
     if configuration.gamma_max <= 0 or (isinstance(gamma, float) and gamma > configuration.gamma_max):
         raise Invalid(
-            f"kernel: of scaled features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
+            f"kernel: of scaled features {kernel.family.diagonal} may be at most {NORM_MAX:g}: gamma at most "
             f"{configuration.gamma_max:g}, got {gamma}"
         )
     if warmup > points_max and configuration.when_full == "refuse":

@@ -18,7 +18,7 @@ from hinged.frames import BadFrame
 from hinged.service.data.classes import Label, label_key
 from hinged.service.data.features.records import Record, pack_records, unpack_records
 from hinged.service.data.slices import SPAN_VALUES, Slices
-from hinged.solvers.core.kernels import NORM_MAX
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.rows import Rows, joined
 
 Array = np.ndarray[Any, Any]

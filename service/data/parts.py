@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from collections.abc import Callable, Iterator
+from functools import lru_cache, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import (
@@ -14,6 +16,7 @@ from pydantic import (
     StrictStr,
     ValidationError,
     WrapValidator,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -21,10 +24,10 @@ from pydantic_core import PydanticCustomError
 
 from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.features.catalogue import FeaturesPart
-from hinged.service.data.part import AUTO, SCALE, Part
+from hinged.service.data.part import AUTO, Part
 from hinged.solvers.catalogue import make_solver
-from hinged.solvers.core.elementary import exp, log
-from hinged.solvers.core.kernels import NORM_MAX, Kernel, make_kernel
+from hinged.solvers.core.families import KERNELS, PARAMETERS, Family
+from hinged.solvers.core.kernels import Kernel, make_kernel
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import BOUND_MAX
 
@@ -55,38 +58,64 @@ _kernel = lru_cache(maxsize=1024, typed=True)(make_kernel)
 """Each batch that is read or learned asks for its model's."""
 
 
-class LinearKernel(Part):
-    """k(x, z) = x.z."""
+class ModelKernel(Part):
+    """A kernel with its parameters, as a configuration says them (solvers/core/families.py)."""
 
-    type: Literal["linear"]
+    if TYPE_CHECKING:
 
-    def build(self, auto: float = 1.0) -> Kernel:  # noqa: ARG002 (it has no gamma)
-        """The kernel for the solvers."""
-        return _kernel("linear")
+        @property
+        def type(self) -> str: ...  # noqa: D102
 
+    @property
+    def family(self) -> Family:
+        """What it is for every value of its parameters."""
+        return KERNELS[self.type]
 
-class PolynomialKernel(Part):
-    """k(x, z) = (gamma x.z + coef0)^degree."""
-
-    type: Literal["polynomial"]
-    gamma: Gamma = 1.0
-    degree: int = Field(3, ge=1, le=16)
-    coef0: float = Field(0.0, ge=0, lt=1e15)
-
-    def build(self, auto: float = 1.0) -> Kernel:
-        """The kernel for the solvers; `auto` is what gamma "auto" came to."""
-        return _kernel("polynomial", auto if isinstance(self.gamma, str) else self.gamma, self.degree, self.coef0)
-
-
-class RadialKernel(Part):
-    """rbf: k(x, z) = exp(-gamma |x - z|^2). laplacian: k(x, z) = exp(-gamma |x - z|_1)."""
-
-    type: Literal["rbf", "laplacian"]
-    gamma: Gamma = SCALE
+    @property
+    def said(self) -> float | str | None:
+        """gamma as it was said; None where it has none."""
+        gamma: float | str | None = self.__dict__.get("gamma")
+        return gamma
 
     def build(self, auto: float = 1.0) -> Kernel:
         """The kernel for the solvers; `auto` is what gamma "auto" came to."""
-        return _kernel(self.type, auto if isinstance(self.gamma, str) else self.gamma)
+        said = self.__dict__  # pydantic's, since each batch asks
+        gamma = said.get("gamma", 1.0)
+        gamma = auto if isinstance(gamma, str) else gamma
+        if len(said) < 3:  # of most: fewer arguments are found sooner
+            return _kernel(said["type"], gamma)
+        return _kernel(said["type"], gamma, said.get("degree", 3), said.get("coef0", 0.0))
+
+    @property
+    def gamma_max(self) -> Callable[[float], float] | None:
+        """By the largest x.x, the largest gamma with which k(x, x) is not too large; None where any is allowed."""
+        largest, said = self.family.gamma_max, self.__dict__
+        if largest is None:
+            return None
+        return lambda square: largest(square, said.get("degree", 3), said.get("coef0", 0.0))
+
+
+def _kernel_part(names: tuple[str, ...], title: str) -> type[ModelKernel]:
+    """The part of kernels that have the same parameters."""
+    families = [KERNELS[name] for name in names]
+    fields: dict[str, Any] = {"type": (Literal[names], ...)}
+    for name, default in families[0].parameters.items():
+        fields[name] = (Gamma if name == "gamma" else PARAMETERS[name], default)
+    formulas = (f"k(x, z) = {family.formula}." for family in families)
+    meaning = " ".join(formulas if len(names) == 1 else map(": ".join, zip(names, formulas, strict=True)))
+    return create_model(f"{title}Kernel", __base__=ModelKernel, __module__=__name__, __doc__=meaning, **fields)
+
+
+def _kernel_parts() -> Iterator[type[ModelKernel]]:
+    radial = tuple(name for name, family in KERNELS.items() if family.distance is not None)
+    yield from (_kernel_part((name,), name.capitalize()) for name in KERNELS if name not in radial)
+    yield _kernel_part(radial, "Radial")
+
+
+if TYPE_CHECKING:
+    KernelPart = ModelKernel
+else:
+    KernelPart = Annotated[reduce(or_, _kernel_parts()), Field(discriminator="type")]
 
 
 class Labelling(Part):
@@ -184,9 +213,6 @@ class HalfLife(Span):
         return Window(examples=examples, seconds=seconds, step=self.step)
 
 
-KernelPart = Annotated[LinearKernel | PolynomialKernel | RadialKernel, Field(discriminator="type")]
-
-
 class Configuration(Part):
     """A model's configuration. It never changes; another one is another model. Each solver adds its parameters."""
 
@@ -242,7 +268,7 @@ class Configuration(Part):
     @property
     def gamma(self) -> float | str | None:
         """The kernel's, as it was said; None for a linear one."""
-        return None if isinstance(self.kernel, LinearKernel) else self.kernel.gamma
+        return self.kernel.said
 
     @property
     def scaled(self) -> bool:
@@ -256,13 +282,9 @@ class Configuration(Part):
 
     @property
     def gamma_max(self) -> float:
-        """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value; only a polynomial's."""
-        kernel, square_max = self.kernel, self.features.square_max
-        if square_max is None or not isinstance(kernel, PolynomialKernel):
-            return math.inf
-        # Half of the limit leaves room for rounding.
-        root = float(exp(log(NORM_MAX / 2) / kernel.degree))  # type: ignore[no-untyped-call]
-        return (root - kernel.coef0) / square_max
+        """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value with itself."""
+        largest, square_max = self.kernel.gamma_max, self.features.square_max
+        return math.inf if square_max is None or largest is None else largest(square_max)
 
     def weight_of(self, label: Label) -> float:
         """The class's factor of C."""

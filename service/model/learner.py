@@ -332,7 +332,7 @@ class Learner:
     @property
     def gamma_used(self) -> float | None:
         """The kernel's gamma, whether it was given or found; None for a linear kernel."""
-        return None if self.configuration.kernel.type == "linear" else float(self.solver.kernel.gamma)
+        return None if self.configuration.gamma is None else float(self.solver.kernel.gamma)
 
     # -- state ----------------------------------------------------------------------------------------------------
 

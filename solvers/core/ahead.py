@@ -19,8 +19,9 @@ from numba.extending import intrinsic
 
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
+from hinged.solvers.core.families import LAPLACIAN
 from hinged.solvers.core.handed import handed
-from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
+from hinged.solvers.core.kernels import Kernel, inner_to_kernel
 from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
 from hinged.solvers.core.rows import Batch

@@ -16,8 +16,9 @@ from numba.extending import intrinsic
 from hinged.solvers.core import turns
 from hinged.solvers.core.compiled import compiled, in_place
 from hinged.solvers.core.counts import NONE
+from hinged.solvers.core.families import LAPLACIAN
 from hinged.solvers.core.handed import handed
-from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
+from hinged.solvers.core.kernels import Kernel, inner_to_kernel
 from hinged.solvers.core.lanes import LANES, dot
 from hinged.solvers.core.points import Points
 from hinged.solvers.core.rows import Rows

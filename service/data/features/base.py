@@ -56,8 +56,8 @@ class Features(Part):
         """What a new model has where a client says nothing of it. gamma: the kernel's, as it was said."""
         return self.NEW
 
-    def check(self, configuration: Configuration, dim_max: int) -> None:
-        """Invalid where they do not fit the rest of a configuration, or are wider than this server allows."""
+    def check(self, dim_max: int) -> None:
+        """Invalid where they do not fit together, or are wider than this server allows."""
         if self.dim > dim_max:
             raise Invalid(f"features.dim must be at most {dim_max}, got {self.dim}")
 

@@ -143,7 +143,7 @@ class NamedFeatures(RecordFeatures):
         hashed = sum(KINDS[kind].SQUARE_MAX * names**2 for kind, names in self._hashing.items())
         return min(CLIP**2 * self.columns_max, of_name * FIELDS_MAX) + hashed
 
-    def check(self, configuration: Configuration, dim_max: int) -> None:
+    def check(self, dim_max: int) -> None:
         """Invalid where they are too wide, or names are to tell the time since an example that have no times."""
         if self.dim > dim_max:
             more = self.dim - self.columns_max

@@ -87,9 +87,9 @@ class RowFeatures(Features):
         wide = self.type == "dense" and self.dim > CENTRED_MAX
         return {**self.NEW, "scale": None if wide or isinstance(gamma, float) else AUTO}
 
-    def check(self, configuration: Configuration, dim_max: int) -> None:
+    def check(self, dim_max: int) -> None:
         """Invalid where too many columns would be centred, too."""
-        super().check(configuration, dim_max)
+        super().check(dim_max)
         if self.scaled and self.type == "dense" and self.dim > CENTRED_MAX:
             raise Invalid(
                 f'features.scale: "auto" centres dense features, at most {CENTRED_MAX} of them, got dim {self.dim}; '
@@ -196,7 +196,8 @@ class RowFeatures(Features):
         return sparse_rows(indptr, indices, np.array([1.0, -0.5]), configuration)
 
     def is_fit(self, inputs: Inputs, configuration: Configuration) -> bool:
-        assert isinstance(inputs, Rows)  # noqa: S101  `check_form`
+        if not isinstance(inputs, Rows):
+            return False
         if not self.scaled:
             return inputs.fits(configuration.kernel.build(), configuration.dtype)
         return inputs.measure is None and inputs.values.dtype == np.float64

@@ -45,7 +45,7 @@ def test_a_kind_of_column_that_leaves_something_open_or_repeats_another_is_refus
 
 
 def test_a_kind_of_features_that_leaves_something_open_is_refused_at_import():
-    with pytest.raises(TypeError, match="Features must say what these are: .*encoder.*inputs.*shown.*, X, ONE"):
+    with pytest.raises(TypeError, match=r"Features must say what these are: .*encoder.*inputs.*shown.*, X, ONE"):
         known_features(Features)
 
 
