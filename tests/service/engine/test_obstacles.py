@@ -10,7 +10,7 @@ import pytest
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Configure
-from hinged.service.data.examples import to_rows
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
@@ -204,11 +204,11 @@ async def test_what_was_read_between_a_change_and_the_way_back_is_learned_as_the
     await done(worker, there)
     between = [(f"b{k}", [k / 10, 0.1], "ab"[k % 2]) for k in range(12)]
     requests = [learning(worker.model, [example]) for example in between]
-    rows = to_rows([[0.3, 0.7]], worker.model.configuration)
+    rows = to_inputs([[0.3, 0.7]], worker.model.configuration)
     published = worker.published
     decided = published.decide(rows)
     waiting = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], int(decided.numbers[0]), 0, 0)
-    offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_rows([[0.3, 0.7]], c), [b"0" * 16]))
+    offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_inputs([[0.3, 0.7]], c), [b"0" * 16]))
     await done(worker, back)
     await asyncio.gather(*(worker.learn(request) for request in requests), worker.keep([waiting], published.labels))
     await worker.command(offer)
@@ -236,7 +236,7 @@ async def test_a_prediction_of_a_state_that_a_rollback_undid_does_not_wait_for_i
     await worker.learn(learning(worker.model, [("1", [0.0, 1.0], "a"), ("2", [1.0, 0.0], "b")]))
     back_to = worker.model.position
     await worker.learn(learning(worker.model, [("3", [1.0, 1.0], "c"), ("4", [1.0, 2.0], "d")]))
-    rows = to_rows([[1.0, 1.5]], worker.model.configuration)
+    rows = to_inputs([[1.0, 1.5]], worker.model.configuration)
     published = worker.published
     decided = published.decide(rows)
     made = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], 3, 0, 10**15)
