@@ -3,10 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-RUN_INSTALLED := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := default
-.PHONY: default init redis chromium nginx vendor run fix check test quick bench docs wheel clean
+.PHONY: default init init-all redis chromium nginx vendor run fix check test quick bench docs wheel clean
 
 default: check test
 
@@ -14,24 +13,26 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hinged needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 
-# The server, its demonstration and nothing else: what a first look needs.
-$(RUN_INSTALLED): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
-	@touch $@
+# One of three extras of pyproject.toml: demo is what a first look needs; dev has it too, and dev-all has both.
+$(INSTALLED)-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@ $(INSTALLED)-demo $(if $(filter dev%,$*),$(INSTALLED)-dev)
 
-$(INSTALLED): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $@ $(RUN_INSTALLED)
+# What the inner loop needs: fix, check, quick.
+init: $(INSTALLED)-dev
 
-init: $(INSTALLED)
+# And what the other tests, the site, the benchmarks and the wheels need.
+init-all: $(INSTALLED)-dev-all
 
-# $(1), for the tests to start, out of Debian's package of that name: where apt may install one it does, without starting
-# a service; elsewhere the tests that need it are skipped and say so, unless HINGED_CI is set. $(3) is as good, but slower.
+# $(1), for the tests to start, out of Debian's package of that name: where apt may install one it does, says so before,
+# and starts no service; elsewhere the tests that need it are skipped and say so, unless HINGED_CI is set. $(3) is as good,
+# but slower.
 define installed
 @if ! command -v $(1) >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; \
 	apt-get -qq update; \
 	for package in $(1) $(3); do \
+		echo "apt-get install $$package, for the tests of $(2)"; \
 		apt-get -qq install --yes --no-install-recommends $$package >/dev/null && break; \
 	done; \
 fi; \
@@ -63,7 +64,7 @@ vendor:
 	rm -r $$folder; cd $(VENDOR) && sha256sum --check --quiet SHA256SUMS && echo 'as they should be'
 
 # A server on ./data that learns a real stream before your eyes, then stays.
-run: $(RUN_INSTALLED)
+run: $(INSTALLED)-demo
 	@$(BIN)/hinged demo
 
 fix: init
@@ -82,29 +83,29 @@ check: init
 # process would compile it anew, for five seconds in each that collects tests.
 test quick: export PYTHONDONTWRITEBYTECODE =
 
-test: init redis chromium nginx
+test: init-all redis chromium nginx
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Without servers, fault programs, Redis, what computes for long, and what other libraries check of the estimators: a
-# minute on two cores, once the solvers are compiled. A process more than there are cores would compute beside the others.
+# Without servers, what compiles, and what takes long: a minute on two cores, once the solvers are compiled. A process more
+# than there are cores would compute beside the others.
 quick: init
-	$(BIN)/python -m pytest -n auto -m "not server and not faults and not compiles and not browser and not checks and not long" --hypothesis-profile quick $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto -m "not server and not compiles and not long" --hypothesis-profile quick $(PYTEST_ARGS)
 
 # Solvers and server beside their peers, as in benchmarks/README.md; DATA is a folder of data sets. BENCH_ARGS=--full adds
 # MNIST.
-bench: init
+bench: init-all
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/speed/run.py --data $(DATA) $(BENCH_ARGS)
 	PYTHONPATH=.:benchmarks $(BIN)/python benchmarks/server/run.py --data $(DATA) $(SERVER_BENCH_ARGS)
 
 # docs/ and the documents beside it as a site in build/site, in which every link leads somewhere.
-docs: init
+docs: init-all
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # A wheel for every machine, and one that brings the kernels along for machines like this one: any x86-64 with AVX2, or any
 # Arm. SOLVERS names those whose kernels it gets, by default all.
 ARM := $(filter aarch64 arm64,$(shell uname -m))
 KERNELS := build/kernels
-wheel: init
+wheel: init-all
 	NUMBA_CPU_NAME=$(if $(ARM),generic,x86-64-v3) NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=$(KERNELS) \
 		$(BIN)/python docker/compile.py $(SOLVERS)
 	$(BIN)/python -m hatchling build --target wheel

@@ -33,9 +33,9 @@ from hinged.service.commands import ask
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events.labelling import Offered
-from hinged.service.model.events.learning import ClassAdded, Learned
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.labelling import CandidatesOffered
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.pool import RANDOM
 from hinged.service.settings import Settings
@@ -64,11 +64,11 @@ def asked(X, y, T, seed, machine, strategy):
         position += 1
         model.apply(position, event)
 
-    apply(Created(configuration.model_dump(mode="json"), 0))
+    apply(ModelCreated(configuration.model_dump(mode="json"), 0))
     for start in range(0, len(X), 1000):
         inputs = to_inputs([row.tolist() for row in X[start : start + 1000]], configuration)
         ids = [str(k) for k in range(start, start + len(inputs))]
-        apply(Offered(ids, inputs, x_digests(inputs), [None] * len(ids), 0))
+        apply(CandidatesOffered(ids, inputs, x_digests(inputs), [None] * len(ids), 0))
     tests = to_inputs([row.tolist() for row in T], configuration)
     classes, order, found = [], [], []
     while len(order) < MARKS[-1]:
@@ -80,7 +80,7 @@ def asked(X, y, T, seed, machine, strategy):
             inputs, numbers = choice.candidate.x, np.array([classes.index(label)], np.int32)
             order.append(int(choice.candidate.id))
             ids = [choice.candidate.id]
-            apply(Learned(len(order), ids, numbers, inputs, digests(inputs, [label]), 0, np.zeros(1, np.uint8)))
+            apply(ExamplesLearned(len(order), ids, numbers, inputs, digests(inputs, [label]), 0, np.zeros(1, np.uint8)))
         if len(order) in MARKS:
             numbers = model.published().decide(tests).numbers.tolist()
             found.append([classes[n] if n >= 0 else None for n in numbers])

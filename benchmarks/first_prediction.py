@@ -33,7 +33,7 @@ def main():
         try:
             installed = None
             while True:
-                if installed is None and (clone / ".venv" / ".installed-run").exists():
+                if installed is None and (clone / ".venv" / ".installed-demo").exists():
                     installed = time.monotonic() - start
                 try:
                     with urllib.request.urlopen(QUESTION, timeout=5) as answer:

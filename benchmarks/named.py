@@ -18,9 +18,9 @@ import numpy as np
 from datasets import arguments, load
 from datasets import rows_of as prepared_rows
 
-from hinged.readers import Choice, open_source
-from hinged.service.data.records import canonical, pack_records, unpack_records
-from hinged.service.data.vocabulary import Vocabulary
+from hinged.readers import TableColumns, open_source
+from hinged.service.data.features.records import canonical, pack_records, unpack_records
+from hinged.service.data.features.vocabulary import Vocabulary
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.dual.lasvm import LASVM
@@ -33,7 +33,7 @@ WARMUP = 1000
 def census(folder):
     """Records and classes of the training and of the test part."""
     parts = {"train": ([], []), "test": ([], [])}
-    for example in open_source(folder / "adult_census.csv.gz", choice=Choice("income", named=True)):
+    for example in open_source(folder / "adult_census.csv.gz", choice=TableColumns("income", named=True)):
         record = {name: value for name, value in example.x.items() if value != "?"}
         records, classes = parts[record.pop("split")]
         records.append(canonical(record))

@@ -18,7 +18,7 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 
@@ -46,7 +46,7 @@ def model_of(options):
     def rows(n):
         return random.normal(size=(n, options.dim)).astype(np.float32)
 
-    commit([Created(configuration.model_dump(mode="json"), 1)])
+    commit([ModelCreated(configuration.model_dump(mode="json"), 1)])
     x = rows(options.learned)
     y = np.where(x[:, 0] + 0.5 * random.normal(size=len(x)) > 0, "ham", "spam").tolist()
     inputs = to_inputs(x.tolist(), configuration)

@@ -27,11 +27,11 @@ from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.features.rows import dense_rows, sparse_rows
 from hinged.service.data.inputs import x_digests
-from hinged.service.data.rows import dense_rows, sparse_rows
-from hinged.service.model.events.learning import Learned
-from hinged.service.model.events.states import Created
-from hinged.service.model.learner import Learner
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.events.states import ModelCreated
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.solvers.warm import warm_up
@@ -78,7 +78,9 @@ def learner_of(X, C, scale):
         spread = first.multiply(first).sum() / 100 if form == "sparse" else X.shape[1] * first.var()
         kernel["gamma"] = 1.0 / float(spread)
     features = {"type": form, "dim": X.shape[1], "scale": scale}
-    return Learner(new_configuration(json.dumps({"kernel": kernel, "C": C, "features": features}), Settings()), 2**27)
+    return ModelLearner(
+        new_configuration(json.dumps({"kernel": kernel, "C": C, "features": features}), Settings()), 2**27
+    )
 
 
 def batch_of(X, configuration):
@@ -96,7 +98,7 @@ def accuracy(X, y, C, scale):
     for begin in range(0, n, BATCH):
         end = min(begin + BATCH, n)
         rows, classes = batch_of(X[begin:end], learner.configuration), y[begin:end].astype(np.int32)
-        event = Learned(
+        event = ExamplesLearned(
             begin + 1, [None] * (end - begin), classes, rows, [b""] * (end - begin), 0, np.zeros(end - begin)
         )
         found = np.concatenate([numbers for _, numbers in learner.learn(event)])
@@ -139,7 +141,7 @@ def costs(folder):
             learner.add_class(label)
         numbers = np.unique(y[:1000], return_inverse=True)[1].astype(np.int32)
         first = batch_of(X[:1000], learner.configuration)
-        list(learner.learn(Learned(1, [None] * 1000, numbers, first, [b""] * 1000, 0, np.zeros(1000))))
+        list(learner.learn(ExamplesLearned(1, [None] * 1000, numbers, first, [b""] * 1000, 0, np.zeros(1000))))
         start = time.process_time()
         for part in rows:
             learner._encoded(part)  # noqa: SLF001  the step alone
@@ -161,7 +163,7 @@ def questions(folder, runs):
             body = json.dumps({"kernel": {"type": "rbf"}, "features": features, "classes": [0, 1], "seed": seed})
             configuration = new_configuration(body, Settings())
             model = Model("m", configuration, cache_bytes=2**27, answers_kept=1000)
-            take(model, [Created(configuration.model_dump(mode="json"), 0)])
+            take(model, [ModelCreated(configuration.model_dump(mode="json"), 0)])
             xs = to_inputs([records[k] for k in pool], configuration)
             ids = [str(k) for k in pool]
             take(model, Offer(ids, xs, x_digests(xs), [None] * len(ids)).plan(model, 0).events)

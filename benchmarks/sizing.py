@@ -1,6 +1,6 @@
 """What a server takes: memory, time and disk by points, columns, classes and models, on servers that are full.
 
-    PYTHONPATH=.:benchmarks:tests python benchmarks/sizing.py
+    PYTHONPATH=.:benchmarks python benchmarks/sizing.py
 
 Each row is a server of its own that learned random rows until `points_max` was reached, and then some more: half of
 the labels follow the rows, half nothing, so that nearly all points are support vectors and cached rows fill up. That
@@ -17,9 +17,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
-from running import RunningServer
 
 from hinged import Client
+from tests.helpers.server import RunningServer
 
 BATCH = 200
 RBF = {"type": "rbf"}

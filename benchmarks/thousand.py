@@ -1,6 +1,6 @@
 """A thousand models on three servers that share a Redis: start, claims, rebalancing, memory.
 
-    PYTHONPATH=.:benchmarks:tests python benchmarks/thousand.py
+    PYTHONPATH=.:benchmarks python benchmarks/thousand.py
 
 Models of 20 examples of two columns, LASVM. "start" is until all three are ready after an end in order, "claimed" until
 every model of a server that was killed answers again, "balanced" what `hinged cluster balance` takes after that server
@@ -19,9 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-from nodes import CONFIGURATION, Nodes
-from running import PATIENCE_S, ROOT
 from sizing import MIB, scraped
+
+from tests.helpers.nodes import CONFIGURATION, Nodes
+from tests.helpers.server import PATIENCE_S, ROOT
 
 THREADS = 6
 TTL_S = 3.0

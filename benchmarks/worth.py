@@ -30,9 +30,9 @@ from sklearn.svm import SVC
 
 import hinged.solvers.race.race as hinged_race
 from hinged.service.data.configuration import new_configuration
-from hinged.service.data.rows import dense_rows
-from hinged.service.model.events.learning import Learned
-from hinged.service.model.learner import Learner
+from hinged.service.data.features.rows import dense_rows
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.learner import ModelLearner
 from hinged.service.settings import Settings
 from hinged.solvers.race.arms import RADIAL
 from hinged.solvers.warm import warm_up
@@ -43,13 +43,13 @@ BATCH, EVERY, HELD, FEATURES = 50, 500, 5000, 500
 def told_nothing(X, y):
     """A model of the server that was told the kernel's name and the form of x."""
     body = {"kernel": {"type": "rbf"}, "features": {"type": "dense", "dim": X.shape[1]}}
-    learner, found = Learner(new_configuration(json.dumps(body), Settings()), 2**27), []
+    learner, found = ModelLearner(new_configuration(json.dumps(body), Settings()), 2**27), []
     for label in range(int(y.max()) + 1):
         learner.add_class(label)
     for begin in range(0, len(y), BATCH):
         classes = y[begin : begin + BATCH].astype(np.int32)
         rows, m = dense_rows(np.asarray(X[begin : begin + BATCH], np.float64), learner.configuration), len(classes)
-        event = Learned(begin + 1, [None] * m, classes, rows, [b""] * m, 0, np.zeros(m, np.uint8))
+        event = ExamplesLearned(begin + 1, [None] * m, classes, rows, [b""] * m, 0, np.zeros(m, np.uint8))
         found += [numbers for _, numbers in learner.learn(event)]
     return np.concatenate(found)
 

@@ -5,9 +5,12 @@ import re
 
 import pytest
 import yaml
-from asking import Asking, example
 from prometheus_client.parser import text_string_to_metric_families
-from running import ROOT, RunningServer
+
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import ROOT, RunningServer
+
+pytestmark = pytest.mark.server
 
 DASHBOARD = json.loads((ROOT / "docker" / "grafana" / "hinged.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]

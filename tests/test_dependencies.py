@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import accumulate
 
-from running import ROOT
+from tests.helpers.server import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = packages_distributions()
@@ -119,7 +119,7 @@ def test_what_is_declared_is_imported():
     assert (declared("all") | declared("ray")) - set().union(*map(distributions, imported)) == BY_NAME
 
 
-def test_what_the_tests_import_comes_with_dev():
+def test_what_the_tests_import_comes_with_dev_all():
     files = list((ROOT / "tests").rglob("*.py"))
-    imported = others(name for file in files for name, _ in imports_of(file)) - {file.stem for file in files}
-    assert {package for package in imported if not distributions(package) & declared("dev")} == set()
+    imported = others(name for file in files for name, _ in imports_of(file)) - {"tests"}
+    assert {package for package in imported if not distributions(package) & declared("dev-all")} == set()

@@ -6,14 +6,16 @@ from contextlib import closing
 
 import pytest
 import yaml
-from redis_server import DURABLE, RedisServer
-from running import ROOT
 
 from hinged.commands.balance import balance
 from hinged.service.cluster.node import as_node
 from hinged.service.edge.access import refuse_open_door
 from hinged.service.settings import Settings
 from hinged.service.store.redis import RedisStore
+from tests.helpers.redis_server import DURABLE, RedisServer
+from tests.helpers.server import ROOT
+
+pytestmark = pytest.mark.server
 
 COMPOSE, DOCKERFILE, IGNORED = (
     (ROOT / name).read_text() for name in ("docker-compose.yml", "docker/Dockerfile", ".dockerignore")

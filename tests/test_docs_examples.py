@@ -3,8 +3,11 @@
 import json
 
 import pytest
-from doc_examples import Walk, alike, blocks
-from running import RunningServer
+
+from tests.helpers.doc_examples import Walk, alike, blocks
+from tests.helpers.server import RunningServer
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 DOCUMENTS = {
     "README.md": 8,

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import zipfile
 
-import forking
 import pytest
-from running import PATIENCE_S, ROOT
 
 import hinged
 from hinged.solvers.jit.cache import KIND
+from tests.helpers import forked_programs
+from tests.helpers.server import PATIENCE_S, ROOT
+
+pytestmark = pytest.mark.longest
 
 
 def run(program, folder, env):
@@ -57,6 +59,7 @@ def bare(built, tmp_path_factory):
     return run
 
 
+@pytest.mark.server
 def test_a_wheel_holds_one_package_with_all_its_modules(wheel):
     names = set(wheel.namelist())
     assert {name.split("/")[0].split("-")[0] for name in names} == {"hinged"}
@@ -117,12 +120,13 @@ def loaded(site, cache, **environment):
     """Whether an installation has the solver's kernels without a compiler; `cache` is the user's."""
     program = "import hinged; from hinged.solvers.warm import load; print(load('fogd'), hinged.__file__)"
     env = os.environ | {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(cache)} | environment
-    done = forking.run(["-c", program], env, cache.parent)
+    done = forked_programs.run(["-c", program], env, cache.parent)
     there, _, file = done.stdout.strip().partition(" ")
     assert file == str(site / "hinged" / "__init__.py"), done.stderr
     return there == "True"
 
 
+@pytest.mark.server
 @pytest.mark.compiles
 def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a_kind(with_kernels, tmp_path):
     assert loaded(with_kernels, tmp_path / "cache")
@@ -134,6 +138,7 @@ def test_a_wheel_can_bring_its_kernels_along_for_its_sources_and_processors_of_a
     assert not loaded(tmp_path / "site", tmp_path / "cache")
 
 
+@pytest.mark.server
 @pytest.mark.compiles
 def test_kernels_of_a_wheel_go_over_many_rows_on_a_processor_with_wider_vectors(with_kernels, tmp_path):
     env = os.environ | {"PYTHONPATH": str(with_kernels), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -142,6 +147,7 @@ def test_kernels_of_a_wheel_go_over_many_rows_on_a_processor_with_wider_vectors(
     assert not list((tmp_path / "cache").rglob("*.code"))  # it was the wheel's that ran
 
 
+@pytest.mark.server
 @pytest.mark.long
 def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):
     wheel.extractall(tmp_path / "site")
@@ -154,6 +160,7 @@ def test_folders_of_the_same_names_are_in_nobodys_way(wheel, tmp_path):
     assert done.stdout.strip() == str(tmp_path / "site" / "hinged" / "__init__.py"), done.stderr
 
 
+@pytest.mark.server
 def test_the_metadata_say_who_and_under_which_licence_and_their_links_hold_anywhere(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(wheel.read(name))
@@ -166,6 +173,7 @@ def test_the_metadata_say_who_and_under_which_licence_and_their_links_hold_anywh
     assert not re.search(r"\]\((?!https://)", metadata.get_payload())
 
 
+@pytest.mark.server
 @pytest.mark.long
 def test_without_an_extra_there_are_client_and_command_line(bare):
     done = bare("hinged", "--help")
@@ -179,6 +187,7 @@ def test_without_an_extra_there_are_client_and_command_line(bare):
     assert refused.stderr.startswith("hinged: no answer from http://127.0.0.1:9")
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("arguments", "who", "extra"),
     [
@@ -194,6 +203,7 @@ def test_a_command_without_its_extra_says_in_one_line_which_it_is(bare, argument
     assert re.fullmatch(rf'{who} needs the package \w+, which is not installed: pip install "hinged\[{extra}\]"', line)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("library", ["sklearn", "river"])
 def test_estimators_without_their_library_say_which_extra_has_it(bare, library):
     done = bare("python", "-c", f"import hinged.{library}")
@@ -202,6 +212,7 @@ def test_estimators_without_their_library_say_which_extra_has_it(bare, library):
     assert last.endswith(f'pip install "hinged[{library}]"')
 
 
+@pytest.mark.server
 def test_what_reads_files_says_which_extra_it_lacks(bare, tmp_path):
     file = tmp_path / "a.npz"
     file.write_bytes(b"")
@@ -209,6 +220,7 @@ def test_what_reads_files_says_which_extra_it_lacks(bare, tmp_path):
     assert done.stderr == ('a .npz file needs the package numpy, which is not installed: pip install "hinged[files]"\n')
 
 
+@pytest.mark.server
 def test_a_client_without_numpy_says_which_extra_sends_rows(bare):
     done = bare("python", "-c", "import hinged; hinged.Client().learn_rows('m', [[1.0]], ['a'])")
     last = done.stderr.splitlines()[-1]

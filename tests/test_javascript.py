@@ -8,10 +8,12 @@ import shutil
 import subprocess
 
 import pytest
-from browsing import ARGUMENTS, executable
-from running import PATIENCE_S, ROOT, RunningServer
 
 from hinged.service.edge.keys import EVERY, create_key
+from tests.helpers.browser import ARGUMENTS, executable
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
+
+pytestmark = pytest.mark.server
 
 DOCUMENT = ROOT / "docs" / "javascript.md"
 CLIENT = ROOT / "docs" / "clients" / "hinged.js"

@@ -3,20 +3,10 @@
 import ast
 from collections import Counter
 
-from running import ROOT
+from tests.helpers.server import ROOT
 
-EVENTS = [
-    "Created", "Finished", "Imported", "Learned", "Offered", "Predicted", "Released", "Renewed", "Retired",
-    "RolledBack", "SetAside", "Skipped",
-]  # fmt: skip
-"""Each is an event, and the answer that tells of it."""
-TWO = [
-    "Asking", "Batch", "DenseRows", "Entry", "Features", "Gate", "History", "Learner", "Lines", "Owner", "Pace",
-    "Read", "Readers", "Server", "State", "Together", "Window",
-]  # fmt: skip
-THREE = ["Asked", "Choice", "Elsewhere", "Rule", "Tally", "Way"]
-MORE = {"Place": 5, "Parameters": 6}
-TAKEN = dict.fromkeys(EVENTS + TWO, 2) | dict.fromkeys(THREE, 3) | MORE
+TWO = ["Asked", "Asking", "Gate", "Place", "Server", "State", "Together", "Way"]
+TAKEN = dict.fromkeys(TWO, 2)
 """The modules that define a name, where there are several still. The list only becomes shorter."""
 
 

@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from asking import BASE, example
-from proxying import behind_nginx
-from running import RunningServer, eventually
 
 from hinged import AsyncClient, Client, HingedError
 from hinged.service.edge.keys import create_key
+from tests.helpers.http_client import BASE, example
+from tests.helpers.nginx import behind_nginx
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,18 @@ from functools import lru_cache
 
 import httpx
 import pytest
-from asking import BASE, Asking
-from dividing import ONE, TWO
 from hypothesis import HealthCheck, assume, event, example, given, settings
 from hypothesis.strategies import integers
-from nodes import Nodes, make
-from proxying import behind_nginx
-from running import PATIENCE_S, RunningServer
-from smuggling import OFFERS, as_h11_reads, chunked, message, sized, streams
 
 from hinged.service.edge.keys import create_key
+from tests.helpers.divided_server import ONE, TWO
+from tests.helpers.http_client import BASE, Asking
+from tests.helpers.nginx import behind_nginx
+from tests.helpers.nodes import Nodes, make
+from tests.helpers.server import PATIENCE_S, RunningServer
+from tests.helpers.smuggled_requests import OFFERS, as_h11_reads, chunked, message, sized, streams
+
+pytestmark = pytest.mark.server
 
 PATHS = [f"/models/{name}/predict".encode() for name in (ONE[0], TWO[0])]
 DELETE = b"DELETE /models/%b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n" % ONE[0].encode()

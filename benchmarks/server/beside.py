@@ -1,6 +1,6 @@
 """How long one client's predictions take while the same model finishes, is taught anew, forgets or keeps a snapshot.
 
-    PYTHONPATH=.:benchmarks:tests python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
+    PYTHONPATH=.:benchmarks python benchmarks/server/beside.py [--examples N] [--runs N] [--work NAME ...]
 
 One client sends one prediction after the other to a model of LASVM that has learned 10,000 examples of 20 numbers, idle
 and for as long as each piece of work takes: the finishing step of a copy that has not had it; a change of gamma, for
@@ -17,10 +17,10 @@ from pathlib import Path
 import httpx
 import numpy as np
 from load import Load, load, request_bytes
-from running import RunningServer
 from targets import Line, print_table
 
 from hinged.client.batch import MEDIA_TYPE, pack
+from tests.helpers.server import RunningServer
 
 DIM, BATCH = 20, 500
 TIMES = 3

@@ -20,10 +20,10 @@ import httpx
 import numpy as np
 from load import load
 from neighbours import FEATURES, SLOW, SMALL, Slow, examples, requests
-from running import RunningServer
 
 from hinged.commands.cli import main as run_command
 from hinged.service.engine.scheduling import gates, turns
+from tests.helpers.server import RunningServer
 
 OTHERS = [
     "SHORT_S=0", "ASIDE=0", "ASIDE_MAX_S=1e9", "QUIET_S=0", "SLICE_S=0", "SLICE_S=0.2", "LOOK_S=0.005",

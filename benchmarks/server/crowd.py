@@ -19,8 +19,9 @@ import httpx
 import numpy as np
 from load import load, request_bytes
 from neighbours import FEATURES
-from running import RunningServer
 from targets import Line, print_table
+
+from tests.helpers.server import RunningServer
 
 KERNEL = {"kernel": {"type": "rbf", "gamma": 0.3}, "C": 10, "features": FEATURES}
 SOLVERS = {

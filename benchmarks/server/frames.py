@@ -1,6 +1,6 @@
 """Frames of a WebSocket, one example each, sent without waiting: a sender of prepared bytes, and the client's Stream.
 
-    PYTHONPATH=.:benchmarks:tests python benchmarks/server/frames.py [--frames 20000] [--turns 3]
+    PYTHONPATH=.:benchmarks python benchmarks/server/frames.py [--frames 20000] [--turns 3]
 
 Rows have 20 numbers, the model is BSCA with 100 points; every learned frame is answered when it is on disk. CPU
 microseconds a frame are told of the server and of who sends, since both share the processors.
@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import httpx
 import numpy as np
-from running import RunningServer
 from targets import middle, span
 
 from hinged import Client
+from tests.helpers.server import RunningServer
 
 DIM = 20
 CHEAP = {"solver": "bsca", "C": 0.25, "budget": 100, "kernel": {"type": "rbf", "gamma": 0.05}}

@@ -16,8 +16,9 @@ from pathlib import Path
 import httpx
 from load import load, request_bytes
 from run import Served, cpu_s
-from running import RunningServer
 from targets import Line, middle, print_table, span
+
+from tests.helpers.server import RunningServer
 
 START_S, LIST_MS = 10, 100
 THREADS = 4

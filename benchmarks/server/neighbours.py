@@ -20,8 +20,7 @@ import httpx
 import numpy as np
 from load import load, request_bytes
 
-sys.path.append(str(Path(__file__).parents[2] / "tests"))
-from running import RunningServer
+from tests.helpers.server import RunningServer
 
 EXAMPLES = 120
 SLOW = {"solver": "exact", "kernel": {"type": "polynomial", "gamma": 1, "degree": 16, "coef0": 1}, "C": 100}

@@ -1,6 +1,6 @@
 """What it takes to ask a server that does not own the model: predictions of one row, beside its owner asked directly.
 
-    PYTHONPATH=.:benchmarks:tests python benchmarks/server/passed_on.py
+    PYTHONPATH=.:benchmarks python benchmarks/server/passed_on.py
 
 Two servers on a Redis of their own, both on this machine, measured in turns; figures are medians. All processes share
 its processors: where they are busy, what counts are the processor's seconds of each process, which are told beside.
@@ -14,9 +14,10 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from nodes import Nodes
 from server.load import load, request_bytes
 from server.readers import DIM, body_of
+
+from tests.helpers.nodes import Nodes
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

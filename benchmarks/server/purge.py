@@ -1,6 +1,6 @@
 """How long an append waits beside a purge of the store, and how long the purge takes.
 
-    PYTHONPATH=.:tests python benchmarks/server/purge.py [--store redis] [--mb 100 500] [--turns 3]
+    PYTHONPATH=. python benchmarks/server/purge.py [--store redis] [--mb 100 500] [--turns 3]
 
 The store holds events of 20 kB with ten ids each, and a snapshot of a tenth of its size; half of the events were
 redacted. Before each turn a few events are trimmed from its front, for which Redis has to copy the rest of a log. One
@@ -17,11 +17,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
-from redis_server import RedisServer
 
 from hinged.service.store.base import Event
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.redis_server import RedisServer
 
 EVENT_BYTES = 20_000
 TRIMMED = 10

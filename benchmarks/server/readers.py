@@ -1,6 +1,6 @@
 """What readers bring: predictions and learning with none and with one, on servers that are measured in turns.
 
-    PYTHONPATH=.:benchmarks:tests python benchmarks/server/readers.py
+    PYTHONPATH=.:benchmarks python benchmarks/server/readers.py
 
 Rows have 20 numbers and the model some 2,000 support vectors. Connections are opened anew for each measurement, since
 whoever takes one keeps it: figures are the median of the turns.
@@ -15,8 +15,9 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from running import RunningServer, eventually
 from server.load import load, request_bytes
+
+from tests.helpers.server import RunningServer, eventually
 
 DIM = 20
 

@@ -29,9 +29,7 @@ from targets import Line, middle, print_table, span
 from hinged.client.batch import MEDIA_TYPE, pack
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import make_kernel
-
-sys.path.append(str(Path(__file__).parents[2] / "tests"))
-from running import RunningServer, free_port
+from tests.helpers.server import RunningServer, free_port
 
 BATCH, CONNECTIONS = 100, 4
 SECONDS = 3.0

@@ -1,6 +1,6 @@
 """What workers bring: two models that learn, with one worker and with two, and predictions beside one that computes.
 
-    PYTHONPATH=.:benchmarks:benchmarks/server:tests python benchmarks/server/workers.py --seconds 2
+    PYTHONPATH=.:benchmarks:benchmarks/server python benchmarks/server/workers.py --seconds 2
 
 Rows have 20 numbers and the models 100 points (BSCA). Two clients, each a process of its own, teach a model each, over
 connections that are opened anew for each measurement: to the port, where who takes one may have to pass on, or to the
@@ -21,15 +21,16 @@ import httpx
 import numpy as np
 from neighbours import SLOW, SMALL, Busy, Slow, examples
 from readers import DIM, body_of
-from running import RunningServer
 from server.load import Load, load, request_bytes
+
+from tests.helpers.server import RunningServer
 
 TAUGHT = {"solver": "bsca", "budget": 100, "C": 1, "kernel": {"type": "rbf", "gamma": 0.05}}
 
 
 def cpu_s(server):
     """Processor seconds of all workers."""
-    from dividing import workers_of  # noqa: PLC0415  not for each process of a client, which imports this, too
+    from tests.helpers.divided_server import workers_of  # noqa: PLC0415  not for each process of a client, which imports this, too
 
     spent = 0
     for pid in workers_of(server).values():
@@ -40,7 +41,7 @@ def cpu_s(server):
 
 def port_of_owner(server, name):
     """Where the worker is reached that has a model."""
-    from dividing import own_port, owner_of, workers_of  # noqa: PLC0415
+    from tests.helpers.divided_server import own_port, owner_of, workers_of  # noqa: PLC0415
 
     workers = workers_of(server)
     return own_port(workers[owner_of(name, len(workers))], server.port)
@@ -61,7 +62,7 @@ def taught(server, names, requests, seconds, connections, *, directly):
 
 
 def learning(stack, folder, options):
-    from dividing import names_of  # noqa: PLC0415
+    from tests.helpers.divided_server import names_of  # noqa: PLC0415
 
     rng = np.random.default_rng(0)
     names = [names_of(number, 2, 1)[0] for number in (1, 2)]
@@ -89,7 +90,7 @@ def learning(stack, folder, options):
 
 
 def beside(_, folder, options):
-    from dividing import names_of, owner_of  # noqa: PLC0415
+    from tests.helpers.divided_server import names_of, owner_of  # noqa: PLC0415
 
     print("\n| workers | beside | p50 ms | p99 ms |\n|---|---|---|---|")
     for count in (1, 2):

@@ -33,7 +33,7 @@ TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz"}
 PLACE = click.Path(path_type=Path)
 
 
-class Place(Protocol):
+class BackupTarget(Protocol):
     """Where files of a backup are."""
 
     def put(self, name: str, data: bytes) -> None:
@@ -149,7 +149,7 @@ def now() -> str:
 
 
 @contextlib.contextmanager
-def written(to: Path) -> Iterator[Place]:
+def written(to: Path) -> Iterator[BackupTarget]:
     """A new folder or file, which has its name once it is whole."""
     part = to.with_name(f"{to.name}.part")
     compression = compression_of(to)
@@ -190,7 +190,7 @@ def remove(part: Path) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[Place]:
+def opened(path: Path) -> Iterator[BackupTarget]:
     """A backup that is there."""
     try:
         if path.is_dir():
@@ -204,7 +204,7 @@ def opened(path: Path) -> Iterator[Place]:
         raise click.ClickException(f"{error.filename or path}: {error.strerror or error}") from error
 
 
-def read_index(place: Place, path: Path) -> list[dict[str, Any]]:
+def read_index(place: BackupTarget, path: Path) -> list[dict[str, Any]]:
     """The models that a backup names."""
     try:
         index = json.loads(place.get(INDEX))
@@ -215,7 +215,7 @@ def read_index(place: Place, path: Path) -> list[dict[str, Any]]:
         raise click.ClickException(f"{path} is no backup: it has no {INDEX} that can be read") from error
 
 
-def checked(place: Place, model: dict[str, Any], path: Path) -> bytes:
+def checked(place: BackupTarget, model: dict[str, Any], path: Path) -> bytes:
     """The file of a model, which must be what was written."""
     if Path(model["file"]).name != model["file"]:
         raise click.ClickException(f"{path} is no backup: it names the file {model['file']!r}")

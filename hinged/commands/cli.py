@@ -50,7 +50,7 @@ from hinged.commands.snapshots import (
 from hinged.commands.studio import reconcile
 from hinged.commands.writing import console, write
 from hinged.extras import needed
-from hinged.readers import FORMATS, Choice, ReadError, fingerprint, open_source
+from hinged.readers import FORMATS, ReadError, TableColumns, fingerprint, open_source
 from hinged.version import __version__
 
 if TYPE_CHECKING:
@@ -181,14 +181,14 @@ def replay(
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     try:
-        choice = Choice(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
+        choice = TableColumns(label, id_name, features, drop, named, texts=texts, times=times, categories=categories)
         read = functools.partial(open_source, file_format=file_format, zero_based=zero_based, delimiter=delimiter)
         source = read(file, choice=choice, labels_file=labels_file)
         if source.features["type"] == "text" and "kernel" not in given:
             options["kernel"] = "linear"
         held_out = source.held_out
         if test_file is not None:
-            held_out = read(test_file, choice=Choice(label, named=named), like=source)
+            held_out = read(test_file, choice=TableColumns(label, named=named), like=source)
         if held_out is not None and held_out.features["type"] != source.features["type"]:
             raise click.ClickException(f"{held_out.name} and {source.name} are not of one kind")
         run(

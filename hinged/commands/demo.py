@@ -129,12 +129,12 @@ def died(server: ServerProcess) -> DemoError:
 
 def compare(client: Client, console: Console, *, waits: bool) -> None:
     """Learn the digits one after another and at once, and print both. waits: for somebody who opens the page."""
-    from hinged.readers.arrays import ArraySource, DenseRows, labels_of  # noqa: PLC0415 - numpy is slow to import
+    from hinged.readers.arrays import ArrayRows, ArraySource, labels_of  # noqa: PLC0415 - numpy is slow to import
 
     digits = load_digits()
-    held_out = ArraySource("digits", DenseRows("digits", digits.X_test), labels_of("digits", digits.y_test))
+    held_out = ArraySource("digits", ArrayRows("digits", digits.X_test), labels_of("digits", digits.y_test))
     source = ArraySource(
-        "digits", DenseRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
+        "digits", ArrayRows("digits", digits.X_train), labels_of("digits", digits.y_train), held_out=held_out
     )
     fresh_model(client, source, console)
     # What is held out is never learned but by whoever labels it: the pool's predictions are no part of the comparison.

@@ -33,7 +33,7 @@ CLASS_KEYS = "123456789" + "".join(c for c in string.ascii_lowercase if c not in
 
 
 @dataclass
-class Tally:
+class SessionTally:
     """What a session has come to."""
 
     labelled: int = 0
@@ -74,7 +74,7 @@ class Session:
         self.client = client
         self.model = model
         self.annotator = annotator
-        self.tally = Tally()
+        self.tally = SessionTally()
         self._ask = {"annotator": annotator, "strategy": strategy, "lease_s": lease_s}
         self._lease_s = lease_s
         self._prefetch = prefetch

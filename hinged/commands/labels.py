@@ -65,7 +65,7 @@ def row_of(example: ListedExample) -> dict[str, Any]:
     return {name: row[name] for name in COLUMNS}
 
 
-class Lines:
+class JSONLinesWriter:
     """One JSON object a line, as the server tells them."""
 
     def write(self, examples: list[ListedExample]) -> None:
@@ -125,4 +125,8 @@ def _time(text: str | None) -> Any:
     return None if text is None else datetime.fromisoformat(text)
 
 
-WRITERS: dict[str, type[Table | Lines | Parquet]] = {"csv": Table, "jsonl": Lines, "parquet": Parquet}
+WRITERS: dict[str, type[Table | JSONLinesWriter | Parquet]] = {
+    "csv": Table,
+    "jsonl": JSONLinesWriter,
+    "parquet": Parquet,
+}

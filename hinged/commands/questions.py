@@ -16,7 +16,7 @@ import click
 
 from hinged.commands.options import EXIT_INTERRUPTED, asks, of_tables
 from hinged.commands.writing import console, write
-from hinged.readers import Choice, ReadError, format_of, open_source
+from hinged.readers import ReadError, TableColumns, format_of, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -284,7 +284,7 @@ def rows_of(
         named = has["type"] in ("named", "text")
     kinds = {name: column["type"] for name, column in (has.get("columns") or {}).items()}
     whole = has["type"] == "text"
-    choice = Choice(None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole)
+    choice = TableColumns(None, id_name, features, drop, named, labelled=False, show=show, known=kinds, whole=whole)
     try:
         for example in open_source(file, choice=choice, delimiter=delimiter):
             given = example.id if prefix is None or example.id is not None else f"{prefix}:{example.row}"

@@ -37,7 +37,7 @@ CURL_CHARS_MAX = 1500
 
 
 @dataclass
-class Tally:
+class StreamTally:
     """What a stream has shown so far."""
 
     learned: int = 0
@@ -155,9 +155,9 @@ def learn(
     rows: int,
     batch: int,
     console: Console,
-) -> Tally:
+) -> StreamTally:
     """Send the examples, each with its id, and watch the model."""
-    tally = Tally()
+    tally = StreamTally()
     started = polled = time.perf_counter()
     with Meter(console, "learning", rows) as meter:
         for chunk in batches(examples, batch):
@@ -174,7 +174,7 @@ def learn(
     return tally
 
 
-def look(client: Client, model: str, tally: Tally) -> None:
+def look(client: Client, model: str, tally: StreamTally) -> None:
     """Ask the model for the figures that answers to batches do not hold."""
     state = client.model(model)
     tally.support_vectors = state["support_vectors"]

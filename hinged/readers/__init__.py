@@ -12,7 +12,7 @@ from hinged.readers.base import (
     Source,
     fingerprint,
 )
-from hinged.readers.table import Choice, TableSource
+from hinged.readers.table import TableColumns, TableSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ENDINGS",
     "FORMATS",
-    "Choice",
     "Example",
     "Label",
     "ReadError",
     "Source",
+    "TableColumns",
     "fingerprint",
     "format_of",
     "open_source",
@@ -53,7 +53,7 @@ def open_source(
     file_format: str | None = None,
     zero_based: bool = False,
     like: Source | None = None,
-    choice: Choice | None = None,
+    choice: TableColumns | None = None,
     delimiter: str | None = None,
     labels_file: Path | None = None,
 ) -> Source:
@@ -69,7 +69,7 @@ def open_source(
     """
     file_format = file_format or format_of(path)
     table = like if isinstance(like, TableSource) else None
-    choice = choice or Choice(label, id_name)
+    choice = choice or TableColumns(label, id_name)
     # Each reader is imported when it is asked for: not all of them need NumPy.
     if file_format in {"csv", "tsv"}:
         from hinged.readers.text import CsvSource  # noqa: PLC0415

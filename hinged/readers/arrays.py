@@ -29,7 +29,7 @@ BLOCK_ROWS = 256
 CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
-class DenseRows:
+class ArrayRows:
     """Rows of an array (n, ...); further axes, as images have, are flattened."""
 
     sparse = False
@@ -105,7 +105,7 @@ class ArraySource(Source):
     def __init__(
         self,
         name: str,
-        features: DenseRows | SparseRows,
+        features: ArrayRows | SparseRows,
         labels: Sequence[Label],
         ids: Sequence[str] | None = None,
         held_out: ArraySource | None = None,
@@ -248,9 +248,9 @@ def _part(
             f"{_renamed(label)!r}; its arrays are {listed}"
         )
     place = f"{path}, {features_name}"
-    features: DenseRows | SparseRows
+    features: ArrayRows | SparseRows
     if features_name in arrays:
-        features = DenseRows(place, arrays[features_name])
+        features = ArrayRows(place, arrays[features_name])
     else:
         features = SparseRows(place, [arrays[f"{features_name}_{part}"] for part in CSR_PARTS])
     names = None if ids is None else [str(name) for name in labels_of(f"{path}, {ids}", arrays[ids])]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import ipc, parquet
 
 from hinged.readers.base import ReadError
-from hinged.readers.table import Choice, Row, TableSource
+from hinged.readers.table import Row, TableColumns, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ BATCH_ROWS = 4096
 class ArrowSource(TableSource):
     """A Parquet file, or an Arrow one (Feather, in its form for files)."""
 
-    def __init__(self, path: Path, choice: Choice, *, is_parquet: bool, like: TableSource | None = None) -> None:
+    def __init__(self, path: Path, choice: TableColumns, *, is_parquet: bool, like: TableSource | None = None) -> None:
         self.path = path
         self._is_parquet = is_parquet
         try:

@@ -36,7 +36,7 @@ Row = tuple[str, "Mapping[str, Any]"]
 
 
 @dataclass(frozen=True)
-class Choice:
+class TableColumns:
     """What of a table is what.
 
     label     column of the labels
@@ -78,7 +78,9 @@ class TableSource(Source):
     _texts: frozenset[str]  # columns that hold a text that is no number: there all are texts
     _kinds: dict[str, str]  # "text", "time" or "category", of the columns that are said to be such
 
-    def __init__(self, path: Path, header: Sequence[str], choice: Choice, like: TableSource | None = None) -> None:
+    def __init__(
+        self, path: Path, header: Sequence[str], choice: TableColumns, like: TableSource | None = None
+    ) -> None:
         self.path = path
         self.name = path.name
         self._choice = choice
@@ -110,7 +112,7 @@ class TableSource(Source):
         self.notes = self._unlike_each_other(sample) if self.named else []
         self.rows = self._count(sample)
 
-    def _declare(self, choice: Choice) -> None:
+    def _declare(self, choice: TableColumns) -> None:
         """Note what features are said to be. ReadError where that does not go together."""
         kinds = {name: kind for name, kind in choice.known.items() if name in self.columns}
         kinds |= dict.fromkeys(choice.texts, "text") | dict.fromkeys(choice.times, "time")

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from hinged.readers.base import ReadError, open_bytes
-from hinged.readers.table import SAMPLE_ROWS, Choice, Row, TableSource
+from hinged.readers.table import SAMPLE_ROWS, Row, TableColumns, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class CsvSource(TableSource):
     typed = False
 
     def __init__(
-        self, path: Path, choice: Choice, *, delimiter: str | None = None, like: TableSource | None = None
+        self, path: Path, choice: TableColumns, *, delimiter: str | None = None, like: TableSource | None = None
     ) -> None:
         self.path = path
         self._delimiter = delimiter or self._found_delimiter(choice)
@@ -42,7 +42,7 @@ class CsvSource(TableSource):
         self._header = header
         super().__init__(path, header, choice, like)
 
-    def _found_delimiter(self, choice: Choice) -> str:
+    def _found_delimiter(self, choice: TableColumns) -> str:
         """That by which the columns are there that the choice names, the first rows have one width, and most fields."""
         wanted = set(choice.named_columns())
 
@@ -84,7 +84,7 @@ class CsvSource(TableSource):
 class JsonLinesSource(TableSource):
     """A JSON object a line; names that come later than in the first rows are left out."""
 
-    def __init__(self, path: Path, choice: Choice, *, like: TableSource | None = None) -> None:
+    def __init__(self, path: Path, choice: TableColumns, *, like: TableSource | None = None) -> None:
         self.path = path
         sample = itertools.islice(self._rows(), SAMPLE_ROWS)
         header = list(dict.fromkeys(name for _, row in sample for name in row))

@@ -20,7 +20,7 @@ import numpy as np
 
 from hinged.service.data.classes import Label
 from hinged.service.data.examples import show_text
-from hinged.service.data.inputs import Inputs, join_inputs, shown_x
+from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration, Labelling
 from hinged.service.data.times import shown_time
 from hinged.service.errors import (
@@ -29,7 +29,7 @@ from hinged.service.errors import (
     Invalid,
 )
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.labelling import Leased, Offered, Shown
+from hinged.service.model.events.labelling import CandidatesLeased, CandidatesOffered, CandidatesShown
 from hinged.service.model.model import Model
 from hinged.service.model.pool import (
     EXPLORE,
@@ -116,7 +116,7 @@ class Offer:
         events: list[ModelEvent] = self._shown_otherwise(model, shows, now_ms)
         if rows:
             events.append(
-                Offered(
+                CandidatesOffered(
                     kept,
                     self.inputs.take(np.array(rows)),
                     [self.digests[r] for r in rows],
@@ -144,7 +144,7 @@ class Offer:
         """That of candidates in the pool which are shown as something else."""
         there = {given: candidate.show for given in shows if (candidate := model.pool.find(given))}
         other = [given for given, show in there.items() if show_text(show) != show_text(shows[given])]
-        return [Shown(other, [shows[given] for given in other], now_ms)] if other else []
+        return [CandidatesShown(other, [shows[given] for given in other], now_ms)] if other else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Ask:
         tokens = again + [str(lease["token"]) for lease in leases]
         events: list[ModelEvent] = []
         if leases or (self.request_id is not None and again):
-            events.append(Leased(self.annotator, self.request_id, self.fingerprint, leases, again, now_ms))
+            events.append(CandidatesLeased(self.annotator, self.request_id, self.fingerprint, leases, again, now_ms))
         return Planned(events, lambda model: self._answer(model, tokens, now_ms))
 
     def _answer(self, model: Model, tokens: Sequence[str], now_ms: int) -> dict[str, Any]:
@@ -228,7 +228,7 @@ class Peek:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenCandidate:
     """A candidate to ask for. score: |f(x)|, None where fewer than two classes are known."""
 
     candidate: Candidate
@@ -236,7 +236,7 @@ class Choice:
     score: float | None
 
 
-def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, search: int) -> list[Choice]:
+def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, search: int) -> list[ChosenCandidate]:
     """At most n of the eligible candidates: those that have labels already and need more, then the ones that a strategy
     chooses from `search` of the others drawn at random.
     """
@@ -247,7 +247,7 @@ def choose(model: Model, eligible: Sequence[Candidate], n: int, strategy: str, s
     begun = _begun(eligible)[:n] if model.configuration.labels.overlap > 1 else []
     scores = _distances(published, begun)
     # They are there for the reason for which they were asked at first: what was drawn at random stays an honest sample.
-    first = [Choice(c, c.leases[0].reason, score) for c, score in zip(begun, scores, strict=True)]
+    first = [ChosenCandidate(c, c.leases[0].reason, score) for c, score in zip(begun, scores, strict=True)]
     if len(first) == n:
         return first
     others = [c for c in eligible if not c.votes] if begun else eligible
@@ -261,7 +261,7 @@ def _begun(eligible: Sequence[Candidate]) -> list[Candidate]:
 
 def _choose_new(
     model: Model, published: Published, eligible: Sequence[Candidate], n: int, strategy: str, search: int
-) -> list[Choice]:
+) -> list[ChosenCandidate]:
     n = min(n, len(eligible))
     random = np.array([hashed(model.configuration.seed, str(model.position).encode())], np.uint64)
     share = model.configuration.labels.explore * 2**53
@@ -272,12 +272,12 @@ def _choose_new(
     if strategy == RANDOM:
         drawn = unseen.draw(n)
         scores = _distances(published, [eligible[p] for p in drawn])
-        return [Choice(eligible[p], RANDOM, score) for p, score in zip(drawn, scores, strict=True)]
+        return [ChosenCandidate(eligible[p], RANDOM, score) for p, score in zip(drawn, scores, strict=True)]
     unseen.draw(explored)
     at_random = [unseen.remove(place) for place in range(explored - 1, -1, -1)]
     sample = unseen.draw(min(search, unseen.left)) if strategy != AUTOACTIVE else _auto(published, eligible, unseen, n)
     looked_at = _distinct([eligible[p] for p in sample.tolist()], n - explored)
-    choices: list[Choice] = []
+    choices: list[ChosenCandidate] = []
     if looked_at and n > explored:
         rows = published.rows(join_inputs([c.x for c in looked_at]))
         columns = published.view.decision(rows)
@@ -286,10 +286,10 @@ def _choose_new(
         wish = informativeness(strategy, columns, classes)
         places = diverse(model.solver.kernel, rows, wish, n - explored)
         distances = published.distances(columns)
-        choices = [Choice(looked_at[p], strategy, float(distances[p])) for p in places]
+        choices = [ChosenCandidate(looked_at[p], strategy, float(distances[p])) for p in places]
     randoms = [eligible[p] for p in at_random]
     scores = _distances(published, randoms)
-    return choices + [Choice(c, EXPLORE, score) for c, score in zip(randoms, scores, strict=True)]
+    return choices + [ChosenCandidate(c, EXPLORE, score) for c, score in zip(randoms, scores, strict=True)]
 
 
 def _distinct(candidates: list[Candidate], n: int) -> list[Candidate]:
@@ -328,7 +328,7 @@ def _eligible(model: Model, annotator: str | None, now_ms: int, strategy: str) -
 def _question(model: Model, candidate: Candidate, lease: Lease) -> dict[str, Any]:
     return {
         "id": candidate.id,
-        "x": shown_x(candidate.x, 0, model.configuration.features.type),
+        "x": model.configuration.features.shown(candidate.x, 0),
         **candidate.told,
         "lease": lease.token,
         "expires_at": shown_time(lease.expires_ms),

@@ -27,7 +27,14 @@ from hinged.service.errors import (
     Invalid,
     NotFound,
 )
-from hinged.service.model.events.changes import Corrected, Forgotten, Intended, Promoted, Reconfigured, Retired
+from hinged.service.model.events.changes import (
+    ChallengerPromoted,
+    ChallengerRetired,
+    ChangeIntended,
+    ExampleForgotten,
+    LabelCorrected,
+    ModelReconfigured,
+)
 from hinged.service.model.events.learning import ClassAdded
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
@@ -65,7 +72,7 @@ class Forget:
         if number is None and not waits and self.located is None:
             raise NotFound(f"there is no example {self.given!r}", id=self.given)
         salt = model.tombstones.fresh_salt()
-        event = Forgotten(model.tombstones.mark_of(self.given, salt), salt, number, now_ms)
+        event = ExampleForgotten(model.tombstones.mark_of(self.given, salt), salt, number, now_ms)
         at = model.position + 1
         return Planned([event], lambda model: _answer(model, at))
 
@@ -98,7 +105,7 @@ class Correct:
         if model.corrections.get(number) == label:  # asked again
             running = [job.at for job in model.jobs.running() if (job.kind, job.number) == ("correct", number)]
             return Planned(events, lambda model: _answer(model, max(running, default=None)))
-        events.append(Corrected(number, label, content.hex(), now_ms, self.annotator))
+        events.append(LabelCorrected(number, label, content.hex(), now_ms, self.annotator))
         at = model.position + len(events)
         return Planned(events, lambda model: _answer(model, at if model.jobs.find(at) else None))
 
@@ -133,9 +140,9 @@ class Configure:
         if not planned and configuration.same_as(model.configuration):
             return Planned([], lambda model: _answer(model, None))
         if not planned and in_place(model, configuration):
-            return Planned([Reconfigured(facts, now_ms)], lambda model: _answer(model, None))
+            return Planned([ModelReconfigured(facts, now_ms)], lambda model: _answer(model, None))
         at = model.position + 1
-        return Planned([Intended(facts, None, now_ms)], lambda model: _answer(model, at))
+        return Planned([ChangeIntended(facts, None, now_ms)], lambda model: _answer(model, at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,7 @@ class Challenge:
         if len(model.shadows) + sum(job.kind == "shadow" for job in model.jobs.running()) >= limits.SHADOWS_MAX:
             raise Conflict(f"a model has at most {limits.SHADOWS_MAX} challengers")
         at = model.position + 1
-        return Planned([Intended(facts, self.shadow, now_ms)], lambda model: _answer(model, at))
+        return Planned([ChangeIntended(facts, self.shadow, now_ms)], lambda model: _answer(model, at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +182,7 @@ class Retire:
     def plan(self, model: Model, now_ms: int) -> Planned:
         """NotFound if there is none of this name."""
         _check_shadow(model, self.shadow, running=True)
-        return Planned([Retired(self.shadow, now_ms)], lambda _: {"shadow": self.shadow, "deleted": True})
+        return Planned([ChallengerRetired(self.shadow, now_ms)], lambda _: {"shadow": self.shadow, "deleted": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +199,7 @@ class Promote:
             raise Conflict(f"challenger {self.shadow!r} has stopped: {stopped}")
         if any(job.folds or job.kind == "configure" for job in model.jobs.running()):
             raise Conflict("the model is being taught anew; promote the challenger when that is done")
-        return Planned([Promoted(self.shadow, now_ms)], lambda model: _answer(model, None))
+        return Planned([ChallengerPromoted(self.shadow, now_ms)], lambda model: _answer(model, None))
 
 
 def class_of(model: Model, label: Label, classes_max: int) -> int:
@@ -238,7 +245,8 @@ def in_place(model: Model, configuration: Configuration) -> bool:
     differ = {name for name in now if then.get(name) != now[name]}
     if differ <= BESIDE:
         return True
-    kernel_stays = then["kernel"]["type"] == now["kernel"]["type"] in ("rbf", "laplacian") or "kernel" not in differ
+    of_distance = configuration.kernel.family.distance is not None
+    kernel_stays = "kernel" not in differ or (of_distance and then["kernel"]["type"] == now["kernel"]["type"])
     return model.learner.exact and kernel_stays and differ <= BESIDE | {"C", "class_weight", "kernel"}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from hinged.service.data.configuration import shown_configuration
 from hinged.service.errors import Conflict
 from hinged.service.model.curves import POINTS_MAX, UNKNOWN, WHERE, LearningCurve, figures_of, points_held
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.solvers.dual.exact import ExactSVM
 
@@ -56,7 +56,7 @@ def curves_of(model: Model, after: int) -> dict[str, Any]:
     """The learning curves behind a position of the log and up to now, with all marks."""
     curves = model.curves
 
-    def columns(curve: LearningCurve, learner: Learner) -> dict[str, list[Any]]:
+    def columns(curve: LearningCurve, learner: ModelLearner) -> dict[str, list[Any]]:
         now = present(curve) if curve.points and learner.stopped is None else None
         return curve.columns(after, None if now is None else (*now, *figures_of(learner)))
 
@@ -86,15 +86,15 @@ def certificate(model: Model) -> tuple[int, dict[str, Any]]:
     return model.position, model.solver.certificate()
 
 
-def copy_of_exact(model: Model) -> tuple[int, Learner]:
+def copy_of_exact(model: Model) -> tuple[int, ModelLearner]:
     """The position of the state, and a copy of its learner for `left_out`. Conflict unless the solver is exact."""
     if not isinstance(model.solver, ExactSVM):
         raise Conflict(f"leave-one-out needs the exact solver; this model's is {model.configuration.solver}")
     facts, arrays = model.learner.state()
-    return model.position, Learner.restore(facts, arrays, model.cache_bytes)
+    return model.position, ModelLearner.restore(facts, arrays, model.cache_bytes)
 
 
-def left_out(learner: Learner) -> tuple[int, int]:
+def left_out(learner: ModelLearner) -> tuple[int, int]:
     """Examples, and how many of them the machine without it takes for another class."""
     solver = learner.solver
     assert isinstance(solver, ExactSVM)  # noqa: S101  checked where it was copied
@@ -119,7 +119,7 @@ def challengers(model: Model, *, full: bool = False) -> dict[str, Any]:
     }
 
 
-def _figures(learner: Learner, *, full: bool) -> dict[str, Any]:
+def _figures(learner: ModelLearner, *, full: bool) -> dict[str, Any]:
     return {
         "configuration": shown_configuration(learner.configuration, full=full),
         "examples": learner.learned,

@@ -20,7 +20,7 @@ from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Invalid, ServiceError
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.learning import ClassAdded, Learned
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
@@ -85,7 +85,7 @@ def _plain(model: Model, requests: Sequence[LearnRequest], lookup: Lookup, at_ms
     numbers = {kind: model.labels.number(kind[1]) for kind in set(kinds)}
     if None in numbers.values():
         return None
-    learned = Learned(
+    learned = ExamplesLearned(
         first=model.learned + 1,
         ids=ids,
         classes=np.array([numbers[kind] for kind in kinds], np.int32),
@@ -129,7 +129,7 @@ def _learned(model: Model, new: Sequence[NewExample], at_ms: int) -> list[ModelE
             annotators = [example.annotator for example in new[begin:end]]
             votes = [example.votes for example in new[begin:end]]
             events.append(
-                Learned(
+                ExamplesLearned(
                     first=model.learned + begin + 1,
                     ids=[example.given for example in new[begin:end]],
                     classes=np.array(classes[begin:end], np.int32),

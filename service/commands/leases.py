@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hinged.service.commands.ask import Planned
 from hinged.service.data.times import shown_time
 from hinged.service.errors import Conflict, NotFound
-from hinged.service.model.events.labelling import Released, Renewed, Skipped, Unskipped
+from hinged.service.model.events.labelling import LeaseReleased, LeaseRenewed, LeaseSkipped, SkipUndone
 from hinged.service.model.model import Model
 from hinged.service.model.pool import Candidate, Lease
 
@@ -24,7 +24,7 @@ class Renew:
         candidate, lease = open_lease(model, self.token, now_ms)
         expires_ms = now_ms + (lease.length_ms if self.lease_ms is None else self.lease_ms)
         answer = {"id": candidate.id, "lease": self.token, "expires_at": shown_time(expires_ms)}
-        return Planned([Renewed(self.token, expires_ms, now_ms)], lambda _: answer)
+        return Planned([LeaseRenewed(self.token, expires_ms, now_ms)], lambda _: answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Release:
     def plan(self, model: Model, now_ms: int) -> Planned:
         """NotFound unless the lease is open."""
         candidate, _ = open_lease(model, self.token, now_ms)
-        return Planned([Released(self.token, now_ms)], lambda _: {"id": candidate.id, "released": True})
+        return Planned([LeaseReleased(self.token, now_ms)], lambda _: {"id": candidate.id, "released": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Skip:
         """NotFound unless the lease is open."""
         candidate, _ = open_lease(model, self.token, now_ms)
         answer = {"id": candidate.id, "skipped": "all" if self.for_all else "me"}
-        return Planned([Skipped(self.token, self.for_all, now_ms)], lambda _: answer)
+        return Planned([LeaseSkipped(self.token, self.for_all, now_ms)], lambda _: answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Unskip:
             return Planned([], lambda _: answer)
         if not candidate.may_be_taken_back(lease, now_ms, model.configuration.labels.overlap):
             raise Conflict(f"{candidate.id!r} was answered, skipped for all by another, or others work on it by now")
-        return Planned([Unskipped(self.token, expires_ms, now_ms)], lambda _: answer)
+        return Planned([SkipUndone(self.token, expires_ms, now_ms)], lambda _: answer)
 
 
 def open_lease(model: Model, token: str, now_ms: int) -> tuple[Candidate, Lease]:

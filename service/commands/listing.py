@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from hinged.service.data.classes import Label, score_name
 from hinged.service.data.times import shown_time
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.metrics import SOURCES, UNKNOWN
 from hinged.service.model.model import Model
 
@@ -50,7 +50,7 @@ class ListFilter:
         return self.from_ms is not None or self.to_ms is not None
 
 
-class Entry(NamedTuple):
+class LoggedExample(NamedTuple):
     """An example as the log, or the model, tells of it. label: its class number then; annotator: who answered last."""
 
     cursor: Cursor
@@ -67,11 +67,11 @@ Listed = list[tuple[Cursor, dict[str, Any]]]
 """Examples as they are shown, each with where it stands."""
 
 
-def entries_of(position: int, event: Learned, begin: int, most: int) -> list[Entry]:
+def entries_of(position: int, event: ExamplesLearned, begin: int, most: int) -> list[LoggedExample]:
     """So many examples of a learned batch from one of its rows on."""
     keys = event.keys.tolist()
     return [
-        Entry(
+        LoggedExample(
             Cursor(position, row),
             keys[row],
             event.id_of(row),
@@ -85,10 +85,10 @@ def entries_of(position: int, event: Learned, begin: int, most: int) -> list[Ent
     ]
 
 
-def kept_entries(model: Model, begin: int, end: int) -> list[Entry]:
+def kept_entries(model: Model, begin: int, end: int) -> list[LoggedExample]:
     """The examples of these numbers, end excluded, that the model knows without its log."""
     labels = [(number, model.answers.label_of(number)) for number in range(begin, end)]
-    return [Entry(Cursor(0, n), n, model.id_of(n), label) for n, label in labels if label is not None]
+    return [LoggedExample(Cursor(0, n), n, model.id_of(n), label) for n, label in labels if label is not None]
 
 
 def missing_before(model: Model, first: int) -> int:
@@ -97,7 +97,7 @@ def missing_before(model: Model, first: int) -> int:
     return oldest - 1 - sum(number < oldest for number in model.tombstones.numbers)
 
 
-def listed(model: Model, entries: Iterable[Entry], wanted: ListFilter) -> Listed:
+def listed(model: Model, entries: Iterable[LoggedExample], wanted: ListFilter) -> Listed:
     """Those of the entries that are wanted and not forgotten, as they stand now."""
     answered: dict[str, dict[str, Label]] = defaultdict(dict)  # the newest, which may have been changed
     for answer in model.annotators:
@@ -120,7 +120,7 @@ def listed(model: Model, entries: Iterable[Entry], wanted: ListFilter) -> Listed
     return found
 
 
-def _shown(model: Model, entry: Entry, label: Label, votes: dict[str, Label]) -> dict[str, Any]:
+def _shown(model: Model, entry: LoggedExample, label: Label, votes: dict[str, Label]) -> dict[str, Any]:
     answer = model.answers.first(entry.number)
     said = None if answer is None or answer.prediction == UNKNOWN else model.labels.labels[answer.prediction]
     return {

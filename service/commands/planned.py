@@ -15,7 +15,7 @@ from hinged.service.model.events import ModelEvent
 from hinged.service.model.model import Model
 
 
-class Elsewhere(NamedTuple):
+class Provenance(NamedTuple):
     """Who labelled an example, where another program asked; source: how it was chosen there (metrics.py).
 
     changed_ms: when it was last changed there, None where that is not known.
@@ -43,7 +43,7 @@ class LearnRequest:
     contents: Sequence[bytes | None]
     leases: Sequence[str | None] = ()
     reread: Callable[[Configuration], LearnRequest] | None = None
-    elsewhere: Sequence[Elsewhere] = ()
+    elsewhere: Sequence[Provenance] = ()
 
     def read_for(self, model: Model) -> LearnRequest:
         """The request as the model's present configuration reads it. Invalid for an x that it does not take."""

@@ -14,8 +14,8 @@ from hinged.service.data.parts import Labelling
 from hinged.service.errors import Conflict, Gone, Invalid, ModelFull, NotFound, ServiceError
 from hinged.service.model.answers import FirstAnswer
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.labelling import Voted
-from hinged.service.model.events.learning import Revised
+from hinged.service.model.events.labelling import VoteCast
+from hinged.service.model.events.learning import ExampleRevised
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.model.pool import Candidate
@@ -23,7 +23,7 @@ from hinged.service.model.pool import Candidate
 
 def revised(model: Model, given: str, changed_ms: int | None, at_ms: int) -> list[ModelEvent]:
     """The event by which a model knows when this was changed; none where that is not told, or is known."""
-    return [] if changed_ms in (None, model.revisions.of(given)) else [Revised(given, changed_ms or 0, at_ms)]
+    return [] if changed_ms in (None, model.revisions.of(given)) else [ExampleRevised(given, changed_ms or 0, at_ms)]
 
 
 Lookup = Callable[[Sequence[str]], Mapping[str, FirstAnswer]]
@@ -183,7 +183,7 @@ class _Taking:
         if labelling.overlap > 1:
             self.new.votes.setdefault(given, []).append((annotator, label))
             self.voted.append(given)
-            self.new.events.append(Voted(token, label, self.at_ms))
+            self.new.events.append(VoteCast(token, label, self.at_ms))
             votes.append((annotator, label))
             needed = _needed([voted for _, voted in votes], labelling)
             if len(votes) < needed:

@@ -9,19 +9,19 @@ import time
 from typing import IO
 
 from hinged.service.data.parts import Configuration
-from hinged.service.engine.history import History, Obstacle
+from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.transfer.imports import read_import
 from hinged.service.errors import Conflict
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.base import Store
 from hinged.solvers import warm
 
 
-def begin_log(store: Store, name: str, configuration: Configuration) -> Created | None:
+def begin_log(store: Store, name: str, configuration: Configuration) -> ModelCreated | None:
     """The first event of a new log; None if it is there: an earlier creation of unknown outcome did happen."""
-    created = Created(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
+    created = ModelCreated(configuration.model_dump(mode="json"), time.time_ns() // 1_000_000)
     try:
         store.create(name, created.record())
     except KeyError:
@@ -41,8 +41,8 @@ def create(store: Store, name: str, configuration: Configuration, settings: Sett
 
 
 def load(store: Store, name: str, settings: Settings) -> tuple[Model, Obstacle | None]:
-    """A model of the store, and the event before which it stands. The errors of History.reached."""
-    return History(store, name, **settings.model_sizes).reached()
+    """A model of the store, and the event before which it stands. The errors of ModelHistory.reached."""
+    return ModelHistory(store, name, **settings.model_sizes).reached()
 
 
 def import_file(store: Store, name: str, file: IO[bytes], settings: Settings) -> Model:

@@ -17,8 +17,7 @@ from functools import partial
 import numpy as np
 
 from hinged.frames import BadFrame
-from hinged.service.data.inputs import Records
-from hinged.service.data.records import Record
+from hinged.service.data.inputs import Inputs
 from hinged.service.engine.patience import Patience
 from hinged.service.engine.scheduling.turns import stand_back
 from hinged.service.errors import (
@@ -28,9 +27,9 @@ from hinged.service.errors import (
 )
 from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.base import Outcome
-from hinged.service.model.events.labelling import Offered
-from hinged.service.model.events.learning import ClassAdded, Finished, Learned
-from hinged.service.model.events.states import Created, RolledBack, SetAside, Swapped
+from hinged.service.model.events.labelling import CandidatesOffered
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
+from hinged.service.model.events.states import EventSetAside, ModelCreated, ModelRolledBack, StateSwapped
 from hinged.service.model.model import Model
 from hinged.service.model.state import was_undone
 from hinged.service.store.base import (
@@ -44,11 +43,13 @@ from hinged.solvers.warm import warm_up
 
 log = logging.getLogger(__name__)
 
-Taught = ClassAdded | Learned | Finished | Offered
-TEACHING = (ClassAdded.KIND, Learned.KIND, Finished.KIND, Offered.KIND)
+Taught = ClassAdded | ExamplesLearned | TrainingFinished | CandidatesOffered
+TEACHING = (ClassAdded.KIND, ExamplesLearned.KIND, TrainingFinished.KIND, CandidatesOffered.KIND)
 
 
-def as_it_should_be(event: Learned, forgotten: Container[int], corrections: Mapping[int, int]) -> Learned:
+def as_it_should_be(
+    event: ExamplesLearned, forgotten: Container[int], corrections: Mapping[int, int]
+) -> ExamplesLearned:
     """A learned batch without the examples that were forgotten, and with the labels that were corrected."""
     keys = event.keys.tolist()
     if corrections:
@@ -82,7 +83,7 @@ class Blocked(ValueError):
         self.obstacle = obstacle
 
 
-class History:
+class ModelHistory:
     """The past of one model. Methods may be called from any thread; the models that they make are the caller's.
 
     leave: set once nobody waits any more for a store that is away.
@@ -129,11 +130,11 @@ class History:
         The errors of `at` for a rollback, those of Model.begin for an event that holds the whole state.
         """
         match event:
-            case RolledBack():
+            case ModelRolledBack():
                 former = self.at(event.to)
                 former.come_back(position, event)
                 return former
-            case Swapped():
+            case StateSwapped():
                 return Model.begin(self.name, position, event, **self._sizes)
             case _:
                 return None
@@ -145,25 +146,25 @@ class History:
         """
         return model.apply(position, event, partial(self.learned, model, position, patiently=True))
 
-    def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[Learned]:
+    def learned(self, model: Model, before: int, *, patiently: bool = False) -> Iterator[ExamplesLearned]:
         """The learned batches before a position that the model was made of, in order. Conflict if one is missing.
 
         Without the examples that were forgotten, and with the labels that were corrected.
         """
         for _, event in (self._patiently if patiently else self.taught)(model.undone, before):
-            if isinstance(event, Learned):
+            if isinstance(event, ExamplesLearned):
                 rest = as_it_should_be(event, model.tombstones.numbers, model.corrections)
                 if rest.ids:
                     yield rest
 
-    def record_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Record | None:
-        """The named values of an example, where what is left of the log has them."""
+    def x_of(self, number: int, undone: Sequence[tuple[int, int]]) -> Inputs | None:
+        """The x of an example, where what is left of the log has it."""
         for at, record in self.store.read(self.name, 0):
-            if record.kind == Learned.KIND and not was_undone(undone, at):
-                event = Learned.decoded(record.payload)
-                if isinstance(event.inputs, Records):
-                    for row in np.flatnonzero(event.keys == number):
-                        return event.inputs.records[row]
+            if record.kind == ExamplesLearned.KIND and not was_undone(undone, at):
+                event = ExamplesLearned.decoded(record.payload)
+                rows = np.flatnonzero(event.keys == number)
+                if rows.size:
+                    return event.inputs.take(rows[:1])
         return None
 
     def taught(self, undone: Sequence[tuple[int, int]], before: int, after: int = 0) -> Iterator[tuple[int, Taught]]:
@@ -175,7 +176,7 @@ class History:
         for at, record in self.store.read_around(self.name, after):
             if first and at != after + 1:
                 break
-            if at == 1 and record.kind != Created.KIND:
+            if at == 1 and record.kind != ModelCreated.KIND:
                 raise Conflict(f"model {self.name} was imported: its log does not hold all that it has learned")
             first = False
             if at >= before:
@@ -239,15 +240,15 @@ class History:
         rollbacks: dict[int, int | None] = {}
         aside: dict[int, str] = {}
         for at, record in self.store.read_around(self.name, base):
-            if record.kind == SetAside.KIND:
-                put_aside = SetAside.decoded(record.payload)
+            if record.kind == EventSetAside.KIND:
+                put_aside = EventSetAside.decoded(record.payload)
                 aside[put_aside.event] = put_aside.was
             if at > position:
                 continue
-            if record.kind == Swapped.KIND:
+            if record.kind == StateSwapped.KIND:
                 rollbacks[at] = None
-            if record.kind == RolledBack.KIND:
-                rollbacks[at] = RolledBack.decoded(record.payload).to
+            if record.kind == ModelRolledBack.KIND:
+                rollbacks[at] = ModelRolledBack.decoded(record.payload).to
         rollbacks = {at: to for at, to in rollbacks.items() if at not in aside}
         found = []
         while back := [at for at in rollbacks if at <= position]:
@@ -287,7 +288,7 @@ class History:
         if model is None:
             model = Model.begin(self.name, at, event, **self._sizes)
             warm_up(model.configuration.solver, model.configuration.dtype)
-        elif isinstance(event, RolledBack):
+        elif isinstance(event, ModelRolledBack):
             model.come_back(at, event)
         else:
             self.apply(model, at, event)

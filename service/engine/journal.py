@@ -15,14 +15,14 @@ from typing import Any
 
 from hinged.service import limits
 from hinged.service.engine.follow import Feed
-from hinged.service.engine.history import History, Obstacle
+from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.lookup import Lookup
 from hinged.service.engine.snapshots import Snapshots
 from hinged.service.errors import UNFORESEEN, InternalError, ServiceError, StoreUnavailable
 from hinged.service.model.admission import check_events
 from hinged.service.model.events import ModelEvent, decode_event
 from hinged.service.model.events.base import NOTHING, Outcome
-from hinged.service.model.events.learning import Finished, Predicted
+from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Made
 from hinged.service.model.view import Published
@@ -64,7 +64,7 @@ class Journal:
         self.store = store
         self.settings = settings
         self.feed = Feed(model.position, limits.EVENTS_KEPT)
-        self.history = History(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
+        self.history = ModelHistory(store, model.name, cache_bytes=model.cache_bytes, answers_kept=model.answers.kept)
         self.lookup = Lookup(store, model.name)
         self.snapshots = Snapshots(model, store, settings, executor, tell_of_snapshot, log_is_read)
         self.unresolved = False
@@ -156,7 +156,7 @@ class Journal:
             if successor is not None:
                 assert successor.position == position  # noqa: S101  it was made for this very event
                 self.model, outcome = successor, NOTHING
-            elif isinstance(event, Finished) and event.epochs:
+            elif isinstance(event, TrainingFinished) and event.epochs:
                 outcome = self.history.apply(self.model, position, event)
             else:
                 outcome = self.model.apply(position, event)
@@ -223,4 +223,4 @@ class Journal:
 
 
 def _predicted(predictions: list[Made], at_ms: int) -> list[ModelEvent]:
-    return [Predicted([made.prediction for made in predictions], at_ms)] if predictions else []
+    return [PredictionsMade([made.prediction for made in predictions], at_ms)] if predictions else []

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 from hinged.service import limits
 from hinged.service.commands.listing import (
     Cursor,
-    Entry,
     Listed,
     ListFilter,
+    LoggedExample,
     entries_of,
     kept_entries,
     listed,
     missing_before,
 )
 from hinged.service.errors import Conflict
-from hinged.service.model.events.learning import Learned
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.state import was_undone
 from hinged.service.store.base import Lost, Store
@@ -34,10 +34,10 @@ ENTRIES = 1_000
 """Examples that are held at once."""
 
 
-class Read(NamedTuple):
+class LogPage(NamedTuple):
     """What was read of a log. reached: where to go on, None at the end."""
 
-    entries: list[Entry]
+    entries: list[LoggedExample]
     reached: Cursor | None
     events: int = 0
     size: int = 0
@@ -92,19 +92,19 @@ class Listing:
             if at > last:
                 break
             begin = begin or Cursor(at, 0)
-            if at == 1 and record.kind == Created.KIND:
+            if at == 1 and record.kind == ModelCreated.KIND:
                 return begin, 1
-            if record.kind == Learned.KIND and not was_undone(undone, at):
-                event = Learned.decoded(record.payload)
+            if record.kind == ExamplesLearned.KIND and not was_undone(undone, at):
+                event = ExamplesLearned.decoded(record.payload)
                 if event.ids:
                     return begin, int(event.keys[0])
         return begin, None
 
     def _read(
         self, begin: Cursor, last: int, undone: Sequence[tuple[int, int]], wanted: ListFilter, events: int, size: int
-    ) -> Read:
+    ) -> LogPage:
         """The examples of the log from the cursor on, at most ENTRIES, and so many events and bytes of it."""
-        entries: list[Entry] = []
+        entries: list[LoggedExample] = []
         count = taken = 0
         for at, record in self._store.read_around(self._name, begin.position - 1):
             if at > last:  # appended, and not yet applied
@@ -112,15 +112,15 @@ class Listing:
             if count == 0 and at > begin.position:
                 raise Conflict(f"the log of model {self._name} has been trimmed beyond the cursor; begin anew")
             if count == events or taken >= size or len(entries) >= ENTRIES:
-                return Read(entries, Cursor(at, 0), count, taken)
+                return LogPage(entries, Cursor(at, 0), count, taken)
             count, taken = count + 1, taken + len(record.payload)
             if was_undone(undone, at):
                 continue
             if isinstance(record, Lost):
                 raise Conflict(f"event {at} of the log of model {self._name} {record.reason}")
-            if record.kind != Learned.KIND:
+            if record.kind != ExamplesLearned.KIND:
                 continue
-            event = Learned.decoded(record.payload)
+            event = ExamplesLearned.decoded(record.payload)
             if wanted.to_ms is not None and event.at_ms >= wanted.to_ms:
                 break
             if wanted.from_ms is None or event.at_ms >= wanted.from_ms:
@@ -128,8 +128,8 @@ class Listing:
                 room = ENTRIES - len(entries)
                 entries += entries_of(at, event, row, room)
                 if row + room < len(event.ids):
-                    return Read(entries, Cursor(at, row + room), count, taken)
-        return Read(entries, None, count, taken)
+                    return LogPage(entries, Cursor(at, row + room), count, taken)
+        return LogPage(entries, None, count, taken)
 
 
 def _bounds(model: Model) -> tuple[int, list[tuple[int, int]], int, int]:

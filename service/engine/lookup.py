@@ -12,8 +12,8 @@ from hinged.service.data.examples import SERVER_ID
 from hinged.service.data.inputs import content_of, x_digests
 from hinged.service.model.answers import FirstAnswer, FirstAnswers
 from hinged.service.model.events import ModelEvent, decode_event
-from hinged.service.model.events.learning import Learned
-from hinged.service.model.events.states import Imported
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.events.states import ModelImported
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.model import Model
 from hinged.service.model.state import answers_of
@@ -43,19 +43,19 @@ class Lookup:
         found: dict[str, FirstAnswer] = {}
         for position, given_ids in by_position.items():
             event = self._event_at(position)
-            if isinstance(event, Learned):
+            if isinstance(event, ExamplesLearned):
                 places = {given: r for r, given in enumerate(event.ids)}
                 found |= {
                     given: self._first_answer(model, event, places[given]) for given in given_ids if given in places
                 }
-            elif isinstance(event, Imported):
+            elif isinstance(event, ModelImported):
                 if self._imported is None:  # it is as large as the model was: read once
                     self._imported = answers_of(event.state)
                 answers = [(given, self._imported.find(given)) for given in given_ids]
                 found |= {given: replace(a, prediction=UNKNOWN, score=0.0) for given, a in answers if a is not None}
         return found
 
-    def _first_answer(self, model: Model, event: Learned, r: int) -> FirstAnswer:
+    def _first_answer(self, model: Model, event: ExamplesLearned, r: int) -> FirstAnswer:
         """What is known of an example of the log: its content and label, as they have been corrected perhaps."""
         content, label = event.contents[r], int(event.classes[r])
         corrected = model.corrections.get(int(event.keys[r]), label)
@@ -71,17 +71,17 @@ class Lookup:
             return self._find_number(model, number) if number is not None else None
         for position in self._store.find(self._name, [given]).values():
             event = self._event_at(position)
-            if isinstance(event, Learned) and given in event.ids:
+            if isinstance(event, ExamplesLearned) and given in event.ids:
                 return _located(position, event, event.ids.index(given))
-            if isinstance(event, Imported) and (number := answers_of(event.state).number_of(given)) is not None:
+            if isinstance(event, ModelImported) and (number := answers_of(event.state).number_of(given)) is not None:
                 return Located(position, number, None)
         return None
 
     def _find_number(self, model: Model, number: int) -> Located | None:
         """Where the log has the example with this number and no id of its own; it has no index for that."""
         for position, record in self._store.read(self._name, 0):
-            if record.kind == Learned.KIND and model.counts(position):
-                event = Learned.decoded(record.payload)
+            if record.kind == ExamplesLearned.KIND and model.counts(position):
+                event = ExamplesLearned.decoded(record.payload)
                 for row in np.flatnonzero(event.keys == number).tolist():
                     return _located(position, event, row) if event.ids[row] is None else None
         return None
@@ -97,6 +97,6 @@ class Lookup:
         return decode_event(record.kind, record.payload) if record is not None and at == position else None
 
 
-def _located(position: int, event: Learned, row: int) -> Located:
+def _located(position: int, event: ExamplesLearned, row: int) -> Located:
     x = event.inputs.take(np.array([row]))
     return Located(position, int(event.keys[row]), x_digests(x)[0], x, int(event.classes[row]))

@@ -7,7 +7,7 @@ from itertools import count
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """The newest position of a model. birth: a number that tells it from an earlier model of its name."""
 
     birth: int
@@ -18,7 +18,7 @@ class Positions:
     """By name, what was published last. On one event loop."""
 
     def __init__(self) -> None:
-        self.newest: dict[str, Place] = {}
+        self.newest: dict[str, LogPosition] = {}
         self.listeners: set[Callable[[str], None]] = set()
         """Told the name of each model that is at another place now, or gone."""
         self._births = count(1)
@@ -30,9 +30,9 @@ class Positions:
         def moved(position: int) -> None:
             known = self.newest.get(name)
             if known is not None and known.birth == birth and known.position != position:
-                self._put(name, Place(birth, position))
+                self._put(name, LogPosition(birth, position))
 
-        self._put(name, Place(birth, position))
+        self._put(name, LogPosition(birth, position))
         return moved
 
     def end(self, name: str) -> None:
@@ -40,7 +40,7 @@ class Positions:
         if self.newest.pop(name, None) is not None:
             self._tell(name)
 
-    def _put(self, name: str, place: Place) -> None:
+    def _put(self, name: str, place: LogPosition) -> None:
         self.newest[name] = place
         self._tell(name)
 

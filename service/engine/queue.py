@@ -19,7 +19,7 @@ PACE_GAIN = 0.2
 """How much each micro-batch counts for how long those take that wait."""
 
 
-class Pace:
+class BatchDuration:
     """How long micro-batches take: each so long whatever is in it, and so long for each of its examples.
 
     Both are fitted to those that there were, by least squares, the newest counting most. An example alone takes as long
@@ -62,7 +62,7 @@ class Queue:
         self._settings = settings
         self._waiting: deque[Queued] = deque()
         self.examples = 0  # that wait
-        self._pace = Pace()
+        self._pace = BatchDuration()
         self._busy: tuple[float, int] | None = None  # since when so many are worked on, if others wait behind them
 
     def __len__(self) -> int:

@@ -12,14 +12,14 @@ from functools import partial
 from typing import IO, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from hinged.operations.base import DEFAULT
 from hinged.service import limits
 from hinged.service.commands.learn import rehearse
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import default_configuration, found_again, shown_configuration
-from hinged.service.data.names import DEFAULT
 from hinged.service.data.parts import Configuration
 from hinged.service.engine import creation
-from hinged.service.engine.history import History, Obstacle
+from hinged.service.engine.history import ModelHistory, Obstacle
 from hinged.service.engine.jobs.background import Shared
 from hinged.service.engine.kernels import load_kernels
 from hinged.service.engine.loading import Loads
@@ -285,7 +285,7 @@ class Registry:
         The errors of `exported`.
         """
         worker = self.get(name)
-        history = History(self.store, name, **self.settings.model_sizes)
+        history = ModelHistory(self.store, name, **self.settings.model_sizes)
         position, state = await exported(worker, history, as_of, self.beside)
         return position, await self._run(pack_export, name, position, state, lane=self._beside)
 

@@ -18,9 +18,9 @@ from hinged.service.errors import (
     StoreUnavailable,
 )
 from hinged.service.model.events import ModelEvent
-from hinged.service.model.events.changes import Settled
-from hinged.service.model.events.learning import Finished
-from hinged.service.model.events.states import RolledBack, SetAside, Swapped
+from hinged.service.model.events.changes import JobsSettled
+from hinged.service.model.events.learning import TrainingFinished
+from hinged.service.model.events.states import EventSetAside, ModelRolledBack, StateSwapped
 from hinged.service.model.pending import Made
 from hinged.service.store.base import Damaged
 from hinged.solvers.core.reports import Finish
@@ -135,7 +135,7 @@ class Finishing(Single):
         if self.epochs:  # what cannot be read must show before the event is written
             journal.snapshots.let_end()  # and no trim may take it away until a snapshot holds what comes of it
             deque(journal.history.learned(journal.model, journal.model.position + 1), maxlen=0)
-        outcomes = journal.commit([Finished(journal.now_ms(), self.epochs)])
+        outcomes = journal.commit([TrainingFinished(journal.now_ms(), self.epochs)])
         finish = outcomes[-1].finish or Finish(0, converged=True)
         journal.snapshots.take(journal.model)  # a recovery need not run the finishing step again
         figures = journal.model.describe()
@@ -164,7 +164,7 @@ class RollingBack(Single):
             )
         journal.snapshots.let_end()  # no trim may take away what a recovery needs until there is a snapshot behind it
         with journal.going_on():
-            event = RolledBack(to, journal.now_ms())
+            event = ModelRolledBack(to, journal.now_ms())
             successor = journal.history.successor(journal.next_position, event)
         journal.commit([event], successor)
         model = journal.model
@@ -185,7 +185,7 @@ class SettingAside(Single):
             raise Conflict(f"model {name} stands before no event that it could not take in")
         if self.position not in (None, obstacle.position):
             raise Conflict(f"model {name} stands before event {obstacle.position}, got {self.position}")
-        event = SetAside(obstacle.position, obstacle.kind, obstacle.reason, journal.now_ms())
+        event = EventSetAside(obstacle.position, obstacle.kind, obstacle.reason, journal.now_ms())
         journal.store.append(name, journal.store.end(name), [event.record()])
         model, further = journal.read_again()
         return {
@@ -240,7 +240,7 @@ class Swapping(Single):
             return None
         with journal.going_on():
             champion = None in retraining.learners
-            swapped = Swapped(retraining.swapped(model).snapshot(), journal.now_ms(), champion)
+            swapped = StateSwapped(retraining.swapped(model).snapshot(), journal.now_ms(), champion)
             # What is written can be read, for what is read of it is what the model becomes.
             successor = journal.history.successor(journal.next_position, swapped)
         journal.snapshots.let_end()
@@ -267,5 +267,5 @@ class Settling(Single):
             result: dict[str, Any] = {"certificate": certificate} if error is None else {}
             if self.unwritten:
                 result["unwritten"] = self.unwritten
-            events.append(Settled(jobs, result, error, now))
+            events.append(JobsSettled(jobs, result, error, now))
         journal.commit(events)

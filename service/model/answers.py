@@ -18,7 +18,7 @@ from hinged.solvers.core.solver import CLASSES_MAX
 from hinged.solvers.core.states import StateReader
 
 if TYPE_CHECKING:  # it imports this
-    from hinged.service.model.events.learning import Learned
+    from hinged.service.model.events.learning import ExamplesLearned
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ class FirstAnswers:
         """Number of the oldest example whose answer is kept."""
         return max(self._from, self.newest - self.kept + 1)
 
-    def add(self, event: Learned, predictions: Array, scores: Array) -> list[tuple[int, str]]:
+    def add(self, event: ExamplesLearned, predictions: Array, scores: Array) -> list[tuple[int, str]]:
         """Keep the answers of a batch; forget the oldest beyond `kept`, and return their numbers and clients' ids."""
         m = len(event.ids)
         self._grow(min(self.kept, self.newest + m))

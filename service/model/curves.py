@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.service import limits
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import ALL, SOURCES
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import COUNT_MAX, StateReader
@@ -89,7 +89,9 @@ class Curves:
         self.shadows: dict[str, LearningCurve] = {}
         self.marks: list[CurveMark] = []
 
-    def note(self, position: int, examples: int, at_ms: int, learner: Learner, shadows: Mapping[str, Learner]) -> None:
+    def note(
+        self, position: int, examples: int, at_ms: int, learner: ModelLearner, shadows: Mapping[str, ModelLearner]
+    ) -> None:
         """A micro-batch was learned: a point for whoever is due."""
         if self.own.due(examples, at_ms):
             self.own.add((position, examples, at_ms, *figures_of(learner)))
@@ -129,7 +131,7 @@ class Curves:
             raise ValueError(f"a mark stands behind position {position}")
 
 
-def figures_of(learner: Learner) -> tuple[float, ...]:
+def figures_of(learner: ModelLearner) -> tuple[float, ...]:
     """What a point holds of a learner, in the order of FIGURES."""
     metrics, (support_vectors, gap) = learner.metrics, _solution(learner.solver)
     glances = {glance.source: glance for glance in metrics.glance()}

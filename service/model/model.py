@@ -23,9 +23,9 @@ from hinged.service.model.decisions import score_of, together
 from hinged.service.model.description import described
 from hinged.service.model.events import ModelEvent
 from hinged.service.model.events.base import Outcome
-from hinged.service.model.events.learning import Learned
-from hinged.service.model.events.states import RolledBack
-from hinged.service.model.learner import Epoch, Learner
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.events.states import ModelRolledBack
+from hinged.service.model.learner import Epoch, ModelLearner
 from hinged.service.model.metrics import UNKNOWN
 from hinged.service.model.pending import Prediction
 from hinged.service.model.state import State, was_undone
@@ -83,7 +83,7 @@ class Model(State):
         self.set_aside = [*self.set_aside, (position, kind)][-limits.SET_ASIDE_KEPT :]
         self.position = position
 
-    def come_back(self, position: int, event: RolledBack) -> None:
+    def come_back(self, position: int, event: ModelRolledBack) -> None:
         """Stand behind a rollback at `position` to where the model stands: what came between is undone."""
         if self.position != event.to or not event.to < position:
             raise ValueError(f"a rollback at {position} to {event.to} got the state at {self.position}")
@@ -105,7 +105,7 @@ class Model(State):
         self.pool.change(self.learner.rows)
         self.pending.change(self.learner.rows)
 
-    def take_over(self, taught: Learner, shadow: str | None) -> None:
+    def take_over(self, taught: ModelLearner, shadow: str | None) -> None:
         """Let a learner that was taught anew predict, or challenge under this name. Answers and figures carry over."""
         if shadow is not None:
             former = self.shadows.get(shadow)
@@ -118,7 +118,7 @@ class Model(State):
         self.learner = taught
         self.configure_waiting()
 
-    def learn(self, event: Learned) -> Outcome:
+    def learn(self, event: ExamplesLearned) -> Outcome:
         """Predict each example of a batch, then learn it."""
         drifts = self.metrics.drift.count
         m = len(event.ids)
@@ -155,7 +155,7 @@ class Model(State):
             shadow.challenge(event)
         return Outcome(numbers, scores, drifted=self.metrics.drift.count > drifts)
 
-    def _note_answers(self, event: Learned, numbers: Array) -> None:
+    def _note_answers(self, event: ExamplesLearned, numbers: Array) -> None:
         """Note who answered what, while the pool still knows the votes."""
         labels = self.labels.labels
         for r, annotator in enumerate(event.annotators):
@@ -169,7 +169,7 @@ class Model(State):
                 said = None if numbers[r] == UNKNOWN else labels[numbers[r]]
                 self.annotators.answer(Given(given, annotator, label, said, event.at_ms))
 
-    def _late(self, event: Learned) -> dict[int, Prediction]:
+    def _late(self, event: ExamplesLearned) -> dict[int, Prediction]:
         """By row the predictions that have waited for these very examples' labels."""
         found = {}
         for r, given in enumerate(event.ids):
@@ -180,7 +180,9 @@ class Model(State):
                     found[r] = prediction
         return found
 
-    def _count(self, event: Learned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]) -> None:
+    def _count(
+        self, event: ExamplesLearned, begin: int, columns: Array, numbers: Array, late: dict[int, Prediction]
+    ) -> None:
         """Feed the metrics with a part of a batch, in order; what was predicted before counts as it was then."""
         end, at = begin + numbers.size, begin
         for r in [r for r in late if begin <= r < end] + [end]:

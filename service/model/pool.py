@@ -119,7 +119,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnsweredQuery:
     """A request for labels that was answered: what it said, and the leases it got, by token."""
 
     fingerprint: str
@@ -136,7 +136,7 @@ class Pool:
         self._by_id: dict[str, Candidate] = {}
         self._lent: dict[str, Candidate] = {}  # those of them that were ever leased: few, so that these are looked at
         self._by_token: dict[str, str] = {}
-        self._asked: OrderedDict[str, Asked] = OrderedDict()
+        self._asked: OrderedDict[str, AnsweredQuery] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -173,7 +173,7 @@ class Pool:
         found = [self.lease(token) for token in self._by_token]
         return [(c, lease) for c, lease in found if lease.annotator == annotator and lease.open_at(now_ms)]
 
-    def asked(self, annotator: str, request_id: str) -> Asked | None:
+    def asked(self, annotator: str, request_id: str) -> AnsweredQuery | None:
         """What a request was answered."""
         return self._asked.get(_request_key(annotator, request_id))
 
@@ -224,7 +224,7 @@ class Pool:
             del self._by_token[old.token]
             candidate.leases.remove(old)
 
-    def remember(self, annotator: str, request_id: str, asked: Asked) -> None:
+    def remember(self, annotator: str, request_id: str, asked: AnsweredQuery) -> None:
         """Keep a request's answer, so that it is known again."""
         self._asked[_request_key(annotator, request_id)] = asked
         while len(self._asked) > limits.REQUESTS_KEPT:
@@ -343,7 +343,9 @@ class Pool:
     def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of `state`."""
         self.answered, self.disagreed = facts["answered"], facts["disagreed"]
-        self._asked = OrderedDict((key, Asked(fingerprint, tokens)) for key, fingerprint, tokens in facts["asked"])
+        self._asked = OrderedDict(
+            (key, AnsweredQuery(fingerprint, tokens)) for key, fingerprint, tokens in facts["asked"]
+        )
         self._by_id.clear()
         if facts["candidates"]:
             inputs, n = read_inputs(facts, arrays), len(facts["candidates"])

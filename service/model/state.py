@@ -16,22 +16,19 @@ import numpy as np
 from hinged.frames import BadFrame, decode, encode
 from hinged.service import limits
 from hinged.service.data.classes import Labels, label_key
-from hinged.service.data.inputs import Inputs, Records, join_inputs
+from hinged.service.data.inputs import Inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.data.rows import refit
-from hinged.service.data.vocabulary import Vocabulary
 from hinged.service.model.annotators import Annotators
 from hinged.service.model.answers import FirstAnswers
 from hinged.service.model.curves import Curves
 from hinged.service.model.jobs import Jobs
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.metrics import UNKNOWN, Prequential
 from hinged.service.model.pending import Pending
 from hinged.service.model.pool import Pool
 from hinged.service.model.revisions import Revisions
 from hinged.service.model.schema import FACTS
 from hinged.service.model.tombstones import Tombstones
-from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.solver import Solver, columns_of
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +46,7 @@ class State:
         self,
         name: str,
         configuration: Configuration,
-        learner: Learner | None = None,
+        learner: ModelLearner | None = None,
         /,
         *,
         cache_bytes: int,
@@ -64,8 +61,8 @@ class State:
         self.undone: list[tuple[int, int]] = []  # (to, at) of rollbacks: nothing between the two counts
         self.reads_back_at = 0  # position of the newest event that needed what is before it, to be applied
         self.floor = 0  # position before which no state may be folded again: an example was forgotten there
-        self.learner = learner or Learner(configuration, cache_bytes)
-        self.shadows: dict[str, Learner] = {}  # challengers, by name
+        self.learner = learner or ModelLearner(configuration, cache_bytes)
+        self.shadows: dict[str, ModelLearner] = {}  # challengers, by name
         self.answers = FirstAnswers(answers_kept)
         self.old_ids: dict[int, str] = {}  # ids of points whose first answers are forgotten, by number
         self.pool = Pool(configuration.labels.pool_max)
@@ -89,11 +86,6 @@ class State:
         return self.learner.solver
 
     @property
-    def vocabulary(self) -> Vocabulary | None:
-        """Of named features."""
-        return self.learner.vocabulary
-
-    @property
     def labels(self) -> Labels:
         """The classes."""
         return self.learner.labels
@@ -104,7 +96,7 @@ class State:
         return self.learner.metrics
 
     @property
-    def learners(self) -> list[Learner]:
+    def learners(self) -> list[ModelLearner]:
         """The one that predicts, and its challengers."""
         return [self.learner, *self.shadows.values()]
 
@@ -189,10 +181,10 @@ class State:
         def part(prefix: str) -> dict[str, Array]:
             return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
-        learner = Learner.restore(facts["learner"], part("learner."), cache_bytes)
+        learner = ModelLearner.restore(facts["learner"], part("learner."), cache_bytes)
         model = cls(name, learner.configuration, learner, cache_bytes=cache_bytes, answers_kept=answers_kept)
         for shadow, own in facts["shadows"].items():
-            model.shadows[shadow] = Learner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
+            model.shadows[shadow] = ModelLearner.restore(own, part(f"shadows.{shadow}/"), cache_bytes)
         for key, own in model._parts().items():
             if key != "learner" and (key in facts or key not in LATER):
                 own.load(facts[key], part(f"{key}."))
@@ -267,22 +259,8 @@ class State:
 
     def _check_x(self, batches: list[Inputs]) -> None:
         """Refuse an x that is none of this model's: its form, width, precision, or norms."""
-        dim = self.configuration.features.dim
-        dtype = np.float64 if self.configuration.scaled else self.configuration.dtype
-        wrong = ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
-        if any(isinstance(x, Records) != (self.vocabulary is not None) for x in batches):
-            raise wrong
-        x = join_inputs(batches)
-        if isinstance(x, Records):
-            return
-        if any(batch.dim != dim or batch.values.dtype != dtype for batch in batches):  # type: ignore[union-attr]
-            raise wrong
-        if self.configuration.scaled:
-            refit(x, self.configuration)
-            return
-        rows = rows_from_csr(x.indptr, x.indices, x.values, self.solver.kernel, dim, dtype)
-        if not (np.allclose(x.norms, rows.norms, 1e-4) and np.allclose(x.selves, rows.selves, 1e-4)):
-            raise wrong
+        if not self.configuration.features.check_held(batches, self.configuration, self.solver.kernel):
+            raise ValueError("the snapshot has an x of another form, width, precision or norm than the model's")
 
 
 def was_undone(undone: Iterable[tuple[int, int]], position: int) -> bool:

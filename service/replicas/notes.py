@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hinged.service.engine.positions import Place, Positions
+from hinged.service.engine.positions import LogPosition, Positions
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class NoteTaker:
 
 
 async def follow_notes(
-    path: Path, note: Callable[[str, Place | None], None], report: Callable[[], dict[str, Any]]
+    path: Path, note: Callable[[str, LogPosition | None], None], report: Callable[[], dict[str, Any]]
 ) -> None:
     """A reader's side, until the server is gone. note: told each model that has moved; report: what is to be told."""
     reader, writer = await asyncio.open_unix_connection(path, limit=LINE_BYTES_MAX)
@@ -102,7 +102,7 @@ async def follow_notes(
         with suppress(ConnectionError):
             while line := await reader.readline():
                 for name, place in json.loads(line)["models"].items():
-                    note(name, None if place is None else Place(*place))
+                    note(name, None if place is None else LogPosition(*place))
     finally:
         telling.cancel()
         writer.close()

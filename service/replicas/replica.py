@@ -12,8 +12,8 @@ from typing import Any
 from hinged.service import limits
 from hinged.service.commands.ask import LabelBudget, Wish
 from hinged.service.data.classes import Label
-from hinged.service.engine.history import History
-from hinged.service.engine.positions import Place
+from hinged.service.engine.history import ModelHistory
+from hinged.service.engine.positions import LogPosition
 from hinged.service.errors import ServiceError
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
@@ -38,7 +38,7 @@ class NotHere(ServiceError):
 class Replica:
     """A model as of some position of its log, for predictions (commands.predict.Serving)."""
 
-    def __init__(self, model: Model, history: History, executor: Executor) -> None:
+    def __init__(self, model: Model, history: ModelHistory, executor: Executor) -> None:
         self.model = model
         self.published: Published = model.published()
         self.readers = executor
@@ -83,7 +83,7 @@ class Replicas:
         self.settings = settings
         self._store = store
         self._executor = executor
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, LogPosition] = {}
         self._behind_since: dict[str, float] = {}
         self._loaded: dict[str, tuple[int, Replica]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -118,7 +118,7 @@ class Replicas:
                 found[name], replica.predictions_served = replica.predictions_served, 0
         return found
 
-    def note(self, name: str, place: Place | None) -> None:
+    def note(self, name: str, place: LogPosition | None) -> None:
         """A model is at this place now, or there no more."""
         if place is None:
             self._places.pop(name, None)
@@ -165,6 +165,6 @@ class Replicas:
                 await asyncio.sleep(RETRY_S)
 
     def _load(self, name: str) -> Replica:
-        history = History(self._store, name, **self.settings.model_sizes)
+        history = ModelHistory(self._store, name, **self.settings.model_sizes)
         model, _ = history.reached()
         return Replica(model, history, self._executor)

@@ -84,7 +84,7 @@ class Room(NamedTuple):
 
 
 class Store(Protocol):
-    """The contract. tests/store/ holds every store to it."""
+    """The contract. tests/service/store/ holds every store to it."""
 
     commits: Times | None
     """How long writes took to reach the disk, several appends in one; None where the store does not see it."""

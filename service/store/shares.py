@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hinged.service.errors import StoreUnavailable
 
 
-class Elsewhere(StoreUnavailable):
+class OwnedElsewhere(StoreUnavailable):
     """Another server has this model."""
 
 

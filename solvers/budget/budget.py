@@ -48,7 +48,7 @@ from hinged.solvers.budget.visits import (
     FACTOR_TOL,
     PROJECTED_MAX,
     RESETTLE_STEPS,
-    Parameters,
+    BudgetParameters,
     learn_rows,
     longest_row,
     make_good,
@@ -65,8 +65,8 @@ from hinged.solvers.core.counts import (
     NEEDS_ROW_ROOM,
     NONE,
 )
+from hinged.solvers.core.families import RBF
 from hinged.solvers.core.kernels import (
-    RBF,
     Kernel,
 )
 from hinged.solvers.core.parameters import Since
@@ -137,7 +137,7 @@ class BudgetExpansion(CoefficientExpansion):
         if nearest is None:
             nearest = NEAREST if budget <= SMALL_BUDGET else FEW
         self.budget = int(budget)
-        self.parameters = Parameters(
+        self.parameters = BudgetParameters(
             budget=self.budget,
             dim=dim,
             ridge=RIDGES[self.dtype],

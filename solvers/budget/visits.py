@@ -56,7 +56,7 @@ RESETTLE_STEPS = 5  # of BSCA for each point dropped: more would fit points that
 
 
 @handed
-class Parameters(NamedTuple):
+class BudgetParameters(NamedTuple):
     """What compiled code takes of the constructors' parameters; 0 stands for none.
 
     rate: 1 / lambda of BSGD, 0 for BSCA. window: examples that the average spans. step_*: the bound on a step, in units

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core import turns
-from hinged.solvers.core.kernels import LAPLACIAN, Kernel, inner_to_kernel
+from hinged.solvers.core.families import LAPLACIAN
+from hinged.solvers.core.kernels import Kernel, inner_to_kernel
 from hinged.solvers.core.memory import aligned_empty
 from hinged.solvers.core.points import USED, Points
-from hinged.solvers.core.rows import Batch
+from hinged.solvers.core.rows import LabelledRows
 from hinged.solvers.core.simd.products import VECTORS, add_feature
 from hinged.solvers.core.simd.vectors import VECTOR_BYTES, VECTOR_BYTES_MOST
 from hinged.solvers.jit.compiled import compiled, in_place
@@ -53,7 +54,7 @@ def nothing_ahead(dtype: type) -> Ahead:
 
 
 @handed
-class Features(NamedTuple):
+class RowsByFeature(NamedTuple):
     """Rows of a batch by feature: feature (F,) int32, ascending, has entries begin[f]..begin[f + 1], (F + 1,) int64.
 
     An entry is a row (nnz,) int64, ascending, and its value (nnz,).
@@ -91,9 +92,9 @@ def _by_feature(indptr, indices, values, dim):
     return feature_of, begin, row, value
 
 
-def features_of(indptr: Array, indices: Array, values: Array, dim: int) -> Features:
+def features_of(indptr: Array, indices: Array, values: Array, dim: int) -> RowsByFeature:
     """A CSR batch by feature."""
-    return Features(*_by_feature(indptr, indices, values, dim))
+    return RowsByFeature(*_by_feature(indptr, indices, values, dim))
 
 
 def block_of(columns: Array) -> int:
@@ -147,7 +148,7 @@ def are_worth(kernel: Kernel, points: Points, count: int) -> bool:
     )
 
 
-def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: Batch, begin: int, value_work: int) -> Ahead:
+def look_ahead(ahead: Ahead, kernel: Kernel, points: Points, batch: LabelledRows, begin: int, value_work: int) -> Ahead:
     """Compute the next rows of a batch, from `begin` on, with all points, in turns."""
     n, end = int(points.used[USED]), min(begin + ROWS, batch.norms.size)
     if ahead.rows.shape[1] < n:

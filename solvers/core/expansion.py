@@ -17,7 +17,7 @@ from hinged.solvers.core.kernels import (
 )
 from hinged.solvers.core.points import POOL_USED, USED, Points
 from hinged.solvers.core.reports import Contributions, PointScores
-from hinged.solvers.core.rows import Batch, Rows, rows_from_csr
+from hinged.solvers.core.rows import LabelledRows, Rows, rows_from_csr
 from hinged.solvers.core.solver import Solver, columns_of, seen_without
 from hinged.solvers.core.states import COUNT_MAX, SAMPLE_MAX, State, StateReader, read_heaviest
 from hinged.solvers.core.terms import Terms
@@ -153,7 +153,7 @@ class Expansion(Solver):
             cap = -(-cap // 2)
         return -(-cap // SLOTS_STEP) * SLOTS_STEP
 
-    def _provide(self, reason: int, batch: Batch, row: int) -> None:
+    def _provide(self, reason: int, batch: LabelledRows, row: int) -> None:
         """What compiled code stopped for (counts.py) before it learned a row of a batch."""
         if reason == NEEDS_ROOM:
             self.make_room(int(batch.indptr[row + 1] - batch.indptr[row]))

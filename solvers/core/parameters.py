@@ -33,15 +33,15 @@ class Unserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Constraint:
     """What a value must be, and the same in words."""
 
     fits: Callable[[Any], bool]
     allowed: str
 
-    def __or__(self, other: Rule) -> Rule:
+    def __or__(self, other: Constraint) -> Constraint:
         """Either of the two."""
-        return Rule(lambda value: self.fits(value) or other.fits(value), f"{self.allowed} or {other.allowed}")
+        return Constraint(lambda value: self.fits(value) or other.fits(value), f"{self.allowed} or {other.allowed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Parameter:
     annotation: Any
     default: Any
     meaning: str
-    rule: Rule
+    rule: Constraint
     since: Since | None
     is_served: bool
 
 
 def number(
     *, above: float = -math.inf, least: float = -math.inf, below: float = math.inf, most: float = math.inf
-) -> Rule:
+) -> Constraint:
     """A finite number within bounds, of which `above` and `below` are not allowed themselves."""
     bounds = [
         *([f"> {above:g}"] if above > -math.inf else []),
@@ -74,23 +74,23 @@ def number(
     def fits(value: Any) -> bool:
         return _is(Real, value) and _is_finite(value) and above < value < below and least <= value <= most
 
-    return Rule(fits, " ".join(["a number", " and ".join(bounds)]).strip())
+    return Constraint(fits, " ".join(["a number", " and ".join(bounds)]).strip())
 
 
-def integer(least: int, most: int | None = None) -> Rule:
+def integer(least: int, most: int | None = None) -> Constraint:
     """A whole number within these bounds."""
 
     def fits(value: Any) -> bool:
         return _is(Integral, value) and value >= least and (most is None or value <= most)
 
-    return Rule(fits, f"an integer >= {least}" if most is None else f"an integer from {least} to {most}")
+    return Constraint(fits, f"an integer >= {least}" if most is None else f"an integer from {least} to {most}")
 
 
-def one_of(*allowed: Any) -> Rule:
+def one_of(*allowed: Any) -> Constraint:
     """One of a few values."""
     names = ", ".join(map(str, allowed))
     words = f"one of {names}" if len(allowed) > 1 else repr(allowed[0])
-    return Rule(lambda value: any(_alike(value, each) for each in allowed), words)
+    return Constraint(lambda value: any(_alike(value, each) for each in allowed), words)
 
 
 def _is(kind: type, value: Any) -> bool:
@@ -113,10 +113,10 @@ def _alike(value: Any, allowed: Any) -> bool:
 
 
 NONE = one_of(None)
-FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
+FLAG = Constraint(lambda value: isinstance(value, bool | np.bool_), "True or False")
 
 
-def check(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+def check(values: Mapping[str, Any], rules: Mapping[str, Constraint]) -> None:
     """Refuse the first value that its rule does not allow. Names without a rule may be anything."""
     for name, value in values.items():
         rule = rules.get(name)
@@ -140,7 +140,7 @@ def declared(make: type) -> Mapping[str, Parameter]:
 
 
 @cache
-def rules_of(make: type) -> Mapping[str, Rule]:
+def rules_of(make: type) -> Mapping[str, Constraint]:
     """What each parameter of a class must be."""
     return {name: parameter.rule for name, parameter in declared(make).items()}
 
@@ -152,7 +152,13 @@ def _read(name: str, annotation: Any, default: Any) -> Parameter:
     return Parameter(name, annotation, default, meaning, _rule(kind, said), since, Unserved not in said)
 
 
-def _rule(kind: Any, said: list[Any]) -> Rule:
+def rule_of(annotation: Any) -> Constraint:
+    """What a value must be whose type has its bounds with it."""
+    kind, *said = get_args(annotation)
+    return _rule(kind, said)
+
+
+def _rule(kind: Any, said: list[Any]) -> Constraint:
     """The rule of a type and its bounds."""
     if get_origin(kind) in (Union, UnionType):
         parts = sorted(get_args(kind), key=lambda part: part is not NoneType)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.kernels import (
-    NORM_MAX,
     Kernel,
     measure_of,
     row_norms,
@@ -29,7 +29,7 @@ class BadRow(ValueError):
 
 
 @handed
-class Batch(NamedTuple):
+class LabelledRows(NamedTuple):
     """Rows with what they are learned as, as compiled code takes them.
 
     indptr to selves: as in `Rows`. classes (m,) int64; keys (m,) int64; again: whether rows may be held already.
@@ -72,9 +72,9 @@ class Rows:
     def __len__(self) -> int:
         return int(self.norms.shape[0])
 
-    def labelled(self, classes: Array, keys: Array, *, again: bool = False) -> Batch:
+    def labelled(self, classes: Array, keys: Array, *, again: bool = False) -> LabelledRows:
         """These rows, to be learned as examples of these classes (m,) under these keys (m,), both int64."""
-        return Batch(self.indptr, self.indices, self.values, self.norms, self.selves, classes, keys, again)
+        return LabelledRows(self.indptr, self.indices, self.values, self.norms, self.selves, classes, keys, again)
 
     def part(self, begin: int, end: int) -> Rows:
         """Rows begin..end as a batch of their own."""

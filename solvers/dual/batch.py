@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 @handed
-class Parameters(NamedTuple):
+class BatchParameters(NamedTuple):
     """tol: the largest violation of a pair that stays."""
 
     tol: float
@@ -57,7 +57,7 @@ class SMO(DualExpansion):
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        self.parameters = Parameters(float(tol))
+        self.parameters = BatchParameters(float(tol))
 
     def learn(self, rows: Rows, classes: Array, keys: Array, *, again: bool = False) -> Array:
         """Take in a batch and optimise; returns the decision values (m, K) from before the batch (Solver.learn)."""

@@ -22,7 +22,7 @@ from hinged.solvers.core.rowcache import (
     renewed,
     touched_bytes,
 )
-from hinged.solvers.core.rows import Batch
+from hinged.solvers.core.rows import LabelledRows
 from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.solver import check_fade
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader, check_learned, check_range
@@ -189,7 +189,7 @@ class DualExpansion(Expansion):
         self._resettle(np.full(self.columns, RESETTLE_STEPS))
         self._tidy()
 
-    def _provide(self, reason: int, batch: Batch, row: int) -> None:
+    def _provide(self, reason: int, batch: LabelledRows, row: int) -> None:
         if reason == NEEDS_REMOVAL:
             self.make_way(max(1, self.points_max // PART))
         else:

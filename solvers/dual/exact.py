@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hinged.solvers.core.counts import LEARNED, NONE
+from hinged.solvers.core.families import NORM_MAX
 from hinged.solvers.core.kernels import (
-    NORM_MAX,
     Kernel,
     checked_kernel,
     row_norms,
@@ -52,7 +52,7 @@ from hinged.solvers.dual.optimal import (
 Array = np.ndarray[Any, Any]
 
 
-class Parameters(NamedTuple):
+class ExactParameters(NamedTuple):
     """tol: what mending aims at."""
 
     tol: float
@@ -64,7 +64,7 @@ class ExactSVM(OptimalExpansion):
     All examples are held. With when_full "remove" the one that matters least is unlearned (making_way.py).
     """
 
-    parameters = Parameters(1e-12)
+    parameters = ExactParameters(1e-12)
     measures_degradation = False
 
     def __init__(self, kernel: Kernel, dim: int, *, dtype: type = np.float64, **shared: Any) -> None:

@@ -38,7 +38,7 @@ from hinged.solvers.core.counts import (
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.core.parameters import Since
 from hinged.solvers.core.reports import Finish
-from hinged.solvers.core.rows import Batch, Rows
+from hinged.solvers.core.rows import LabelledRows, Rows
 from hinged.solvers.core.solver import UNBOUNDED, columns_of
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, State, StateReader
 from hinged.solvers.dual.coordinate import box_gap
@@ -53,7 +53,7 @@ from hinged.solvers.dual.pace import (
     RAMP_FILTER,
     RAMP_LOSS,
     Pace,
-    Parameters,
+    PaceParameters,
     gap_target,
     idle_slacks,
     learn_rows,
@@ -110,7 +110,7 @@ class GapSVM(DualExpansion):
         self._leave(delta_min)
         if loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
-        self.parameters = Parameters(
+        self.parameters = PaceParameters(
             float(tol),
             float(tol),
             LOSSES[loss],
@@ -167,7 +167,7 @@ class GapSVM(DualExpansion):
             self._provide(reason, batch, done)
         return scores
 
-    def _provide(self, reason: int, batch: Batch, row: int) -> None:
+    def _provide(self, reason: int, batch: LabelledRows, row: int) -> None:
         if reason == NEEDS_CLEANING:
             self._clean()
         else:

@@ -68,7 +68,7 @@ from hinged.solvers.core.rowcache import (
     cached_line,
     drop_row,
 )
-from hinged.solvers.core.rows import Batch, Rows
+from hinged.solvers.core.rows import LabelledRows, Rows
 from hinged.solvers.dual.direction import direction_search, second_order_partner
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.listed import expansion_sum, expansion_work
@@ -94,7 +94,7 @@ REPROCESS_MAX = 1_000  # a bound on the repetitions that delta_max asks for at o
 
 
 @handed
-class Parameters(NamedTuple):
+class LASVMParameters(NamedTuple):
     """tol; delta_max, infinite for a single REPROCESS an example; tau of the paper, tol but in a first epoch; seed_max.
 
     idle_max: points in all up to which idle ones are kept. full_at: points at which the least useful one makes way.
@@ -367,7 +367,7 @@ class LASVM(DualExpansion):
         if delta_max is not None and not delta_max > tol:
             raise ValueError(f"delta_max must be > tol = {tol}, got {delta_max}")
         self._leave(delta_min)
-        self.parameters = Parameters(
+        self.parameters = LASVMParameters(
             float(tol),
             np.inf if delta_max is None else float(delta_max),
             float(tol),
@@ -406,7 +406,7 @@ class LASVM(DualExpansion):
             self._provide(reason, batch, done)
         return scores
 
-    def _look_ahead(self, batch: Batch, done: int) -> tuple[Ahead, Batch]:
+    def _look_ahead(self, batch: LabelledRows, done: int) -> tuple[Ahead, LabelledRows]:
         """Rows of the batch that are computed together, if that is worth it, and the batch as far as they reach."""
         if not are_worth(self.kernel, self.points, batch.norms.size - done):
             return self.nothing_ahead, batch

@@ -101,7 +101,7 @@ class OptimalExpansion(DualExpansion):
         alpha, g, now_lower, now_upper = self._column(c)
         b = machine.b[c : c + 1]
         margin, near = self.margins[c], nothing_near()
-        way = path.new_way(now_lower, now_upper, (lower, upper), dq, live, margin.members.size)
+        way = path.new_path(now_lower, now_upper, (lower, upper), dq, live, margin.members.size)
         events, code = int(margin.counts[EVENTS]), path.STUCK if self._loose(c) else path.UNDER_WAY
         while code in (path.UNDER_WAY, path.CROWDED):
             code, near = path.follow(

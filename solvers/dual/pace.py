@@ -56,7 +56,7 @@ REPROCESS_MAX = 10_000  # steps at one example
 
 
 @handed
-class Parameters(NamedTuple):
+class PaceParameters(NamedTuple):
     """tol of finishing; tau of the paper, tol but in a first epoch; loss code; s, the ramp's left end; support vectors
     of a class before the ramp counts; CLEAN's m, its period.
 

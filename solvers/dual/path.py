@@ -9,8 +9,8 @@ unlearned one that closes, another C a box that grows, another kernel a change o
 
 Few points are near enough to the margin to be met on a path, so rates are computed for these alone (near.py).
 
-A path may be long. So `follow` goes a part of the way at a call, and stops anywhere: what is under way stands in `Way`.
-Neither where it stops nor the room that R has shows in a result.
+A path may be long. So `follow` goes a part of the way at a call, and stops anywhere: what is under way stands in
+`PathState`. Neither where it stops nor the room that R has shows in a result.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ RADIUS = 0.8  # of the points that are near at first; half the margin is 1 wide
 RATE_LEAST = 1e-12  # changes of r below it, of the terms that they are made of, are rounding
 
 SETTING_OUT, LOOKING, AIMING, PULLING, STEPPING, ADMITTING, DRIVING, CATCHING_UP, ENDED = range(9)  # stages
-STAGE, THEN, NEXT, CODE, EVENT, WENT = range(6)  # places in Way.at
-TAU, DEMAND, GONE, DB, SCALE, DQ_MOST, SELF_MOST, RADIUS_NOW = range(8)  # places in Way.size
-L0, U0, LOWER, UPPER, DQ, RATES, DRIVE, DG, OWED = range(9)  # lines of Way.lines
+STAGE, THEN, NEXT, CODE, EVENT, WENT = range(6)  # places in PathState.at
+TAU, DEMAND, GONE, DB, SCALE, DQ_MOST, SELF_MOST, RADIUS_NOW = range(8)  # places in PathState.size
+L0, U0, LOWER, UPPER, DQ, RATES, DRIVE, DG, OWED = range(9)  # lines of PathState.lines
 
 
 @handed
-class Way(NamedTuple):
+class PathState(NamedTuple):
     """A path that is under way.
 
     lines (9, n): the bounds at its beginning and end, the change of q, rates of points on moving bounds, the sum of
@@ -71,7 +71,9 @@ class Way(NamedTuple):
     size: Array
 
 
-def new_way(lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int) -> Way:
+def new_path(
+    lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | None, live: Array, cap: int
+) -> PathState:
     """A path from these bounds (n,) to those of `goals`, on which q changes by dq; cap: room of the margin set."""
     lines = np.zeros((9, lower.size))
     lines[L0], lines[U0] = lower, upper
@@ -80,7 +82,7 @@ def new_way(lower: Array, upper: Array, goals: tuple[Array, Array], dq: Array | 
         lines[DQ] = dq
     size = np.zeros(8)
     size[RADIUS_NOW] = RADIUS
-    return Way(lines, np.zeros(cap), live, np.zeros(6, np.int64), size)
+    return PathState(lines, np.zeros(cap), live, np.zeros(6, np.int64), size)
 
 
 @in_place

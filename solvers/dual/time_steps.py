@@ -46,7 +46,7 @@ BEFORE = 1_000  # updates, at most, before those that are averaged
 
 
 @handed
-class Parameters(NamedTuple):
+class TrackingParameters(NamedTuple):
     """updates: K, 0 in the batch counterpart; process: update the new example first; expansion_only: hold no others.
 
     tol: of finishing. points_max: points above which the least useful one makes way. draws: points drawn for an
@@ -217,7 +217,7 @@ def averaged_slots(machine, smooth, n, touched):
     return count
 
 
-def touched_max(cap: int, parameters: Parameters) -> int:
+def touched_max(cap: int, parameters: TrackingParameters) -> int:
     """How many slots `learn_rows` may list as touched, of so many that there is room for."""
     return cap + BEFORE + parameters.updates + 1
 

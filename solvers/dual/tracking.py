@@ -54,7 +54,7 @@ from hinged.solvers.dual.machine import HINGE, Machine
 from hinged.solvers.dual.time_steps import (
     ALGORITHMS,
     K_MAX,
-    Parameters,
+    TrackingParameters,
     drop_idle,
     learn_rows,
     random_updates,
@@ -114,7 +114,7 @@ class TrackingSVM(DualExpansion):
         super().__init__(kernel, dim, **shared)
         self.algorithm = algorithm
         self.K = int(K)
-        self.parameters = Parameters(
+        self.parameters = TrackingParameters(
             tol=float(tol),
             updates=0 if algorithm == "batch" else self.K,
             process=algorithm in (2, "cached"),

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import Kernel, make_kernel
-from hinged.solvers.core.parameters import Rule, check, rules_of
+from hinged.solvers.core.parameters import Constraint, check, rules_of
 from hinged.solvers.core.rows import Rows
 from hinged.solvers.core.solver import class_numbers
 from hinged.solvers.estimators.attributes import Fitted
@@ -75,8 +75,8 @@ class SolverClassifier(Fitted, ClassifierMixin, BaseEstimator):
     """
 
     solver: ClassVar[str]
-    rules: ClassVar[Mapping[str, Rule]]
-    own_rules: ClassVar[Mapping[str, Rule]] = {}
+    rules: ClassVar[Mapping[str, Constraint]]
+    own_rules: ClassVar[Mapping[str, Constraint]] = {}
     """Of parameters that its solver does not declare, or not so."""
 
     def __init_subclass__(cls, **more: Any) -> None:

@@ -2,8 +2,8 @@
 
 An example is seen once: y f(x) is compared with a margin, the example may join the expansion with a coefficient, and
 on a budget a point makes way for it. The algorithms (perceptrons.py) differ in a few numbers and the removal
-step, their `Rule`. Coefficients are signed, there is no bias, and an example with k(x, x) = 0 cannot change f. Arrays:
-solvers/core/coefficients.py; some rules keep sums in `smooth`, and in
+step, their `UpdateRule`. Coefficients are signed, there is no bias, and an example with k(x, x) = 0 cannot change f.
+Arrays: solvers/core/coefficients.py; some rules keep sums in `smooth`, and in
 
 tally  (K, 2) float64   of each column: examples visited if the rule averages; mistakes and Q if it forgets
 
@@ -27,14 +27,14 @@ from hinged.solvers.core.counts import (
 from hinged.solvers.core.kernels import (
     Kernel,
 )
-from hinged.solvers.core.rows import Batch, Rows
+from hinged.solvers.core.rows import LabelledRows, Rows
 from hinged.solvers.core.solver import UNBOUNDED, columns_of
 from hinged.solvers.core.states import COUNT_MAX, MAGNITUDE_MAX, REACHED_MAX, State, StateReader, check_range
 from hinged.solvers.online.rules import (
     FORGETTING,
     REDUNDANT,
     RESCALING,
-    Rule,
+    UpdateRule,
     learn_rows,
     leave_margins,
     scratch_of,
@@ -76,7 +76,7 @@ class OnlineExpansion(CoefficientExpansion):
         return scores
 
     @abstractmethod
-    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
+    def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
         """Learn rows begin..; returns (rows done, why it stopped)."""
 
     def _spread(self) -> Array:
@@ -92,16 +92,16 @@ class OnlineExpansion(CoefficientExpansion):
 
 
 class RuledExpansion(OnlineExpansion):
-    """An expansion that learns by a `Rule`."""
+    """An expansion that learns by a `UpdateRule`."""
 
-    rule: Rule = Rule()
+    rule: UpdateRule = UpdateRule()
     tally: Array
 
     def __init__(self, kernel: Kernel, dim: int, **shared: Any) -> None:
         super().__init__(kernel, dim, **shared)
         self.tally = np.zeros((0, 2))
 
-    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
+    def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
         # Where all points are held within their bounds again and again, these are of classes alone.
         bounds = self.class_bounds if self.rule.removal == RESCALING else self.bounds
         done, reason = learn_rows(

@@ -9,7 +9,7 @@
     BPAS                 Wang and Vucetic, AISTATS 2010 (BPA-S)
     BOGD                 Zhao, Wang, Wu, Jin and Hoi, ICML 2012 (uniform sampling)
 
-Each is a `Rule` (online.py). The first three have no budget; at points_max they remove, if they are to, the
+Each is a `UpdateRule` (online.py). The first three have no budget; at points_max they remove, if they are to, the
 point with the smallest |alpha k(x, .)|, of equals the oldest. C bounds the steps of BPAS and the coefficients of BOGD;
 the others do not use it. The weight of a class multiplies the steps of its examples, or their bound.
 """
@@ -23,7 +23,7 @@ from annotated_types import Ge, Gt, Le
 
 from hinged.solvers.core.kernels import Kernel
 from hinged.solvers.online.online import BudgetRuledExpansion, RuledExpansion, check_shrinking
-from hinged.solvers.online.rules import ETA_MAX, FORGETTING, PROJECTING, RANDOM, REDUNDANT, RESCALING, Rule
+from hinged.solvers.online.rules import ETA_MAX, FORGETTING, PROJECTING, RANDOM, REDUNDANT, RESCALING, UpdateRule
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +39,7 @@ class AveragedPerceptron(RuledExpansion):
     alpha - smooth / visited: an update costs the same however long the stream.
     """
 
-    rule = Rule(averages=True)
+    rule = UpdateRule(averages=True)
 
     def _predicting(self) -> Array:
         visited = np.maximum(self.tally[:, :1], 1.0)
@@ -64,7 +64,7 @@ class OGD(RuledExpansion):
     ) -> None:
         super().__init__(kernel, dim, **shared)
         check_shrinking(eta, lam)
-        self.rule = Rule(margin=1.0, eta=float(eta), keep=1.0 - eta * lam)
+        self.rule = UpdateRule(margin=1.0, eta=float(eta), keep=1.0 - eta * lam)
 
 
 class BudgetPerceptron(BudgetRuledExpansion):
@@ -82,19 +82,19 @@ class BudgetPerceptron(BudgetRuledExpansion):
         **shared: Any,
     ) -> None:
         super().__init__(kernel, dim, **shared)
-        self.rule = Rule(margin=float(beta), removal=REDUNDANT)
+        self.rule = UpdateRule(margin=float(beta), removal=REDUNDANT)
 
 
 class RBP(BudgetRuledExpansion):
     """The perceptron that removes a point drawn uniformly."""
 
-    rule = Rule(removal=RANDOM)
+    rule = UpdateRule(removal=RANDOM)
 
 
 class Forgetron(BudgetRuledExpansion):
     """The perceptron that removes its oldest point, and before shrinks all coefficients as far as its bound asks."""
 
-    rule = Rule(removal=FORGETTING)
+    rule = UpdateRule(removal=FORGETTING)
 
 
 class BPAS(BudgetRuledExpansion):
@@ -107,7 +107,7 @@ class BPAS(BudgetRuledExpansion):
 
     bounded = True
 
-    rule = Rule(margin=1.0, aggressive=True, removal=PROJECTING)
+    rule = UpdateRule(margin=1.0, aggressive=True, removal=PROJECTING)
 
 
 class BOGD(BudgetRuledExpansion):
@@ -129,4 +129,4 @@ class BOGD(BudgetRuledExpansion):
     ) -> None:
         super().__init__(kernel, dim, **shared)
         check_shrinking(eta, lam)
-        self.rule = Rule(margin=1.0, eta=float(eta), keep=1.0 - eta * lam, removal=RESCALING)
+        self.rule = UpdateRule(margin=1.0, eta=float(eta), keep=1.0 - eta * lam, removal=RESCALING)

@@ -35,13 +35,13 @@ from hinged.solvers.core.points import (
     append_point,
     has_room,
 )
-from hinged.solvers.core.rows import Batch
+from hinged.solvers.core.rows import LabelledRows
 from hinged.solvers.core.simd.lanes import dot
 from hinged.solvers.core.states import MAGNITUDE_MAX, State, StateReader
 from hinged.solvers.jit.compiled import compiled
 from hinged.solvers.jit.handed import handed
 from hinged.solvers.online.online import OnlineExpansion
-from hinged.solvers.online.rules import ETA_MAX, Rule, learn_rows, scratch_of
+from hinged.solvers.online.rules import ETA_MAX, UpdateRule, learn_rows, scratch_of
 from hinged.solvers.online.spectrum import largest_eigenvectors
 
 Array = np.ndarray[Any, Any]
@@ -228,7 +228,7 @@ class SpanExpansion(OnlineExpansion):
         self._set_budget(budget, BUDGET_MAX)
         self.inverse = np.zeros((0, 0))
 
-    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
+    def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
         done, reason = learn_in_span(
             self.kernel, self.points, self.machine, self.inverse, self.projection, self.factors, self.seen,
             batch, begin, self._spread(), self.value_work, turns.WORK_MAX, scores,
@@ -354,11 +354,11 @@ class NOGD(SpanExpansion):
     def _inverse_size(self, points: int) -> int:
         return points if points == self.full_at else 0
 
-    def _learn_rows(self, batch: Batch, begin: int, scores: Array) -> tuple[int, int]:
+    def _learn_rows(self, batch: LabelledRows, begin: int, scores: Array) -> tuple[int, int]:
         if self.live == self.full_at:
             return super()._learn_rows(batch, begin, scores)
         end = min(batch.classes.size, begin + self.full_at - self.live)
-        rule = Rule(margin=1.0, eta=self.projection.eta)
+        rule = UpdateRule(margin=1.0, eta=self.projection.eta)
         done, reason = learn_rows(
             self.kernel, self.points, self.machine, np.zeros((self.columns, 2)), rule, self.factors,
             self.bounds, self.seen, self.random, self.full_at, batch._replace(classes=batch.classes[:end]), begin,

@@ -1,4 +1,4 @@
-"""Learning by a `Rule` over a kernel expansion, as compiled code: online.py says what it is."""
+"""Learning by a `UpdateRule` over a kernel expansion, as compiled code: online.py says what it is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MISTAKES_EARN = 15.0 / 32.0  # the part of a mistake's progress that the Forgetr
 
 
 @handed
-class Rule(NamedTuple):
+class UpdateRule(NamedTuple):
     """What makes one of these algorithms.
 
     margin: an example with y f(x) <= margin changes its column. eta: by this, times y and the weight of its class;
@@ -206,7 +206,7 @@ def make_way(kernel, points, machine, tally, rule, bounds, random, spread, row):
     leave(machine, s)
 
 
-def scratch_of(points: Points, columns: int, rule: Rule) -> tuple[Array, Array, Array, Array]:
+def scratch_of(points: Points, columns: int, rule: UpdateRule) -> tuple[Array, Array, Array, Array]:
     """What `learn_rows` writes into: row, mean, f, step."""
     row = np.empty(points.start.size, points.values.dtype)
     return row, np.empty(row.size if rule.averages else 0), np.zeros(columns), np.zeros(columns)

@@ -188,7 +188,7 @@ class Unseen:
         return index
 
 
-class Choice(NamedTuple):
+class Selection(NamedTuple):
     """An example chosen: its number, |f(x)| and `is_wanted` before it is learned, and how many were looked at.
 
     Where none was looked at (random, and the seeds) distance is NaN and wanted is true.
@@ -209,8 +209,8 @@ def learn_selected(
     strategy: str = ACTIVE,
     searched: int = SEARCHED,
     seeds: int = SEEDS,
-    stop: Callable[[Choice], bool] | None = None,
-) -> Iterator[Choice]:
+    stop: Callable[[Selection], bool] | None = None,
+) -> Iterator[Selection]:
     """Teach a solver one selected example of a training set after another, none twice; yields each once it is learned.
 
     The algorithm of section 4.3 without its finishing step, which is the caller's: end the iteration, then `finish`.
@@ -237,8 +237,8 @@ def _learn_selected(
     strategy: str,
     searched: int,
     seeds: int,
-    stop: Callable[[Choice], bool] | None,
-) -> Iterator[Choice]:
+    stop: Callable[[Selection], bool] | None,
+) -> Iterator[Selection]:
     first = _seeds(unseen, classes, seeds)
     while unseen.left:
         if first:
@@ -264,11 +264,11 @@ def _seeds(unseen: Unseen, classes: Array, seeds: int) -> list[int]:
     return [int(p) for p in np.sort(np.concatenate(places))] if places else []
 
 
-def _blind(unseen: Unseen, place: int) -> Choice:
-    return Choice(unseen.remove(place), np.nan, wanted=True, looked_at=0)
+def _blind(unseen: Unseen, place: int) -> Selection:
+    return Selection(unseen.remove(place), np.nan, wanted=True, looked_at=0)
 
 
-def _search(view: View, rows: Rows, classes: Array, unseen: Unseen, strategy: str, searched: int) -> Choice:
+def _search(view: View, rows: Rows, classes: Array, unseen: Unseen, strategy: str, searched: int) -> Selection:
     """Randomized search (section 4.3): the best of a sample."""
     sample = unseen.draw(searched)
     scores = view.decision(rows.take(sample))
@@ -276,7 +276,7 @@ def _search(view: View, rows: Rows, classes: Array, unseen: Unseen, strategy: st
     return _choice(scores, view, unseen, place)
 
 
-def _search_until_wanted(view: View, rows: Rows, unseen: Unseen) -> Choice:
+def _search_until_wanted(view: View, rows: Rows, unseen: Unseen) -> Selection:
     """The closest of a sample that ends with its fifth example inside the margin."""
     sample = unseen.draw(AUTO_SEARCHED)
     scores = np.empty((0, view.delta.size))
@@ -289,9 +289,9 @@ def _search_until_wanted(view: View, rows: Rows, unseen: Unseen) -> Choice:
     return _choice(scores, view, unseen, int(distances(scores).argmin()))
 
 
-def _choice(scores: Array, view: View, unseen: Unseen, place: int) -> Choice:
+def _choice(scores: Array, view: View, unseen: Unseen, place: int) -> Selection:
     chosen = scores[place : place + 1]
-    return Choice(
+    return Selection(
         unseen.remove(place),
         float(distances(chosen)[0]),
         wanted=bool(is_wanted(chosen, view.delta)[0]),

@@ -112,7 +112,7 @@ def count(counts, wanted, columns, numbers, classes, losses):
                 counts.faded_losses[k] /= WEIGHT_MAX
 
 
-class Window(NamedTuple):
+class PrequentialWindow(NamedTuple):
     """The newest examples in no order: classes, predicted classes, losses (n, 2), decision values (K, n)."""
 
     classes: Array
@@ -148,10 +148,10 @@ class Tally:
         return np.asarray(self._counts.faded_losses / self._counts.weight)
 
     @property
-    def window(self) -> Window:
+    def window(self) -> PrequentialWindow:
         """The newest examples; what it holds changes with the next ones."""
         counts, n = self._counts, min(self.seen, WINDOW)
-        return Window(counts.classes[:n], counts.numbers[:n], counts.losses[:n], counts.scores[:, :n])
+        return PrequentialWindow(counts.classes[:n], counts.numbers[:n], counts.losses[:n], counts.scores[:, :n])
 
     def widen(self, classes: int) -> None:
         """Make room for more classes."""

@@ -1,7 +1,7 @@
 """Servers that share a Redis, while they are killed, stopped, cut off and told to move models, at random moments.
 
-    PYTHONPATH=.:tests python tests/faults/cluster.py --faults 50 --models 30
-    PYTHONPATH=.:tests python tests/faults/cluster.py --faults 50 --models 30 --apart
+    python -m tests.faults.cluster --faults 50 --models 30
+    python -m tests.faults.cluster --faults 50 --models 30 --apart
 
 Clients learn and predict on all models, each through a server that it picks anew for each request; what is not
 acknowledged is sent again with its ids. Meanwhile servers are killed (and started again), stopped with SIGSTOP until
@@ -33,14 +33,14 @@ from pathlib import Path
 from statistics import median
 
 import httpx
-from networks import NodesApart
-from nodes import CONFIGURATION, TTL_S, Nodes
-from running import PATIENCE_S, PLAIN
-from states import digest_of, load_model
 
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.store.redis import RedisStore
+from tests.helpers.networks import NodesApart
+from tests.helpers.nodes import CONFIGURATION, TTL_S, Nodes
+from tests.helpers.server import PATIENCE_S, PLAIN
+from tests.helpers.states import digest_of, load_model
 
 NONE = ("lost", "invented", "twice", "fenced", "state")
 """What must be 0."""
@@ -183,7 +183,7 @@ def learned_in(store, name):
     """How often each id was learned."""
     found = Counter()
     for _, event in store.read(name, 0):
-        if event.kind == Learned.KIND:
+        if event.kind == ExamplesLearned.KIND:
             found.update(decode_event(event.kind, event.payload).ids)
     return found
 

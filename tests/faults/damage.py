@@ -1,6 +1,6 @@
 """Damage to what a store has on disk: bits flipped, tails torn, sectors zeroed, in the log and in snapshots.
 
-    PYTHONPATH=.:tests:tests/faults python tests/faults/damage.py --store sqlite --times 500
+    python -m tests.faults.damage --store sqlite --times 500
 
 A server learns for a moment and is killed. Of what it left a copy is made, damaged in one place, and opened:
 
@@ -21,12 +21,6 @@ from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
 
-from disturbances import impatient
-from redis_server import RedisServer
-from scene import Scene
-from states import digest_of, load_model
-from under_load import CONFIGURATIONS_JSON, SIZES, run
-
 from hinged.frames import BadFrame
 from hinged.service.data.configuration import new_configuration
 from hinged.service.errors import StoreUnavailable
@@ -36,6 +30,11 @@ from hinged.service.settings import Settings
 from hinged.service.store.base import Damaged
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.faults.disturbances import impatient
+from tests.faults.scene import Scene
+from tests.faults.under_load import CONFIGURATIONS_JSON, SIZES, run
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.states import digest_of, load_model
 
 NAME = "three-heaps"
 REFUSED = (Damaged, StoreUnavailable, BadFrame, ValueError, KeyError)

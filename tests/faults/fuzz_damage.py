@@ -5,11 +5,11 @@ import copy
 import random
 
 import numpy as np
-from fuzz_scenes import scene
 
 from hinged.frames import decode, encode
 from hinged.service.model.state import SNAPSHOT
 from hinged.solvers.catalogue import SOLVERS
+from tests.faults.fuzz_scenes import scene
 
 FLOATS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e-45, 1.0, -1.0, 0.5, 2.0, 1e6, 1e15, 1e30,
           1e38, -1e38, 1e77, 1e100, 1e119, 1e120, 1e149, 1e200, 1e307, 1.7e308, -1.7e308]  # fmt: skip

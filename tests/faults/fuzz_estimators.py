@@ -7,8 +7,6 @@ import warnings
 from functools import cache
 
 import numpy as np
-from fuzz_damage import ODD, OF_AN_ARRAY, changes, damage_array, damage_facts, inside, narrowed, places
-from fuzz_scenes import DIM
 from scipy import sparse
 
 import hinged.sklearn
@@ -16,6 +14,8 @@ from hinged.frames import decode, encode
 from hinged.sklearn import FOGDClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
 from hinged.solvers.warm import warm_up
+from tests.faults.fuzz_damage import ODD, OF_AN_ARRAY, changes, damage_array, damage_facts, inside, narrowed, places
+from tests.faults.fuzz_scenes import DIM
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 TYPES = ("<U1", "<i8", "|O", "|b1", "<f2", "V9", "a", "S3", "<c16", "M8[D]", "f8,f8", "<U99999999", "(9,9)i4", "")

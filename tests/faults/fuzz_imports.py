@@ -1,7 +1,7 @@
 """Files of models that are damaged under right checksums: refused, or models that learn, and are read again.
 
-    PYTHONPATH=.:tests:tests/faults python tests/faults/fuzz_imports.py --seconds 3600
-    PYTHONPATH=.:tests:tests/faults python tests/faults/fuzz_imports.py --case 4711
+    python -m tests.faults.fuzz_imports --seconds 3600
+    python -m tests.faults.fuzz_imports --case 4711
 
 Real models of every solver, over dense, sparse and named features, with and without windows, with candidates, pending
 predictions, challengers, forgotten and corrected examples, are exported; estimators of every class are saved. One to
@@ -32,11 +32,6 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from fuzz_damage import damaged
-from fuzz_estimators import damaged_file
-from fuzz_estimators import live as live_as_estimator
-from fuzz_scenes import NOW, SIZES, Stream
-from states import digest_of
 
 from hinged.frames import kind_of
 from hinged.service.commands.ask import Ask
@@ -45,11 +40,16 @@ from hinged.service.engine.registry import Registry
 from hinged.service.engine.transfer.exports import pack_export
 from hinged.service.errors import Invalid
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.states import Imported
+from hinged.service.model.events.states import ModelImported
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
 from hinged.solvers.estimators.files import KIND as ESTIMATOR
+from tests.faults.fuzz_damage import damaged
+from tests.faults.fuzz_estimators import damaged_file
+from tests.faults.fuzz_estimators import live as live_as_estimator
+from tests.faults.fuzz_scenes import NOW, SIZES, Stream
+from tests.helpers.states import digest_of
 
 ESTIMATORS_SHARE = 0.25
 CASE_S = 120
@@ -113,7 +113,7 @@ def case(number, registry):
         try:
             (_, event), *_ = registry.store.read("m", 0)
             first = decode_event(event.kind, event.payload)
-            assert isinstance(first, Imported)
+            assert isinstance(first, ModelImported)
             there = Model.begin("m", 1, first, **SIZES)
             assert digest_of(there) == digest_of(Model.restore("m", model.snapshot(), **SIZES))
         finally:

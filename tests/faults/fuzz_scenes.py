@@ -15,9 +15,9 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.errors import ServiceError
-from hinged.service.model.events.learning import Finished, Predicted
-from hinged.service.model.events.states import Created
-from hinged.service.model.learner import Learner
+from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
+from hinged.service.model.events.states import ModelCreated
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
@@ -141,10 +141,10 @@ class Stream:
                 for r in range(m)
             ]  # fmt: skip
             self.given += m
-            self.take([Predicted(waiting, self.now)])
+            self.take([PredictionsMade(waiting, self.now)])
 
     def finish(self):
-        self.take([Finished(self.now)])
+        self.take([TrainingFinished(self.now)])
 
     def change(self, known):
         """Forget and correct examples, of those that are known."""
@@ -162,10 +162,10 @@ def scene(number):
     configuration = configuration_of(solver, choices)
     warm_up(configuration.solver, configuration.dtype)
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
     if choices.random() < 0.3:
         other = configuration.model_copy(update={"seed": 9})
-        model.shadows["other"] = Learner(other, SIZES["cache_bytes"])
+        model.shadows["other"] = ModelLearner(other, SIZES["cache_bytes"])
     stream = Stream(model, number)
     labels = choices.choice([("n", "p"), ("n", "p", "q"), ("n",), (True, 1, "1")])
     for _ in range(choices.choice([0, 1, 6, 12])):

@@ -1,7 +1,7 @@
 """Random histories: everything that may happen to models at once, again and again, and whether they can be read after.
 
-    PYTHONPATH=.:tests:tests/faults python tests/faults/histories.py --times 1000
-    ROUND_S=600 PYTHONPATH=.:tests:tests/faults nice python tests/faults/histories.py --store redis --times 100 --seed 7
+    python -m tests.faults.histories --times 1000
+    ROUND_S=600 nice python -m tests.faults.histories --store redis --times 100 --seed 7
 
 Each history is a server of its own, in a process of its own (a fork, so that nothing is loaded twice), on a store that
 is away now and then, or whose answer is lost. Several clients send it whatever the interface has: examples with and
@@ -40,11 +40,6 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from history_clients import FORGETTING, SOLVERS, Client, Complaints, Noted, configuration_of
-from history_judge import FAULTS, SIZES, judge
-from limited import limited
-from redis_server import RedisServer
-from states import digest_of
 
 from hinged.service.app import create_app
 from hinged.service.engine import patience
@@ -55,6 +50,11 @@ from hinged.service.store.base import OutcomeUnknown
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
 from hinged.solvers.warm import warm_up
+from tests.faults.history_clients import FORGETTING, SOLVERS, Client, Complaints, Noted, configuration_of
+from tests.faults.history_judge import FAULTS, SIZES, judge
+from tests.helpers.limits import limited
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.states import digest_of
 
 ROUND_S = float(os.environ.get("ROUND_S", "40"))  # that a process may take: far more than any does with a processor
 BUSY = {429, 503}

@@ -4,19 +4,19 @@ import traceback
 from contextlib import closing
 
 import numpy as np
-from history_clients import annotated
-from states import digest_of
 
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.features.records import canonical
 from hinged.service.data.inputs import Records
-from hinged.service.data.records import canonical
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.changes import Forgotten
-from hinged.service.model.events.learning import Learned
-from hinged.service.model.events.states import Erased, Imported, RolledBack, SetAside, Swapped
+from hinged.service.model.events.changes import ExampleForgotten
+from hinged.service.model.events.learning import ExamplesLearned
+from hinged.service.model.events.states import EventErased, EventSetAside, ModelImported, ModelRolledBack, StateSwapped
 from hinged.service.model.model import Model
+from tests.faults.history_clients import annotated
+from tests.helpers.states import digest_of
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 12}
 FAULTS = ("raised", "hung", "lost", "invented", "misread", "unequal", "reverted")
@@ -61,7 +61,7 @@ def judge(open_store, lines, form):
         running = next((line["digests"] for line in reversed(lines) if line["kind"] == "running"), {})
         if lines and lines[-1]["kind"] == "running":
             for name, (at, digest) in running.items():
-                there, obstacle = History(store, name, **SIZES).reached()
+                there, obstacle = ModelHistory(store, name, **SIZES).reached()
                 if there.position == at and digest_of(there) != digest and obstacle is None:
                     found["unequal"] += 1
                     said.append(f"{name}: the running one at {at} is another")
@@ -82,12 +82,12 @@ class WithoutSnapshots:
 
 
 def _judge_model(store, name, form, everything, waits, found, said):
-    recovered, obstacle = History(store, name, **SIZES).reached()
+    recovered, obstacle = ModelHistory(store, name, **SIZES).reached()
     if obstacle is not None:
         found["raised"] += 1
         said.append(f"{name} stands: {obstacle.message}")
     try:
-        folded = History(WithoutSnapshots(store), name, **SIZES).newest()
+        folded = ModelHistory(WithoutSnapshots(store), name, **SIZES).newest()
     except Conflict:
         folded = None  # trimmed, or an example was forgotten and the state stands behind it
     if folded is not None and _compared(folded) != _compared(recovered):
@@ -122,10 +122,10 @@ def _judge_annotations(store, lines, found, said):
             found["lost"] += 1
             said.append("the model of annotations is lost")
         return
-    model, _ = History(store, name, **SIZES).reached()
+    model, _ = ModelHistory(store, name, **SIZES).reached()
     for _, record in store.read(name, 0):
         event = decode_event(record.kind, record.payload)
-        for r, given in enumerate(event.ids if isinstance(event, Learned) else ()):
+        for r, given in enumerate(event.ids if isinstance(event, ExamplesLearned) else ()):
             number = int(given.removeprefix("ls-"))
             label = model.labels.labels[model.corrections.get(int(event.keys[r]), int(event.classes[r]))]
             allowed = [v for v in sent[number] if v >= newest.get(number, 0)]
@@ -150,26 +150,26 @@ def _same(y, label):
 
 def _along(store, name):
     """The learned batches of a log whose state can be followed, with (configuration, labels) at each."""
-    history, model = History(store, name, **SIZES), None
+    history, model = ModelHistory(store, name, **SIZES), None
     records = [(at, decode_event(record.kind, record.payload)) for at, record in store.read(name, 0)]
-    aside = {event.event for _, event in records if isinstance(event, SetAside)}
+    aside = {event.event for _, event in records if isinstance(event, EventSetAside)}
     begin = 0
     for index, (_, event) in enumerate(records):
-        if isinstance(event, Swapped) and index not in aside:
-            erased = any(isinstance(e, Erased | Forgotten) for _, e in records[:index])
+        if isinstance(event, StateSwapped) and index not in aside:
+            erased = any(isinstance(e, EventErased | ExampleForgotten) for _, e in records[:index])
             begin = index if erased else begin
-    if not records or (records[0][0] != 1 and not isinstance(records[begin][1], Swapped)):
+    if not records or (records[0][0] != 1 and not isinstance(records[begin][1], StateSwapped)):
         return
     for at, event in records[begin:]:
         if model is None:
             model = Model.begin(name, at, event, **SIZES)
             continue
-        if isinstance(event, Learned):
+        if isinstance(event, ExamplesLearned):
             yield at, event, (model.configuration, list(model.labels.labels))
         try:
             if at in aside:
                 model.pass_over(at, "")
-            elif isinstance(event, RolledBack | Swapped):
+            elif isinstance(event, ModelRolledBack | StateSwapped):
                 model = history.successor(at, event)
             else:
                 history.apply(model, at, event)
@@ -203,11 +203,11 @@ def _ids_of(store, name):
     """Every id in a log; None where its beginning is gone."""
     ids = set()
     for at, record in store.read(name, 0):
-        if not ids and at != 1 and record.kind != Imported.KIND:
+        if not ids and at != 1 and record.kind != ModelImported.KIND:
             return None
         event = decode_event(record.kind, record.payload)
-        if isinstance(event, Imported):
+        if isinstance(event, ModelImported):
             return None
-        if isinstance(event, Learned):
+        if isinstance(event, ExamplesLearned):
             ids.update(event.given_ids)
     return ids

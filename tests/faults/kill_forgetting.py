@@ -1,7 +1,7 @@
 """Faults at random moments while examples are forgotten.
 
-    PYTHONPATH=.:tests:tests/faults python tests/faults/kill_forgetting.py --fault kill-server --times 50
-    PYTHONPATH=.:tests:tests/faults python tests/faults/kill_forgetting.py --store redis --fault kill-both --times 50
+    python -m tests.faults.kill_forgetting --fault kill-server --times 50
+    python -m tests.faults.kill_forgetting --store redis --fault kill-both --times 50
 
 Clients learn examples, forget some of theirs and correct others: of a model that does so in place, and of one that is
 taught anew beside. Each request is sent again until it is answered. Meanwhile the fault happens, again and again. At
@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 
 import httpx
 import numpy as np
-from disturbances import impatient
-from program import run_program
-from running import PLAIN, until_compiled
-from states import digest_of, load_model
+
+from tests.faults.disturbances import impatient
+from tests.faults.program import run_program
+from tests.helpers.server import PLAIN, until_compiled
+from tests.helpers.states import digest_of, load_model
 
 KERNEL = {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}}
 MODELS = {"in-place": KERNEL | {"solver": "exact"}, "anew": KERNEL}

@@ -1,6 +1,6 @@
 """kill -9 of the server at random moments while annotators label.
 
-    PYTHONPATH=.:tests python tests/faults/kill_labelling.py --kills 100 --annotators 6
+    python -m tests.faults.kill_labelling --kills 100 --annotators 6
 
 Annotators offer candidates, ask for questions with request ids, answer with the lease, keep it alive, give it back,
 skip it or let it run out and answer late, and label predictions by their id alone: of one model that needs two labels
@@ -33,15 +33,15 @@ from datetime import datetime
 from pathlib import Path
 
 import httpx
-from plain_pool import POOL_MAX, PlainPool, most_at_once
-from running import PLAIN, RunningServer, eventually
-from states import digest_of, load_model
 
 from hinged.service.data.configuration import new_configuration
 from hinged.service.model.events import decode_event
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.faults.plain_pool import POOL_MAX, PlainPool, most_at_once
+from tests.helpers.server import PLAIN, RunningServer, eventually
+from tests.helpers.states import digest_of, load_model
 
 WARMUP = 100
 CONFIGURATIONS = {
@@ -304,7 +304,7 @@ def check_model(store, name, told):
         ),
         "lost predictions": len(told.lost_predictions) if configuration.labels.pending_durable else 0,
         "predictions not durable": 0 if configuration.labels.pending_durable else len(told.lost_predictions),
-        "warm": recovered.vocabulary is None or not recovered.vocabulary.warming,
+        "warm": recovered.configuration.features.IN_ROWS or not recovered.learner.warmup.active,
         "snapshots": store.snapshots(name),
         "recovered = folded": digest_of(recovered) == digest_of(folded) and recovered.position == folded.position,
     }

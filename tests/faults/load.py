@@ -1,6 +1,6 @@
 """Two hundred clients at once, and others that do what no client should, while the server's memory is watched.
 
-    PYTHONPATH=.:tests:tests/faults python tests/faults/load.py --clients 200 --seconds 120 --waves 2
+    python -m tests.faults.load --clients 200 --seconds 120 --waves 2
 
 Good clients learn, predict, offer candidates, ask for labels and answer, forget and correct examples of a few models
 whose size is bounded. Meanwhile bad ones, a thread for each kind (BAD): they send half a request or nothing, drip a
@@ -36,11 +36,11 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from running import PLAIN, RunningServer, until_compiled
 
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.server import PLAIN, RunningServer, until_compiled
 
 MODELS = {
     "steady": {"solver": "bsgd", "budget": 200, "features": {"type": "dense", "dim": 8}},
@@ -329,7 +329,7 @@ def check(store, load):
         found = set()
         for _, record in store.read(name, 0):
             event = decode_event(record.kind, record.payload)
-            if isinstance(event, Learned):
+            if isinstance(event, ExamplesLearned):
                 found.update(event.id_of(r) for r in range(len(event.ids)))
         forgotten = load.forgotten[name]
         back += len(found & forgotten)

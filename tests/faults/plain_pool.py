@@ -2,8 +2,16 @@
 
 from collections import Counter
 
-from hinged.service.model.events.labelling import Leased, Offered, Released, Renewed, Skipped, Unskipped, Voted
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.labelling import (
+    CandidatesLeased,
+    CandidatesOffered,
+    LeaseReleased,
+    LeaseRenewed,
+    LeaseSkipped,
+    SkipUndone,
+    VoteCast,
+)
+from hinged.service.model.events.learning import ExamplesLearned
 
 POOL_MAX = 60
 
@@ -30,7 +38,7 @@ class PlainPool:
 
     def take(self, event):
         match event:
-            case Offered():
+            case CandidatesOffered():
                 self.candidates |= {given: {} for given in event.ids}
                 new = set(event.ids)
                 for given in list(self.candidates):
@@ -40,28 +48,28 @@ class PlainPool:
                     if given not in new and not busy:
                         del self.candidates[given]
                         self.dropped.add(given)
-            case Leased():
+            case CandidatesLeased():
                 for lease in event.leases:
                     given = lease["id"]
                     others = self.holders(given, event.at_ms) - {event.annotator}
                     busy = others | set(self.candidates[given])
                     self.collisions += len(busy) >= self.most(given) or event.annotator in self.candidates[given]
                     self.leases[lease["token"]] = [event.annotator, given, lease["expires_ms"], True]
-            case Renewed():
+            case LeaseRenewed():
                 self.leases[event.token][2] = event.expires_ms
-            case Released() | Skipped():
+            case LeaseReleased() | LeaseSkipped():
                 self.leases[event.token][3] = False
-            case Unskipped():
+            case SkipUndone():
                 annotator, given, *_ = self.leases[event.token]
                 busy = self.holders(given, event.at_ms) - {annotator} | set(self.candidates[given])
                 self.collisions += len(busy) >= self.most(given) or annotator in self.candidates[given]
                 self.leases[event.token][2:] = [event.expires_ms, True]
-            case Voted():
+            case VoteCast():
                 annotator, given, *_ = self.leases[event.token]
                 self.leases[event.token][3] = False
                 self.twice += annotator in self.candidates[given]
                 self.candidates[given][annotator] = event.label
-            case Learned():
+            case ExamplesLearned():
                 for row, given in enumerate(event.ids):
                     self.learn(given, self.labels[event.classes[row]])
             case _ if event.KIND == "class_added":

@@ -6,8 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from disturbances import BOTH, FAULTS
-from scene import scene_for
+from tests.faults.disturbances import BOTH, FAULTS
+from tests.faults.scene import scene_for
 
 
 def run_program(description, run, faultless, left_out=()):

@@ -1,7 +1,7 @@
 """Servers as actors of Ray, on nodes in network namespaces of their own, whose servers and then nodes are killed.
 
     pip install 'hinged[ray]'
-    PYTHONPATH=.:tests python tests/faults/ray_nodes.py
+    python -m tests.faults.ray_nodes
 
 Linux, as root, with `ip` and redis-server. Prints how long it takes until every model answers again after a server was
 killed, which Ray starts anew; after a node was, whose models the others claim; and until a node that joined has its
@@ -19,9 +19,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
-from networks import Namespace, bridge, redis_apart, url_of
-from nodes import CONFIGURATION
-from running import PATIENCE_S, ROOT
+
+from tests.helpers.networks import Namespace, bridge, redis_apart, url_of
+from tests.helpers.nodes import CONFIGURATION
+from tests.helpers.server import PATIENCE_S, ROOT
 
 PORT, RAY_PORT = 8000, 6379
 MODELS = [f"m{k}" for k in range(30)]

@@ -5,13 +5,12 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
-from disturbances import NEED_LIBRARY, disk_full
-from proxy import Proxy
-from redis_server import PASSWORD, RedisServer
-from running import RunningServer, missing
-
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.faults.disturbances import NEED_LIBRARY, disk_full
+from tests.helpers.redis_server import PASSWORD, RedisServer
+from tests.helpers.server import RunningServer, missing
+from tests.helpers.tcp_proxy import Proxy
 
 
 class Scene:

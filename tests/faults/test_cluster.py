@@ -1,4 +1,8 @@
-from cluster import NONE, run
+import pytest
+
+from tests.faults.cluster import NONE, run
+
+pytestmark = pytest.mark.server
 
 
 def test_servers_that_share_a_store_lose_and_repeat_nothing_whoever_dies_sleeps_or_moves(tmp_path):

@@ -1,7 +1,11 @@
 import random
 
 import numpy as np
-from fuzz_estimators import ESTIMATORS, each_part_wrong, live
+import pytest
+
+from tests.faults.fuzz_estimators import ESTIMATORS, each_part_wrong, live
+
+pytestmark = pytest.mark.long
 
 
 def test_a_file_of_which_any_part_is_wrong_is_refused_or_is_an_estimator_that_works():

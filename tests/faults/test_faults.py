@@ -1,17 +1,22 @@
-import kill_forgetting
-import load
-from damage import damage
-from disturbances import clock_back, disk_full, fsync_fails, impatient, kill_server, stop_server, write_fails
-from scene import scene_for
-from under_load import CONFIGURATIONS, faultless, run
+import pytest
+
+from tests.faults import kill_forgetting, load
+from tests.faults.damage import damage
+from tests.faults.disturbances import (
+    clock_back,
+    disk_full,
+    fsync_fails,
+    impatient,
+    kill_server,
+    stop_server,
+    write_fails,
+)
+from tests.faults.scene import scene_for
+from tests.faults.under_load import CONFIGURATIONS, check, run
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 ON_DISK = [fsync_fails, write_fails, disk_full, clock_back, stop_server, impatient]
-
-
-def check(figures, at_least):
-    for name in CONFIGURATIONS:
-        assert figures[name]["acknowledged"] > at_least, figures[name]
-        assert faultless(figures[name]), figures[name]
 
 
 def test_kill_9_at_random_moments_loses_invents_and_changes_nothing(tmp_path):

@@ -1,24 +1,23 @@
 """The program that makes random histories, for a while; in a process of its own, since each history is a fork of it."""
 
 import ast
-import os
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from running import ROOT
+
+from tests.helpers.server import ROOT
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_random_histories_can_be_read_again_and_nothing_is_lost_invented_or_misread(store):
     seed = str(random.randrange(10**6))  # others in each run; the program tells that of each that went wrong
-    program = Path(__file__).with_name("histories.py")
-    ran = subprocess.run(
-        [sys.executable, program, "--store", store, "--times", "10", "--steps", "8", "--seed", seed],
-        cwd=ROOT, env=os.environ | {"PYTHONPATH": ".:tests:tests/faults"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    program = [sys.executable, "-m", "tests.faults.histories"]
+    options = ["--store", store, "--times", "10", "--steps", "8", "--seed", seed]
+    ran = subprocess.run([*program, *options], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     figures = ast.literal_eval(ran.stdout.splitlines()[-1].partition("}")[0] + "}")
     assert figures["histories"] == 10

@@ -1,6 +1,10 @@
 import random
 
-from fuzz_imports import fuzz
+import pytest
+
+from tests.faults.fuzz_imports import fuzz
+
+pytestmark = pytest.mark.long
 
 
 def test_files_that_are_damaged_under_right_checksums_are_refused_or_are_models_that_learn_and_are_read_again():

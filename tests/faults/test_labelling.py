@@ -1,4 +1,8 @@
-from kill_labelling import CONFIGURATIONS, FAULTS, run
+import pytest
+
+from tests.faults.kill_labelling import CONFIGURATIONS, FAULTS, run
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
 def test_kill_9_while_annotators_label_loses_collides_and_learns_twice_nothing(tmp_path):

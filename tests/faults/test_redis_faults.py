@@ -2,9 +2,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-import kill_forgetting
-from damage import damage
-from disturbances import (
+import pytest
+
+from tests.faults import kill_forgetting
+from tests.faults.damage import damage
+from tests.faults.disturbances import (
     clock_back,
     cut,
     disk_full,
@@ -20,11 +22,12 @@ from disturbances import (
     stop_server,
     write_fails,
 )
-from kill_forgetting import KERNEL, Told, ended, in_files
-from running import eventually
-from scene import scene_for
-from test_faults import check
-from under_load import run
+from tests.faults.kill_forgetting import KERNEL, Told, ended, in_files
+from tests.faults.scene import scene_for
+from tests.faults.under_load import check, run
+from tests.helpers.server import eventually
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 ON_THE_WAY = [cut, slow, empty_redis, cut, hold, cut, pause_redis, second_server, stop_server]
 ON_ITS_MACHINE = [kill_redis, fsync_fails, write_fails, disk_full, kill_redis, clock_back, kill_both]

@@ -1,5 +1,9 @@
-from cluster import NONE
-from workers import run
+import pytest
+
+from tests.faults.cluster import NONE
+from tests.faults.workers import run
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
 def test_workers_that_are_killed_lose_and_repeat_nothing_and_keep_no_other_model_waiting(tmp_path):

@@ -1,7 +1,7 @@
 """Faults at random moments under concurrent load: kill -9 of the server, and what else disturbances.py has.
 
-    PYTHONPATH=.:tests:tests/faults python tests/faults/under_load.py --fault kill-server --times 100 --clients 6
-    PYTHONPATH=.:tests:tests/faults python tests/faults/under_load.py --store redis --fault all --times 20
+    python -m tests.faults.under_load --fault kill-server --times 100 --clients 6
+    python -m tests.faults.under_load --store redis --fault all --times 20
 
 Clients learn examples of two models, in requests of random size, most with ids, some without; a request with ids that
 was cut off is sent again until it is answered. Meanwhile the fault happens, again and again. At the end the server is
@@ -24,19 +24,19 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import httpx
-from disturbances import impatient
-from program import run_program
-from running import PLAIN
-from states import digest_of, load_model
 
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.faults.disturbances import impatient
+from tests.faults.program import run_program
+from tests.helpers.server import PLAIN
+from tests.helpers.states import digest_of, load_model
 
 CONFIGURATIONS = {
     "two-moons": {"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}},
@@ -133,7 +133,7 @@ def uninterrupted(name, log, traffic_examples):
     model.apply(1, log[0])
     answers = {}
     for given, identity, x, y in traffic_examples:
-        rows = to_rows([x], configuration)
+        rows = to_inputs([x], configuration)
         plan = make_plan(model, [LearnRequest([given], [y], rows, digests(rows, [y]))], lambda ids: {}, 256, 0)
         outcomes = [model.apply(model.position + 1, event) for event in plan.events]
         number, score = outcomes[-1].predictions[0], outcomes[-1].scores[0]
@@ -144,7 +144,7 @@ def uninterrupted(name, log, traffic_examples):
 def check_model(store, name, traffic):
     """The figures of one model."""
     log = [decode_event(record.kind, record.payload) for _, record in store.read(name, 0)]
-    logged = [(event, r) for event in log if isinstance(event, Learned) for r in range(len(event.ids))]
+    logged = [(event, r) for event in log if isinstance(event, ExamplesLearned) for r in range(len(event.ids))]
     ids = [event.id_of(r) for event, r in logged]
     acknowledged = traffic.acknowledged[name]
     lost = acknowledged.keys() - set(ids)
@@ -190,7 +190,7 @@ def configuration_of(name):
 
 
 def content_of(name, spelled):
-    return digests(to_rows([eval(spelled[0], {})], configuration_of(name)), [spelled[1]])[0]  # noqa: S307
+    return digests(to_inputs([eval(spelled[0], {})], configuration_of(name)), [spelled[1]])[0]  # noqa: S307
 
 
 def labels_of(log):
@@ -242,6 +242,13 @@ def faultless(found):
         and found["recovered = folded"]
         and found["recovered = uninterrupted"]
     )
+
+
+def check(figures, at_least):
+    """That so many requests were acknowledged of each model, to which nothing has happened."""
+    for name in CONFIGURATIONS:
+        assert figures[name]["acknowledged"] > at_least, figures[name]
+        assert faultless(figures[name]), figures[name]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A server with workers, while they and the process above them are killed at random moments.
 
-    PYTHONPATH=.:tests python tests/faults/workers.py --faults 30 --workers 3 --models 12 [--store redis]
+    python -m tests.faults.workers --faults 30 --workers 3 --models 12 [--store redis]
 
 Clients learn and predict on all models; what is not acknowledged is sent again with its ids. One more asks for
 predictions over a new connection each time, of models whose worker is not away: these must be answered all the while.
@@ -25,15 +25,15 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
-from cluster import NONE, TRY_S, Times, Writer, judge_by, summary, until_again
-from dividing import workers_of
-from nodes import CONFIGURATION
-from redis_server import RedisServer
-from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 
 from hinged.service.cluster.siblings import owner_of
 from hinged.service.settings import Settings
 from hinged.service.store.choice import open_part
+from tests.faults.cluster import NONE, TRY_S, Times, Writer, judge_by, summary, until_again
+from tests.helpers.divided_server import workers_of
+from tests.helpers.nodes import CONFIGURATION
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
 
 KINDS = ("kill", "end", "all")
 """A worker is killed, is told to end, or the supervisor is killed and started anew."""

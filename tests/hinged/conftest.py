@@ -1,71 +1,9 @@
-"""A real HTTP server on a real socket that answers by a script and remembers what it was sent."""
-
-from __future__ import annotations
-
-import http.server
-import json
-import socket
 import threading
 
 import pytest
-from running import free_port
 
-
-class ScriptedServer(http.server.ThreadingHTTPServer):
-    """`script` holds what to do with the next requests, `answer(method, path, body)` decides of all others.
-
-    A step of the script is "drop" (close the connection), "lose" (answer, but close the connection before the
-    answer is written) or a tuple (status, body, headers).
-    """
-
-    daemon_threads = True
-    # Connections that a test leaves open must not keep server_close() waiting.
-    block_on_close = False
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.script = []
-        self.requests = []
-        self.heard = lambda _headers: None
-        self.answer = lambda _method, _path, _body: (200, {})
-
-    def handle_error(self, request, client_address):
-        pass  # a dropped connection is part of the script
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body in one segment
-
-    def log_message(self, *_):
-        pass
-
-    def handle_request(self):
-        length = int(self.headers.get("content-length", 0))
-        raw = self.rfile.read(length)
-        body = json.loads(raw) if raw else None
-        self.server.requests.append((self.command, self.path, body))
-        self.server.heard(self.headers)
-        step = self.server.script.pop(0) if self.server.script else None
-        if step == "lose":
-            self.server.answer(self.command, self.path, body)
-        if step in ("drop", "lose"):
-            self.connection.shutdown(socket.SHUT_RDWR)
-            self.close_connection = True
-            return
-        if step is None:
-            step = (*self.server.answer(self.command, self.path, body), {})
-        status, answer, headers = step
-        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_GET = do_PATCH = do_PUT = do_POST = do_DELETE = handle_request  # noqa: N815 - the base class's names
+from tests.helpers.scripted_server import ScriptedServer
+from tests.helpers.server import free_port
 
 
 @pytest.fixture

@@ -1,35 +1,22 @@
 """The commands as a user runs them, against a real server."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from running import ROOT, RunningServer
 from sklearn.datasets import load_breast_cancer
 
+from tests.helpers.command import hinged
+from tests.helpers.fixtures import server_with
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("end-to-end") / "data") as running:
-        yield running
+pytestmark = pytest.mark.server
+
+WIDE = {"COLUMNS": "200"}
 
 
-def hinged(*arguments, cwd=ROOT):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, "-m", "hinged", *map(str, arguments)],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+server = server_with()
 
 
 def cancer():
@@ -45,8 +32,7 @@ def figure(output, name):
 
 
 def test_the_demonstration_learns_as_well_as_a_batch_svm_and_ends_cleanly(tmp_path):
-    done = hinged("demo", "--no-stay", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = hinged("demo", "--no-stay", cwd=tmp_path, env=WIDE)
     _, finished, batch = figure(done.stdout, "held-out accuracy")
     assert finished > 97.0
     assert abs(finished - batch) < 1.0
@@ -79,21 +65,18 @@ def test_a_file_of_each_kind_is_replayed_into_a_model(server, tmp_path, suffix, 
     write(path, *cancer())
     label = {"csv": "diagnosis", "libsvm": "ignored", "npz": "y_train"}[suffix]
     arguments = ["replay", path, "--label", label, "--model", f"cancer-{suffix}", "--url", server.url, "--C", 10]
-    done = hinged(*arguments, "--batch", 20)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = hinged(*arguments, "--batch", 20, env=WIDE)
     assert figure(done.stdout, "prequential accuracy")[0] > 90.0
     described = httpx.get(f"{server.url}/models/cancer-{suffix}").json()
     assert described["examples"] == (400 if suffix == "npz" else 569)
     assert described["support_vectors"] == figure(done.stdout, "support vectors")[-1]
-    again = hinged(*arguments, "--no-finish")
-    assert again.returncode == 0, again.stdout + again.stderr
+    hinged(*arguments, "--no-finish")
     assert httpx.get(f"{server.url}/models/cancer-{suffix}").json()["examples"] == described["examples"]
 
 
 def test_without_a_server_replay_says_how_to_start_one(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("a,b\n1,2\n")
-    done = hinged("replay", path, "--label", "b", "--model", "m", "--url", "http://127.0.0.1:9")
-    assert done.returncode == 1
+    done = hinged("replay", path, "--label", "b", "--model", "m", "--url", "http://127.0.0.1:9", code=1)
     assert "hinged serve" in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,7 +5,6 @@ import json
 import httpx
 import numpy as np
 import pytest
-from running import RunningServer
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -15,20 +14,15 @@ from hinged import Client, HingedError
 from hinged.frames import decode, encode
 from hinged.sklearn import ExactSVMClassifier, LASVMClassifier, load
 from hinged.solvers.estimators.files import KIND
+from tests.helpers.fixtures import server_with, speaking
+
+pytestmark = pytest.mark.server
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("data")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with Client(server.url) as client:
-        yield client
+server = server_with()
+client = speaking(Client)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A Label Studio project from its first task on, with a model as its ML backend: both servers are the real ones.
 
     python -m venv /tmp/studio && /tmp/studio/bin/pip install label-studio==1.23.2
-    PYTHONPATH=.:tests python tests/labelstudio/end_to_end.py /tmp/studio/bin/label-studio
+    python -m tests.labelstudio.end_to_end /tmp/studio/bin/label-studio
 
 By hand, for Label Studio takes 850 MB: with SQLite in a folder that is gone afterwards, without a browser. Somebody
 annotates 100 texts by its API, always the one that it asks next, then changes an annotation, deletes one, and skips
@@ -28,10 +28,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
-from running import PATIENCE_S, RunningServer, eventually, free_port
 
 from hinged import Client, HingedError, __version__
 from hinged.service.edge.keys import create_key
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually, free_port
 
 MODEL = "packages"
 PACKAGES = ("asyncio", "email", "logging", "xml")

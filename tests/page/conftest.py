@@ -1,8 +1,8 @@
 import pytest
-from browsing import ARGUMENTS, Tab, executable
-from running import RunningServer
 
 from hinged import Client
+from tests.helpers.browser import ARGUMENTS, Tab, executable
+from tests.helpers.fixtures import server_with, speaking
 
 
 @pytest.fixture(scope="module")  # no longer: its event loop on this thread keeps others from having one
@@ -16,16 +16,8 @@ def browser():
         opened.close()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("page") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with Client(server.url) as opened:
-        yield opened
+server = server_with()
+client = speaking(Client)
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ import json
 import re
 
 import pytest
-from learning import examples_of, heaps
-from running import RunningServer, eventually
 
 from hinged import Client
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}

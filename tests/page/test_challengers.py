@@ -4,8 +4,11 @@ import itertools
 import re
 
 import pytest
-from learning import examples_of, heaps
-from running import eventually
+
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.server import eventually
+
+pytestmark = pytest.mark.server
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}

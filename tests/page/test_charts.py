@@ -3,7 +3,10 @@
 import random
 
 import pytest
-from learning import examples_of, heaps
+
+from tests.helpers.examples import examples_of, heaps
+
+pytestmark = pytest.mark.server
 
 WATCHING = """(() => {
   // Of each canvas the words that were drawn since it was last wiped: text, and left, top, right, bottom in its pixels.

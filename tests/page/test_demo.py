@@ -3,8 +3,12 @@
 import re
 import sys
 
-from running import free_port
-from terminal import Terminal
+import pytest
+
+from tests.helpers.server import free_port
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 
 def test_the_digits_begin_when_the_page_is_opened_and_some_are_left_to_label(tmp_path, tab):

@@ -1,12 +1,14 @@
 """The page of a server with workers is that of any server, whoever answers: with a key, and tickets for its streams."""
 
 import pytest
-from dividing import ONE, TWO
-from learning import examples_of, heaps
-from running import RunningServer
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.divided_server import ONE, TWO
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 NAMES = [ONE[0], TWO[0]]
 

@@ -6,9 +6,9 @@ import re
 
 import httpx
 import pytest
-from running import ROOT
 
 from hinged.service.page.files import POLICY, STATIC, files
+from tests.helpers.server import ROOT
 
 WEIGHT_MAX = 150_000  # bytes of all of the page, gzipped
 DOCS = ("docs.html", "docs.js", "vendor/swagger-ui-bundle.js", "vendor/swagger-ui.css")
@@ -28,6 +28,7 @@ def test_the_page_weighs_little():
     assert sum(len(file.zipped or file.body) for file in page.values()) < WEIGHT_MAX
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("path", ["/ui", "/docs", "/ui/app.js", "/ui/style.css", "/ui/vendor/uplot.js", "/ui/icon.svg"])
 def test_each_file_comes_under_the_policy_compressed_and_only_when_it_changed(server, path):
     answer = httpx.get(server.url + path)
@@ -43,6 +44,7 @@ def test_each_file_comes_under_the_policy_compressed_and_only_when_it_changed(se
     assert again.headers["content-security-policy"] == POLICY
 
 
+@pytest.mark.server
 def test_what_is_no_file_of_the_page_is_not_served(server):
     for path in ("/ui/nothing.js", "/ui/../access.py", "/ui/vendor/SHA256SUMS", "/ui/%2e%2e/files.py", "/ui/vendor"):
         assert httpx.get(server.url + path).status_code == 404

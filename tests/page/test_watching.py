@@ -5,12 +5,15 @@ import re
 import time
 
 import pytest
-from browsing import barriers
-from learning import examples_of, heaps
-from running import RunningServer, eventually
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.browser import barriers
+from tests.helpers.examples import examples_of, heaps
+from tests.helpers.fixtures import server_with
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 FEATURES = {"type": "dense", "dim": 2}
@@ -24,10 +27,7 @@ FRAME_MS = 1000  # nine frames of ten, on whatever machine with whatever beside:
 HEAP_MAX = 20_000_000  # bytes that a page may grow by
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("watching") / "data", limits={"heartbeat_s": 1}) as running:
-        yield running
+server = server_with(limits={"heartbeat_s": 1})
 
 
 def taught(client, name, n=60, **configuration):

@@ -1,16 +1,5 @@
-import pytest
-from asking import Asking
-from running import RunningServer
+from tests.helpers.fixtures import server_with, speaking
+from tests.helpers.http_client import Asking
 
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """One server with every setting at its default, shared by all tests that do not need another."""
-    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def ask(server):
-    with Asking(server.url) as asking:
-        yield asking
+server = server_with("session")  # with every setting at its default, for all tests that need no other
+ask = speaking(Asking, scope="session")

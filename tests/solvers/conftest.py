@@ -1,5 +1,6 @@
 import pytest
-from streams import two_moons
+
+from tests.helpers.solvers.streams import two_moons
 
 
 @pytest.fixture

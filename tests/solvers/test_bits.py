@@ -12,9 +12,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from digests import digests
 from llvmlite.binding import get_host_cpu_features
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+from tests.solvers.digests import digests
+
+pytestmark = [pytest.mark.compiles, pytest.mark.longest]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -43,9 +46,9 @@ def computing(processor):
     """The process that computes them as on another processor."""
     _, features, libraries = PROCESSORS[processor]
     target = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features, **libraries}
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), **target}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **target}
     return subprocess.Popen(
-        [sys.executable, "-P", HERE / "digests.py"], env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-m", "tests.solvers.digests"], env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
 
 

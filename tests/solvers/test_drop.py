@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Stream, machines, same, stream_of, three_classes, two_moons
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core import points
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.dual.dual import DualExpansion
 from hinged.solvers.dual.machine import IDLE
+from tests.helpers.solvers.streams import Stream, machines, same, stream_of, three_classes, two_moons
 
 names = pytest.mark.parametrize("name", SOLVERS)
 POINTED = [name for name in SOLVERS if name != "fogd"]

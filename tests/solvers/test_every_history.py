@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streams import same, stream_of, three_classes
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core import turns
 from hinged.solvers.dual.exact import ExactSVM
+from tests.helpers.solvers.streams import same, stream_of, three_classes
 
 names = pytest.mark.parametrize("name", SOLVERS)
 

@@ -7,7 +7,6 @@ import weakref
 
 import numpy as np
 import pytest
-from streams import Stream, machines, same, stream_of, three_classes, two_moons
 
 from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
@@ -15,6 +14,9 @@ from hinged.solvers.core.rowcache import ADVISED_BYTES, touched_bytes
 from hinged.solvers.core.rows import rows_from_csr
 from hinged.solvers.core.solver import UNBOUNDED, PointsFull
 from hinged.solvers.dual.dual import DualExpansion
+from tests.helpers.solvers.streams import Stream, machines, same, stream_of, three_classes, two_moons
+
+pytestmark = pytest.mark.longest
 
 RBF = make_kernel("rbf", 1.0)
 names = pytest.mark.parametrize("name", SOLVERS)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import box_optimum, gram
 from sklearn.svm import SVC
-from streams import stream_of, two_moons
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
+from tests.helpers.solvers.naive import box_optimum, gram
+from tests.helpers.solvers.streams import stream_of, two_moons
 
 FADING = [name for name, entry in SOLVERS.items() if entry.make.fades]
 BIASED = ["lasvm"]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from streams import same, settled, stream_of
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
+from tests.helpers.solvers.streams import same, settled, stream_of
 
 KERNELS = {"linear": {}, "rbf": {"gamma": 0.5}, "polynomial": {"gamma": 0.5, "degree": 2, "coef0": 1.0}}
 RADIAL = {"bsca", "bsgd", "fogd"}  # as their small parameters are

@@ -10,12 +10,14 @@ from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
-import forking
 import pytest
-from running import PATIENCE_S, ended
 
 from hinged.solvers import warm
 from hinged.solvers.jit import cache
+from tests.helpers import forked_programs
+from tests.helpers.server import PATIENCE_S, ended
+
+pytestmark = [pytest.mark.compiles, pytest.mark.longest]
 
 ROOT = Path(__file__).parent.parent.parent
 SOLVER = "fogd"
@@ -69,7 +71,7 @@ print(sum(nothing.stats.cache_misses.values()))
 
 def python(arguments, cache, root=ROOT, **environment):
     env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(root)} | environment
-    return forking.start(arguments, env, root)
+    return forked_programs.start(arguments, env, root)
 
 
 def warmed_up(cache, others=sys.executable, root=ROOT, do=ALL_AT_ONCE):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from invariants import check_invariants
-from naive import box_optimum, gram
 from sklearn.svm import SVC
-from streams import machines, same, stream_of, three_classes, two_moons
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.kernels import make_kernel
+from tests.helpers.solvers.invariants import check_invariants
+from tests.helpers.solvers.naive import box_optimum, gram
+from tests.helpers.solvers.streams import machines, same, stream_of, three_classes, two_moons
 
 BIASED = ["lasvm", "smo", "exact"]
 KEPT = {"lasvm": {"idle_max": 1000}, "lasvm-g": {"idle_max": 1000}}  # no point leaves

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from streams import stream_of, two_moons
+
+from tests.helpers.solvers.streams import stream_of, two_moons
 
 
 def accuracies(name, windowed, **parameters):

@@ -1,6 +1,6 @@
 """Stores as a version of the server left them, to be opened by every later one.
 
-    PYTHONPATH=.:tests:tests/upgrades .venv/bin/python tests/upgrades/old_stores.py VERSION
+    .venv/bin/python -m tests.upgrades.old_stores VERSION
 
 writes tests/upgrades/VERSION: the embedded store's file, what a Redis held as the commands that put it there, and what
 the models answered. Once a version is out its folder stays as it is.
@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import redis
-from redis_server import RedisServer
-from running import RunningServer
-from states import digest_of
 
 from hinged import Client
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import RunningServer
+from tests.helpers.states import digest_of
 
 HERE = Path(__file__).parent
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
@@ -98,7 +98,7 @@ def answers(client):
 
 def digests(store, without=None):
     """The state of each model, as its history says."""
-    return {name: digest_of(History(store, name, **SIZES).newest(), without) for name in MODELS}
+    return {name: digest_of(ModelHistory(store, name, **SIZES).newest(), without) for name in MODELS}
 
 
 def dumped(url):

@@ -5,14 +5,16 @@ import json
 from contextlib import closing
 
 import pytest
-from old_stores import HERE, MODELS, answers, digests, examples, server_on
-from states import digest_of
 
 from hinged import Client, HingedError
 from hinged.frames import decode, encode
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.model.state import FORMAT, SNAPSHOT
 from hinged.service.store.base import Event
+from tests.helpers.states import digest_of
+from tests.upgrades.old_stores import HERE, MODELS, answers, digests, examples, server_on
+
+pytestmark = pytest.mark.server
 
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name[0].isdigit())
 LATER = {
@@ -84,6 +86,6 @@ def test_a_snapshot_of_a_later_version_is_told_of_and_the_log_is_read(left, capl
         later = encode(SNAPSHOT, {**facts, "format": FORMAT + 1}, arrays)
         for position in store.snapshots("named"):
             store.put_snapshot("named", position, later)
-        model = History(store, "named", **SIZES).newest()
+        model = ModelHistory(store, "named", **SIZES).newest()
     assert digest_of(model, told["later"]) == told["digests"]["named"]
     assert f"the snapshot has format {FORMAT + 1}, this version reads {FORMAT}" in caplog.text

@@ -30,7 +30,7 @@ from hinged.service.engine.registry import Registry
 from hinged.service.engine.roster import COMPILING, LOADING, SERVING
 from hinged.service.engine.scheduling.yielding import Yielding
 from hinged.service.engine.worker import Worker
-from hinged.service.model.metrics import ALL
+from hinged.service.model.metrics import ALL, EXPOSED
 from hinged.service.store.times import BOUNDS_S, Seen, Times
 from hinged.version import __version__
 
@@ -267,16 +267,15 @@ def _of_whole(worker: Worker) -> Iterator[None]:
 def _prequential(workers: list[tuple[str, Worker]]) -> Iterator[Metric]:
     labels = ["model", "source"]
     scored = CounterMetricFamily("hinged_predictions_scored", "Predictions whose labels have come.", labels=labels)
-    accuracy = GaugeMetricFamily("hinged_accuracy_ratio", "Accuracy over the newest 1,000 of them.", labels=labels)
-    log_loss = GaugeMetricFamily("hinged_log_loss", "Log loss over the newest 1,000 of them.", labels=labels)
-    brier = GaugeMetricFamily("hinged_brier_score", "Brier score over the newest 1,000 of them.", labels=labels)
+    gauges = {figure: GaugeMetricFamily(name, said, labels=labels) for figure, (name, said) in EXPOSED.items()}
     for name, worker in workers:
         with _of_whole(worker):
             for glance in worker.model.metrics.glance():
                 where = [name, glance.source]
                 if glance.source != ALL:  # a sum over the sources is what they are together
                     scored.add_metric(where, glance.predicted)
-                for family, value in ((accuracy, glance.accuracy), (log_loss, glance.log_loss), (brier, glance.brier)):
+                for figure, family in gauges.items():
+                    value = getattr(glance, figure)
                     if not math.isnan(value):
                         family.add_metric(where, value)
-    yield from (scored, accuracy, log_loss, brier)
+    yield from (scored, *gauges.values())

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.erasure import redact
 from hinged.service.engine.jobs.purging import Purging
 from hinged.service.engine.jobs.retraining import Retraining
@@ -38,7 +38,7 @@ RETRY_FIRST_S, RETRY_MAX_S = 0.5, 60.0
 """Seconds until a job whose store was away is tried again, doubled each time up to the second. Less fills the log."""
 
 
-class Owner(Protocol):
+class JobHost(Protocol):
     """What the worker of a model offers."""
 
     @property
@@ -80,7 +80,7 @@ class Shared:
 class JobRunner:
     """The jobs of one model."""
 
-    def __init__(self, owner: Owner, history: History, store: Store, executor: Executor, shared: Shared) -> None:
+    def __init__(self, owner: JobHost, history: ModelHistory, store: Store, executor: Executor, shared: Shared) -> None:
         self._owner = owner
         self._history = history
         self._store = store

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hinged.service.model.events import KINDS
 from hinged.service.model.events.base import Redacted
-from hinged.service.model.events.states import Erased
+from hinged.service.model.events.states import EventErased
 from hinged.service.model.tombstones import Tombstones
 from hinged.service.store.base import Event, Store
 
@@ -33,7 +33,7 @@ def redact(store: Store, name: str, tombstones: Tombstones, through: int, stoppe
         redacted = kind.redacted(record.payload, tombstones) if kind is not None else Redacted(None)
         if redacted is None:
             continue
-        events[at] = (redacted.event or Erased(record.kind)).record()
+        events[at] = (redacted.event or EventErased(record.kind)).record()
         ids += redacted.ids
         size += len(events[at].payload)
         if len(events) >= SLICE_EVENTS or size >= SLICE_BYTES:

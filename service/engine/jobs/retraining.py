@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from hinged.service.data.configuration import BESIDE, read_configuration
 from hinged.service.data.inputs import Inputs, join_inputs
 from hinged.service.data.parts import Configuration
-from hinged.service.engine.history import History, Taught, as_it_should_be
+from hinged.service.engine.history import ModelHistory, Taught, as_it_should_be
 from hinged.service.errors import Conflict
-from hinged.service.model.events.labelling import Offered
-from hinged.service.model.events.learning import ClassAdded, Finished, Learned
+from hinged.service.model.events.labelling import CandidatesOffered
+from hinged.service.model.events.learning import ClassAdded, ExamplesLearned, TrainingFinished
 from hinged.service.model.jobs import Job
-from hinged.service.model.learner import Learner
+from hinged.service.model.learner import ModelLearner
 from hinged.service.model.model import Model
 from hinged.solvers.warm import warm_up
 
@@ -31,12 +31,12 @@ URGENT = ("forget", "correct")
 class Retraining:
     """What the running jobs of a model need: a learner for the model itself (None) or for challengers, by name."""
 
-    def __init__(self, history: History, model: Model) -> None:
+    def __init__(self, history: ModelHistory, model: Model) -> None:
         self.history = history
         self.jobs = _due(model.jobs.running())
         self.position = 0
         self.undone = model.undone
-        self.learners: dict[str | None, Learner] = {}
+        self.learners: dict[str | None, ModelLearner] = {}
         self.failed: dict[str | None, str] = {}
         self.stopped = False  # the server is: leave off
         self.whole = True  # whether the log holds all that was learned
@@ -45,7 +45,7 @@ class Retraining:
         self._tombstones = model.tombstones.copy()
         self._corrections = dict(model.corrections)
         for name, configuration in _wanted(model, self.jobs).items():
-            self.learners[name] = Learner(configuration, model.cache_bytes)
+            self.learners[name] = ModelLearner(configuration, model.cache_bytes)
 
     @property
     def urgent(self) -> bool:
@@ -83,9 +83,9 @@ class Retraining:
         self.position = through
 
     def _teach(self, at: int, event: Taught) -> None:
-        if isinstance(event, Learned):
+        if isinstance(event, ExamplesLearned):
             event = as_it_should_be(event, self._forgotten, self._corrections)
-        if isinstance(event, Offered):
+        if isinstance(event, CandidatesOffered):
             if not any(learner.warmup.active for learner in self.learners.values()):
                 return
             event = event.without(self._tombstones.known(event.ids))
@@ -96,22 +96,22 @@ class Retraining:
                 match event:
                     case ClassAdded() if learner.labels.number(event.label) is None:
                         learner.add_class(event.label)
-                    case Offered() if event.ids:
+                    case CandidatesOffered() if event.ids:
                         learner.offer(event.inputs, event.ids)
-                    case Learned() if event.ids:
+                    case ExamplesLearned() if event.ids:
                         while len(learner.labels) <= int(event.classes.max()):  # by a correction, before its time
                             learner.add_class(self._labels[len(learner.labels)])
                         learner.follow(event)
-                    case Finished():
+                    case TrainingFinished():
                         learner.finish(event.epochs, lambda: self._epoch(at))
             except ValueError as error:
                 self.failed[name] = str(error)
 
-    def _epoch(self, before: int) -> Iterator[Learned]:
+    def _epoch(self, before: int) -> Iterator[ExamplesLearned]:
         for _, event in self.history.taught(self.undone, before):
             if self.stopped:
                 return
-            if isinstance(event, Learned):
+            if isinstance(event, ExamplesLearned):
                 rest = as_it_should_be(event, self._forgotten, self._corrections)
                 if rest.ids:
                     yield rest
@@ -167,11 +167,11 @@ class Retraining:
             if held is not None:
                 self._mend(held, [candidate.x for candidate in model.pool])
 
-    def _mend(self, learner: Learner, candidates: list[Inputs]) -> None:
+    def _mend(self, learner: ModelLearner, candidates: list[Inputs]) -> None:
         """Drop and relabel points where they stand: the log does not tell what else there was to learn."""
         for job in self.jobs:
             if job.kind == "forget" and job.number is not None:
-                learner.forget_words(job.number, self.history.record_of(job.number, self.undone))
+                learner.forget_words(job.number, self.history.x_of(job.number, self.undone))
                 learner.forget([job.number])
             if job.kind == "forget" and job.number is None:
                 learner.forget_strange_words(join_inputs(candidates) if candidates else None)
@@ -200,11 +200,11 @@ def _due(running: list[Job]) -> list[Job]:
     return configure + [job for job in running if job.kind == "shadow"]
 
 
-def _learners(model: Model) -> list[tuple[str | None, Learner]]:
+def _learners(model: Model) -> list[tuple[str | None, ModelLearner]]:
     return [(None, model.learner), *model.shadows.items()]
 
 
-def _make_good(learner: Learner, model: Model, numbers: set[int]) -> None:
+def _make_good(learner: ModelLearner, model: Model, numbers: set[int]) -> None:
     """Forget and correct these examples in place, where that has not been done."""
     held = set(learner.solver.keys().tolist()) & numbers
     learner.forget(sorted(held & model.tombstones.numbers))

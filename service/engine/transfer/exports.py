@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 
 from hinged.frames import BadFrame, decode, encode
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, Invalid
 from hinged.service.model.model import Model
@@ -34,7 +34,7 @@ def unpack_export(data: bytes) -> bytes:
 
 
 async def exported(
-    worker: Worker, history: History, as_of: int | None, beside: Callable[[Callable[[], bytes]], Awaitable[bytes]]
+    worker: Worker, history: ModelHistory, as_of: int | None, beside: Callable[[Callable[[], bytes]], Awaitable[bytes]]
 ) -> tuple[int, bytes]:
     """The snapshot of a model that may leave the server: as it is, or as it was at a position; and its position.
 

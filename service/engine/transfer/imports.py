@@ -18,7 +18,7 @@ from hinged.service.engine.transfer.estimators import snapshot_of
 from hinged.service.engine.transfer.exports import unpack_export
 from hinged.service.engine.transfer.rehearsal import examine, rehearse
 from hinged.service.errors import Invalid
-from hinged.service.model.events.states import Imported
+from hinged.service.model.events.states import ModelImported
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 CLOCKS_MS = 86_400_000  # by so much the clock of a server may be ahead whose models another one imports
 
 
-def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str, int]) -> tuple[Model, Imported]:
+def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str, int]) -> tuple[Model, ModelImported]:
     """The model of a file, and the event with which its log begins. Invalid for a file that this server does not take.
 
     sizes: as Model.begin takes them.
@@ -42,12 +42,12 @@ def read_import(name: str, file: IO[bytes], settings: Settings, sizes: dict[str,
         state = snapshot_of(data, settings, sizes) if kind_of(data) == ESTIMATOR else unpack_export(data)
         for configuration in _configurations(peek(state, SNAPSHOT), settings):
             warm_up(configuration.solver, configuration.dtype)
-        model = Model.begin(name, 1, Imported(state, now_ms), **sizes)
+        model = Model.begin(name, 1, ModelImported(state, now_ms), **sizes)
     except ValueError as error:  # whatever a file may hold that no server wrote
         raise Invalid(f"the file is no model: {_first_line(error)}") from error
     _check(model, now_ms, settings)
     # Written as this server would write it: what is in the log can be read again.
-    imported = Imported(model.snapshot(), model.at_ms, model.answers.given_ids)
+    imported = ModelImported(model.snapshot(), model.at_ms, model.answers.given_ids)
     try:
         examine(model, imported.state)
         rehearse(model, imported.state)

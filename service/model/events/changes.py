@@ -29,7 +29,7 @@ class _Change(Facts):
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten(_Change, NamesNoExample):
+class ExampleForgotten(_Change, NamesNoExample):
     """An example is to leave no trace. mark: what stays of its id (tombstones.py); salt: of the first mark's.
 
     number: the example's, None if it was never learned.
@@ -81,7 +81,7 @@ class Forgotten(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected(_Change):
+class LabelCorrected(_Change):
     """An example has another label: class number, and hex of the 16 bytes that tell it from any other example now.
 
     annotator: who changed an answer of his own so.
@@ -127,7 +127,7 @@ class Corrected(_Change):
 
 
 @dataclass(frozen=True, slots=True)
-class Intended(_Change, NamesNoExample):
+class ChangeIntended(_Change, NamesNoExample):
     """Another configuration that is taught from the log before it takes its place.
 
     shadow: the name of the challenger that gets it, None for the model itself.
@@ -150,7 +150,7 @@ class Intended(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Reconfigured(_Change, NamesNoExample):
+class ModelReconfigured(_Change, NamesNoExample):
     """The model has this configuration from now on, its solver changed in place."""
 
     KIND: ClassVar[str] = "reconfigured"
@@ -170,7 +170,7 @@ class Reconfigured(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled(_Change, NamesNoExample):
+class JobsSettled(_Change, NamesNoExample):
     """These jobs (positions of the events that began them) are done, or failed because of `error`."""
 
     KIND: ClassVar[str] = "settled"
@@ -189,7 +189,7 @@ class Settled(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Retired(_Change, NamesNoExample):
+class ChallengerRetired(_Change, NamesNoExample):
     """A challenger is gone."""
 
     KIND: ClassVar[str] = "retired"
@@ -208,7 +208,7 @@ class Retired(_Change, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Promoted(_Change, NamesNoExample):
+class ChallengerPromoted(_Change, NamesNoExample):
     """A challenger took the model's place."""
 
     KIND: ClassVar[str] = "promoted"

@@ -21,7 +21,7 @@ from hinged.service.model.events.base import (
     Redacted,
     sixteens,
 )
-from hinged.service.model.pool import Asked, Candidate, Lease
+from hinged.service.model.pool import AnsweredQuery, Candidate, Lease
 from hinged.service.model.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class _OfLease(Facts, ErasedWhole):
 
 
 @dataclass(frozen=True, slots=True)
-class Offered(ModelEvent):
+class CandidatesOffered(ModelEvent):
     """Candidates for the pool, m of them; labels: those that are known, for selection alone.
 
     rest: whether some of them were forgotten, and these are what is left. shows: what each is shown as in the place of
@@ -133,7 +133,7 @@ class Offered(ModelEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown(Facts, ErasedWhole):
+class CandidatesShown(Facts, ErasedWhole):
     """Candidates of the pool, m of them, and what each is shown as from now on."""
 
     KIND: ClassVar[str] = "shown"
@@ -158,7 +158,7 @@ class Shown(Facts, ErasedWhole):
 
 
 @dataclass(frozen=True, slots=True)
-class Leased(Facts, ErasedWhole):
+class CandidatesLeased(Facts, ErasedWhole):
     """Candidates were lent. leases: id, token, expires_ms, reason, score of each. again: tokens held already.
 
     fingerprint: what the request said, where it has an id.
@@ -185,7 +185,7 @@ class Leased(Facts, ErasedWhole):
             model.pool.lend(lease["id"], Lease(annotator=self.annotator, **rest), self.at_ms)
         if self.request_id is not None:
             tokens = self.again + [lease["token"] for lease in self.leases]
-            model.pool.remember(self.annotator, self.request_id, Asked(self.fingerprint, tokens))
+            model.pool.remember(self.annotator, self.request_id, AnsweredQuery(self.fingerprint, tokens))
         return NOTHING
 
     def told(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Leased(Facts, ErasedWhole):
 
 
 @dataclass(frozen=True, slots=True)
-class Renewed(_OfLease):
+class LeaseRenewed(_OfLease):
     """A lease lasts longer."""
 
     KIND: ClassVar[str] = "renewed"
@@ -209,7 +209,7 @@ class Renewed(_OfLease):
 
 
 @dataclass(frozen=True, slots=True)
-class Released(_OfLease):
+class LeaseReleased(_OfLease):
     """A lease was given back."""
 
     KIND: ClassVar[str] = "released"
@@ -223,7 +223,7 @@ class Released(_OfLease):
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped(_OfLease):
+class LeaseSkipped(_OfLease):
     """A lease was given back: its annotator, or nobody, is to be asked again."""
 
     KIND: ClassVar[str] = "skipped"
@@ -243,7 +243,7 @@ class Skipped(_OfLease):
 
 
 @dataclass(frozen=True, slots=True)
-class Unskipped(_OfLease):
+class SkipUndone(_OfLease):
     """A skip was taken back: its lease is open again, until expires_ms."""
 
     KIND: ClassVar[str] = "unskipped"
@@ -259,7 +259,7 @@ class Unskipped(_OfLease):
 
 
 @dataclass(frozen=True, slots=True)
-class Voted(_OfLease):
+class VoteCast(_OfLease):
     """An annotator's label for a candidate that needs several."""
 
     KIND: ClassVar[str] = "voted"

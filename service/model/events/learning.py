@@ -69,7 +69,7 @@ class ClassAdded(Facts, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Learned(ModelEvent):
+class ExamplesLearned(ModelEvent):
     """A micro-batch. Examples are numbered from 1 on; the first here has number `first`.
 
     ids (m,): what the client gave, None where the server gives one. classes (m,) int32. inputs: the m points.
@@ -96,11 +96,11 @@ class Learned(ModelEvent):
         """(m,) the examples' numbers."""
         return np.arange(self.first, self.first + len(self.ids)) if self.numbers is None else self.numbers
 
-    def part(self, begin: int, end: int) -> Learned:
+    def part(self, begin: int, end: int) -> ExamplesLearned:
         """The examples begin..end as a batch of their own."""
         if end - begin == len(self.ids):
             return self
-        return Learned(
+        return ExamplesLearned(
             first=self.first + begin,
             ids=self.ids[begin:end],
             classes=self.classes[begin:end],
@@ -113,7 +113,7 @@ class Learned(ModelEvent):
             votes=self.votes[begin:end],
         )
 
-    def take(self, wanted: Array) -> Learned:
+    def take(self, wanted: Array) -> ExamplesLearned:
         """These rows as a batch of their own."""
         return replace(
             self,
@@ -127,7 +127,7 @@ class Learned(ModelEvent):
             votes=[self.votes[r] for r in wanted] if self.votes else (),
         )
 
-    def with_inputs(self, inputs: Inputs) -> Learned:
+    def with_inputs(self, inputs: Inputs) -> ExamplesLearned:
         """The same examples in other rows."""
         return self if inputs is self.inputs else replace(self, inputs=inputs)
 
@@ -216,7 +216,7 @@ class Learned(ModelEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Revised(Facts, ErasedWhole):
+class ExampleRevised(Facts, ErasedWhole):
     """What another program keeps under this id is known as it was changed at `changed_ms` (revisions.py)."""
 
     KIND: ClassVar[str] = "revised"
@@ -238,7 +238,7 @@ class Revised(Facts, ErasedWhole):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(Facts, NamesNoExample):
+class TrainingFinished(Facts, NamesNoExample):
     """The finishing step was run, after so many further epochs over the log."""
 
     KIND: ClassVar[str] = "finished"
@@ -264,7 +264,7 @@ class Finished(Facts, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted(ErasedWhole):
+class PredictionsMade(ErasedWhole):
     """Predictions that wait for their labels."""
 
     KIND: ClassVar[str] = "predicted"

@@ -51,7 +51,7 @@ class _AnotherModel(ModelEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Created(_First, Facts, NamesNoExample):
+class ModelCreated(_First, Facts, NamesNoExample):
     """A model begins: its configuration."""
 
     KIND: ClassVar[str] = "created"
@@ -98,7 +98,7 @@ class _Whole(ModelEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Imported(_Whole, _First):
+class ModelImported(_Whole, _First):
     """A model begins with the state of another that was exported. ids: those of its examples that it knows."""
 
     KIND: ClassVar[str] = "imported"
@@ -134,7 +134,7 @@ class Imported(_Whole, _First):
 
 
 @dataclass(frozen=True, slots=True)
-class Swapped(_Whole, _AnotherModel, ErasedWhole):
+class StateSwapped(_Whole, _AnotherModel, ErasedWhole):
     """The whole state anew, made of the log without what was forgotten, with what is corrected or intended.
 
     It replaces what all events before it made; those are not applied again. champion: whether the learner that answers
@@ -167,7 +167,7 @@ class Swapped(_Whole, _AnotherModel, ErasedWhole):
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack(_AnotherModel, Facts, NamesNoExample):
+class ModelRolledBack(_AnotherModel, Facts, NamesNoExample):
     """The state became what it was at position `to`; what the log holds between counts no longer."""
 
     KIND: ClassVar[str] = "rolled_back"
@@ -185,7 +185,7 @@ class RolledBack(_AnotherModel, Facts, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside(Facts, NamesNoExample):
+class EventSetAside(Facts, NamesNoExample):
     """The event at `event` is passed over: it could not be applied because of `error`. was: its kind."""
 
     KIND: ClassVar[str] = "set_aside"
@@ -208,7 +208,7 @@ class SetAside(Facts, NamesNoExample):
 
 
 @dataclass(frozen=True, slots=True)
-class Erased(_First, Facts, NamesNoExample):
+class EventErased(_First, Facts, NamesNoExample):
     """What stood here was about examples that are forgotten, and stands in a later `swapped` without them."""
 
     KIND: ClassVar[str] = "erased"
@@ -222,7 +222,7 @@ class Erased(_First, Facts, NamesNoExample):
 
     def apply(self, model: Model, position: int, epoch: Epoch | None) -> Outcome:
         """Refused."""
-        raise ValueError(f"the event at {position} is erased: what is before a {Swapped.KIND!r} is not folded")
+        raise ValueError(f"the event at {position} is erased: what is before a {StateSwapped.KIND!r} is not folded")
 
     def told(self) -> dict[str, Any]:
         """Nothing."""

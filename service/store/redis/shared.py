@@ -20,7 +20,7 @@ from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event, Fenced
 from hinged.service.store.redis import claims
 from hinged.service.store.redis.store import RedisStore
-from hinged.service.store.shares import Beat, Elsewhere, Owner, Sign
+from hinged.service.store.shares import Beat, OwnedElsewhere, Owner, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,11 +69,11 @@ class SharedRedisStore(RedisStore):
             return dict(self._epochs)
 
     def create(self, model: str, first: Event) -> None:
-        """Claim the name, then begin the log. Elsewhere if another server was first."""
+        """Claim the name, then begin the log. OwnedElsewhere if another server was first."""
         if model not in self._epochs:
             found = self.owner(model)
             if found.exists or not self._claim(model, found.epoch):
-                raise Elsewhere(f"another server has model {model} or is creating it; try again")
+                raise OwnedElsewhere(f"another server has model {model} or is creating it; try again")
         super().create(model, first)
         self._say(model, self._epochs.get(model, 0), self._address)
 

@@ -40,7 +40,7 @@ UNTOLD_BYTES = 2**62
 """More than any database has: its length is told from the first commit on."""
 
 
-class Elsewhere(StoreUnavailable):
+class FileReplaced(StoreUnavailable):
     """The file that is open has no name any more, or another one, or has lost its end."""
 
 
@@ -51,7 +51,7 @@ class Lengths(NamedTuple):
     database: int
 
 
-class Place:
+class DatabaseFile:
     """A database file that exists, and its write-ahead log once there is one. Any thread may ask."""
 
     def __init__(self, file: Path) -> None:
@@ -92,7 +92,7 @@ class Place:
                 self._index_opened = None
 
     def check(self) -> None:
-        """Elsewhere unless the files are those that were opened, and no shorter than SQLite has left them."""
+        """FileReplaced unless the files are those that were opened, and no shorter than SQLite has left them."""
         with self._guard:
             there = self._is_there()
             told, self._told = self._told, not there
@@ -100,7 +100,7 @@ class Place:
             return
         if not told:
             log.error("%s or its -wal was cut, removed, moved or replaced: nothing is acknowledged", self._file)
-        raise Elsewhere(
+        raise FileReplaced(
             "the store's file was cut, removed, moved or replaced while the server ran; nothing is acknowledged until "
             "it is back as it was, or the server is started again with what is there"
         )

@@ -13,16 +13,16 @@ from hinged.service.store.base import Damaged
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hinged.service.store.sqlite.place import Place
+    from hinged.service.store.sqlite.place import DatabaseFile
 
 IDLE_MAX = 8
 """Connections kept open while nobody reads."""
 
 
-class Readers:
+class ConnectionPool:
     """A pool. With a write-ahead log readers and the writer do not wait for each other."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], place: Place) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], place: DatabaseFile) -> None:
         self._connect = connect
         self._place = place
         self._guard = Lock()

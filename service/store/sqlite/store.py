@@ -38,8 +38,8 @@ from hinged.service.store.checks import (
 )
 from hinged.service.store.sqlite import steps
 from hinged.service.store.sqlite.moving import move_all
-from hinged.service.store.sqlite.place import Place
-from hinged.service.store.sqlite.readers import Readers
+from hinged.service.store.sqlite.place import DatabaseFile
+from hinged.service.store.sqlite.readers import ConnectionPool
 from hinged.service.store.sqlite.schema import connect, lock_folder, prepare
 from hinged.service.store.sqlite.steps import BATCH_BYTES, BATCH_EVENTS, QUESTION_IDS
 from hinged.service.store.sqlite.writer import Writer
@@ -75,10 +75,10 @@ class SQLiteStore(Store):
             try:
                 if not reading:
                     prepare(file)
-                self._place = place = Place(file)
+                self._place = place = DatabaseFile(file)
                 self._writer = Writer(opening, place)
                 self.commits = self._writer.commits
-                self._readers = Readers(opening, place)
+                self._readers = ConnectionPool(opening, place)
             except BaseException:
                 self._unlock()
                 raise

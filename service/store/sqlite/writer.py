@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import OutcomeUnknown
-from hinged.service.store.sqlite.place import Elsewhere, Place
+from hinged.service.store.sqlite.place import DatabaseFile, FileReplaced
 from hinged.service.store.sqlite.schema import TIMEOUT_S
 from hinged.service.store.times import Times
 
@@ -34,7 +34,7 @@ Job = tuple[Work[Any], "Future[Any]"]
 class Writer:
     """Runs jobs on one connection, from any thread, several to a transaction."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], place: Place) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], place: DatabaseFile) -> None:
         self._connect = connect
         self._place = place
         self._connection: sqlite3.Connection | None = None
@@ -93,7 +93,7 @@ class Writer:
                     return []
                 if time.monotonic() >= end:
                     return ["The write-ahead log was not emptied: somebody reads the database."]
-        except Elsewhere as error:
+        except FileReplaced as error:
             return [f"The write-ahead log was not emptied: {error}."]
         except sqlite3.Error as error:
             with self._alone():
@@ -127,7 +127,7 @@ class Writer:
             # A failed commit may leave the transaction open or not. A new connection reads what stands in the
             # file; the frames of a commit that is not part of it are overwritten by the next one. A file that is
             # elsewhere stays open: it may come back.
-            if not isinstance(error, Elsewhere):
+            if not isinstance(error, FileReplaced):
                 self._disconnect()
             for _, outcome in group:
                 # Each thread gets an exception of its own: a traceback is written into it when it is raised.

@@ -10,11 +10,13 @@ import sys
 import threading
 
 import pytest
-from asking import BASE, Asking, example
-from running import ROOT, RunningServer
-from streaming import followed
 
 from hinged import AsyncClient, Client, HingedError
+from tests.helpers.http_client import BASE, Asking, example
+from tests.helpers.server import ROOT, RunningServer
+from tests.helpers.stream_client import followed
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from running import RunningServer
 
 from hinged import Client
-from hinged.client.values import encoded, several
+from hinged.operations.values import encoded, several
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 # pandas need not be installed: what is missing is known by the names of its types.
 NaT = type("NaTType", (), {"isoformat": lambda self: "NaT"})()

@@ -1,17 +1,5 @@
-import pytest
-from running import RunningServer
-
 from hinged import Client
+from tests.helpers.fixtures import server_with, speaking
 
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    """A real server; `server` is one that answers by a script."""
-    with RunningServer(tmp_path_factory.mktemp("commands") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(real):
-    with Client(real.url) as opened:
-        yield opened
+real = server_with()  # `server` is one that answers by a script
+client = speaking(Client, "real")

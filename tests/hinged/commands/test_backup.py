@@ -1,16 +1,16 @@
 """Every model of a running server in a folder or a tar file, and back, from either store to either."""
 
 import json
-import os
-import subprocess
-import sys
 import tarfile
 
 import pytest
-from redis_server import RedisServer
-from running import PATIENCE_S, ROOT, RunningServer
 
 from hinged import Client
+from tests.helpers.command import hinged
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 XS = [[k / 7, k % 3] for k in range(9)]
 
@@ -36,12 +36,7 @@ def servers(request):
 
 
 def run(server, *arguments, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "hinged", *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S,
-        env={**os.environ, "HINGED_URL": server.url, "PYTHONPATH": str(ROOT)}, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    return hinged(*arguments, code=code, env={"HINGED_URL": server.url})
 
 
 def refused(server, *arguments, code=1):

@@ -6,9 +6,9 @@ import sys
 import textwrap
 
 import pytest
-from running import PATIENCE_S
 
 from hinged.commands.child import ServerProcess, free_port
+from tests.helpers.server import PATIENCE_S
 
 # Stands in for `hinged serve`: it drains at the first signal and dies by a second one.
 CHILD = """

@@ -102,6 +102,7 @@ def test_where_no_server_listens_the_line_says_how_to_start_one(run, table, free
     assert line.endswith(f"start a server with: hinged serve --port {free_url.rpartition(':')[2]}")
 
 
+@pytest.mark.server
 def test_a_refusal_of_the_server_is_one_line(run, table, server):
     def answer(method, path, _body):
         if path == "/readyz":
@@ -115,6 +116,7 @@ def test_a_refusal_of_the_server_is_one_line(run, table, server):
     assert one_line(result, 1) == "hinged: no such kernel (invalid, kernel magic)"
 
 
+@pytest.mark.server
 def test_only_options_that_were_given_bind_an_existing_model(run, table, server):
     configuration = {
         "kernel": {"type": "rbf", "gamma": 1.0},

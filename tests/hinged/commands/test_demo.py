@@ -1,11 +1,7 @@
-import os
-import subprocess
-import sys
-
 import numpy as np
-from running import PATIENCE_S
 
 from hinged.commands.demo import batch_standing, load_digits
+from tests.helpers.command import hinged
 
 
 def test_the_digits_come_in_the_same_order_and_the_last_quarter_is_held_out():
@@ -24,10 +20,8 @@ def test_the_batch_machine_is_a_good_one():
 
 
 def test_what_a_server_said_that_ended_by_itself_keeps_its_lines(tmp_path):
-    command = [sys.executable, "-m", "hinged", "demo", "--port", "0", "--data-dir", tmp_path, "--no-stay"]
-    env = {**os.environ, "HINGED_CACHE_MB": "none"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 1
+    told = ("--port", "0", "--data-dir", tmp_path)
+    done = hinged("demo", "--no-stay", *told, code=1, env={"HINGED_CACHE_MB": "none"})
     first, second = done.stderr.splitlines()
     assert first == "hinged: the server ended by itself; its last output:"
     assert second.startswith("hinged: HINGED_CACHE_MB: ")
@@ -35,8 +29,7 @@ def test_what_a_server_said_that_ended_by_itself_keeps_its_lines(tmp_path):
 
 def test_the_demonstration_goes_by_the_settings_of_a_server(tmp_path):
     settings = {"HINGED_PORT": "0", "HINGED_DATA_DIR": str(tmp_path / "there"), "HINGED_CACHE_MB": "none"}
-    env, command = {**os.environ, **settings}, [sys.executable, "-m", "hinged", "demo", "--no-stay"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = hinged("demo", "--no-stay", code=1, env=settings)
     started, _, folder = done.stdout.splitlines()[0].partition(", data in ")
     assert started.startswith("starting a server on http://127.0.0.1:")
     assert not started.endswith(":8000")

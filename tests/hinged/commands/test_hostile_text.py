@@ -1,13 +1,13 @@
 """Whatever stands in a server's models, no command lets it steer the terminal in which it is read."""
 
 import itertools
-import os
-import subprocess
-import sys
 
 import pytest
-from running import PATIENCE_S, ROOT
-from terminal import Terminal
+
+from tests.helpers.command import argv, hinged
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 HOSTILE = (
     "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\x9b31m", "\x1bP+q544e\x1b\\", "\u202egnirts", "a\rb", "\x08\x08", "\x7f",
@@ -29,10 +29,6 @@ def model(client):
     return name
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "hinged", *map(str, arguments)]
-
-
 X = '{"n": 1, "\\u001b]0;owned\\u0007": "\\u009b31m", "\\u202e": 1}'
 ASKED = [
     ("models",), ("models", "--json"), ("show", "MODEL"), ("show", "MODEL", "--json"),
@@ -50,8 +46,8 @@ ASKED = [
 @pytest.mark.parametrize("arguments", ASKED, ids=lambda arguments: " ".join(arguments[:3:2]).encode("ascii", "ignore"))
 def test_no_command_lets_what_came_from_outside_steer_a_terminal(real, model, arguments):
     names = {"MODEL": model, "ANN": f"ann{next(NUMBERS)}"}
-    asked = command(*(names.get(argument, argument) for argument in arguments))
-    with Terminal(asked, {"HINGED_URL": real.url, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}) as opened:
+    asked = argv(*(names.get(argument, argument) for argument in arguments))
+    with Terminal(asked, {"HINGED_URL": real.url, "COLUMNS": "200"}) as opened:
         opened.wait()
         for steering in STEERING:
             assert steering not in opened.raw, (steering, opened.raw[-500:])
@@ -59,10 +55,6 @@ def test_no_command_lets_what_came_from_outside_steer_a_terminal(real, model, ar
 
 
 def test_a_pipe_gets_the_labels_as_they_are(real, model):
-    done = subprocess.run(
-        command("labels", model, "--url", real.url), env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
-        timeout=PATIENCE_S, check=True,
-    )  # fmt: skip
-    said = done.stdout.decode()
+    said = hinged("labels", model, "--url", real.url, text=False).stdout.decode()
     assert "\x1b]0;owned\x07" in said
     assert "\u202egnirts" in said

@@ -2,15 +2,17 @@
 
 import itertools
 import signal
-import sys
 from datetime import datetime, timedelta
 
 import pytest
-from running import PATIENCE_S, eventually
-from terminal import Terminal
 
 from hinged import HingedError
 from hinged.commands.label import Answered, Session
+from tests.helpers.command import argv
+from tests.helpers.server import PATIENCE_S, eventually
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 NUMBERS = itertools.count()
@@ -33,8 +35,7 @@ def label(real, model):
     opened = []
 
     def label(*options, name=model):
-        command = [sys.executable, "-m", "hinged", "label", name, "--annotator", "ann", "--url", real.url, *options]
-        opened.append(Terminal(command))
+        opened.append(Terminal(argv("label", name, "--annotator", "ann", "--url", real.url, *options)))
         opened[-1].__enter__()
         return opened[-1]
 

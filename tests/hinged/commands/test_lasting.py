@@ -1,16 +1,14 @@
 """What a command has said is on disk: its calls of the system, as tests/faults/failing.c notes them, are in order."""
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path, PurePath
 
 import pytest
-from running import PATIENCE_S, ROOT
-from scene import failing_library
 
 from hinged.service.edge.keys import create_key, read_keys
+from tests.faults.scene import failing_library
+from tests.helpers.command import hinged
+from tests.helpers.server import ROOT
 
 OF_A_PATH = {"rename", "renames", "replace"}
 OF_A_MODULE = {("os", "rename"), ("os", "renames"), ("os", "replace"), ("os", "link"), ("shutil", "move")}
@@ -57,12 +55,7 @@ def run(faults, tmp_path):
     def run(*arguments, begin=("calls",), code=0, **environment):
         for fault in begin:
             Path(faults["FAULTS"], fault).write_text("")
-        ran = subprocess.run(
-            [sys.executable, "-m", "hinged", *map(str, arguments)], capture_output=True, text=True,
-            timeout=PATIENCE_S, env={**os.environ, **environment, **faults, "PYTHONPATH": str(ROOT)}, check=False,
-            cwd=tmp_path,
-        )  # fmt: skip
-        assert ran.returncode == code, ran.stdout + ran.stderr
+        hinged(*arguments, code=code, env=environment | faults, cwd=tmp_path)
         calls = [line.split("\t") for line in Path(faults["FAULTS"], "calls").read_text().splitlines()]
         assert calls or code
         return calls
@@ -78,6 +71,7 @@ def test_a_key_that_was_made_or_revoked_is_so_after_a_loss_of_power(run, tmp_pat
         assert [call for call, *_ in calls if call in ("rename", "said")][:2] == ["rename", "said"]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", ["kept", "kept.tar.gz"])
 def test_a_backup_that_was_written_is_there_after_a_loss_of_power(run, real, client, name, tmp_path):
     if not client.models():

@@ -3,15 +3,17 @@
 import csv
 import json
 import os
-import subprocess
-import sys
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
 
 import pytest
 from pyarrow import parquet
-from running import PATIENCE_S, ROOT
-from terminal import Terminal
+
+from tests.helpers.command import argv, hinged
+from tests.helpers.server import ROOT
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 COMMANDS = (
     "create", "show", "delete", "learn", "offer", "finish", "forget", "correct", "suspects", "labels", "backup",
@@ -26,13 +28,8 @@ def raw(real):
 
     def run(*arguments, stdin="", code=0, first=ROOT):
         """first: where Python looks for modules before anywhere else."""
-        path = f"{first}{os.pathsep}{ROOT}"
-        done = subprocess.run(
-            [sys.executable, "-m", "hinged", *map(str, arguments)], input=stdin.encode(), capture_output=True,
-            timeout=PATIENCE_S, env={**os.environ, "HINGED_URL": real.url, "PYTHONPATH": path}, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
+        env = {"HINGED_URL": real.url, "PYTHONPATH": f"{first}{os.pathsep}{ROOT}"}
+        return hinged(*arguments, code=code, env=env, text=False, input=stdin.encode())
 
     return run
 
@@ -60,8 +57,7 @@ def terminal(real):
     opened = []
 
     def terminal(*arguments):
-        command = [sys.executable, "-m", "hinged", *map(str, arguments)]
-        opened.append(Terminal(command, {"HINGED_URL": real.url, "COLUMNS": "120"}))
+        opened.append(Terminal(argv(*arguments), {"HINGED_URL": real.url, "COLUMNS": "120"}))
         return opened[-1].__enter__()
 
     yield terminal

@@ -1,16 +1,16 @@
 """`hinged models`, `predict` and `query` against a real server, through pipes and in a terminal."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from running import PATIENCE_S, ROOT, RunningServer
-from terminal import Terminal
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.command import argv, hinged
+from tests.helpers.server import RunningServer
+from tests.helpers.terminal import Terminal
+
+pytestmark = pytest.mark.server
 
 KERNEL = {"type": "rbf", "gamma": 1.0}
 
@@ -32,7 +32,7 @@ def server(tmp_path_factory):
 
 
 def environment(server, role):
-    return {"HINGED_URL": server.url, "HINGED_KEY": server.keys.get(role, ""), "PYTHONPATH": str(ROOT)}
+    return {"HINGED_URL": server.url, "HINGED_KEY": server.keys.get(role, "")}
 
 
 @pytest.fixture
@@ -40,12 +40,7 @@ def run(server):
     """Run a command as a role; stdout is a pipe."""
 
     def run(*arguments, stdin="", role="reader", code=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "hinged", *map(str, arguments)], input=stdin, capture_output=True, text=True,
-            timeout=PATIENCE_S, env={**os.environ, **environment(server, role)}, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
+        return hinged(*arguments, input=stdin, code=code, env=environment(server, role))
 
     return run
 
@@ -55,8 +50,7 @@ def terminal(server):
     """What a command shows in a terminal."""
 
     def terminal(*arguments, role="reader"):
-        command = [sys.executable, "-m", "hinged", *map(str, arguments)]
-        with Terminal(command, environment(server, role) | {"COLUMNS": "160"}) as opened:
+        with Terminal(argv(*arguments), environment(server, role) | {"COLUMNS": "160"}) as opened:
             assert opened.wait() == 0, opened.text
             return opened.text
 

@@ -6,9 +6,6 @@ import sys
 import httpx
 import pytest
 from click.testing import CliRunner
-from nodes import CONFIGURATION
-from redis_server import RedisServer
-from running import PATIENCE_S, ROOT, ended, eventually, free_port
 
 from hinged.commands.cli import cli
 from hinged.commands.raycluster import (
@@ -20,6 +17,11 @@ from hinged.commands.raycluster import (
     server_name,
     settings_of,
 )
+from tests.helpers.nodes import CONFIGURATION
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import PATIENCE_S, ROOT, ended, eventually, free_port
+
+pytestmark = pytest.mark.server
 
 WANTED = ClusterStart("redis://r", 8000, 10.0, {"HINGED_NODE_TTL_S": "1"})
 

@@ -11,8 +11,10 @@ from hinged.commands.replay import (
     ReplayError,
     replay,
 )
-from hinged.commands.stream import Tally, same_label
+from hinged.commands.stream import StreamTally, same_label
 from hinged.readers import fingerprint, open_source
+
+pytestmark = pytest.mark.server
 
 
 class LastLabel:
@@ -251,7 +253,7 @@ def test_true_one_and_its_text_are_three_labels():
 
 
 def test_the_accuracy_counts_predictions_not_their_absence():
-    tally = Tally()
+    tally = StreamTally()
     assert tally.accuracy is None
     tally.count([1, 1, 2], [{"prediction": None}, {"prediction": 1}, {"prediction": 1, "duplicate": True}])
     assert (tally.learned, tally.duplicates, tally.accuracy) == (2, 1, 0.5)

@@ -1,14 +1,14 @@
 """Files as people have them, streamed into a real server by one command."""
 
 import csv
-import os
 import random
-import subprocess
-import sys
 
 import pytest
-from asking import Asking
-from running import PATIENCE_S
+
+from tests.helpers.command import hinged
+from tests.helpers.http_client import Asking
+
+pytestmark = pytest.mark.server
 
 HEADER = "PassengerId Survived Pclass Name Sex Age SibSp Parch Ticket Fare Cabin Embarked".split()  # noqa: SIM905
 
@@ -32,16 +32,8 @@ def titanic(tmp_path_factory):
     return path
 
 
-def hinged(real, *arguments, code=0):
-    command = [sys.executable, "-m", "hinged", *map(str, arguments), "--url", real.url]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == code, done.stderr
-    return done
-
-
 def test_a_table_of_passengers_streams_at_once(real, titanic):
-    said = hinged(real, "replay", titanic, "--label", "Survived").stdout
+    said = hinged("replay", titanic, "--label", "Survived", "--url", real.url).stdout
     assert "column 'Name' has another text in nearly every row" in said
     with Asking(real.url) as ask:
         figures = ask("GET", "/models/replay").json()
@@ -56,37 +48,35 @@ def test_a_table_of_passengers_streams_at_once(real, titanic):
 
 def test_a_column_that_is_said_to_be_a_category_is_one_although_its_texts_differ(real, titanic):
     options = ["--label", "Survived", "--category", "Name", "--category", "Pclass", "--model", "forced"]
-    said = hinged(real, "replay", titanic, *options).stdout
+    said = hinged("replay", titanic, *options, "--url", real.url).stdout
     assert "column 'Name'" not in said
     with Asking(real.url) as ask:
         features = ask("GET", "/models/forced").json()["features"]
     values = {field["name"]: field["values"] for field in features["fields"]}
     assert (values["Name"], values["Pclass"]) == (300, 3)
     assert features["left_out"].keys() == {"Ticket", "Cabin"}
-    hinged(real, "predict", "forced", titanic, "--drop", "Survived")
+    hinged("predict", "forced", titanic, "--drop", "Survived", "--url", real.url)
 
 
 def test_with_columns_dropped_it_is_said_no_more_and_the_model_is_better(real, titanic):
     options = ["--label", "Survived", "--id", "PassengerId", "--model", "chosen"]
     for column in ("Name", "Ticket", "Cabin"):
         options += ["--drop", column]
-    said = hinged(real, "replay", titanic, *options).stdout
+    said = hinged("replay", titanic, *options, "--url", real.url).stdout
     assert "nearly every row" not in said
     assert "named features, 7 names" in said
     with Asking(real.url) as ask:
         figures = ask("GET", "/models/chosen").json()
     assert figures["metrics"]["window"]["accuracy"] > 0.75
-    again = hinged(real, "replay", titanic, *options).stdout
+    again = hinged("replay", titanic, *options, "--url", real.url).stdout
     assert "300 of 300 examples had been learned before" in again
 
 
 def test_what_the_model_says_of_the_rows_of_a_table(real, titanic):
-    hinged(
-        real, "replay", titanic, "--label", "Survived", "--model", "asked", "--features", "Sex", "--features", "Fare"
-    )
-    options = ["--features", "Sex", "--features", "Fare", "--id", "PassengerId", "--json"]
-    lines = hinged(real, "predict", "asked", titanic, *options).stdout.splitlines()
+    options = ["--features", "Sex", "--features", "Fare", "--url", real.url]
+    hinged("replay", titanic, "--label", "Survived", "--model", "asked", *options)
+    lines = hinged("predict", "asked", titanic, *options, "--id", "PassengerId", "--json").stdout.splitlines()
     assert len(lines) == 300
     assert '"id": "0"' in lines[0]
-    again = hinged(real, "predict", "asked", titanic, "--drop", "Nmae", code=1).stderr
+    again = hinged("predict", "asked", titanic, "--drop", "Nmae", "--url", real.url, code=1).stderr
     assert "no column 'Nmae'" in again

@@ -4,12 +4,12 @@ import csv
 import io
 import itertools
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from running import PATIENCE_S
+
+from tests.helpers.command import hinged
+
+pytestmark = pytest.mark.server
 
 NUMBERS = itertools.count()
 HAM = ["see you at noon", "the meeting is over", "lunch at my place"]
@@ -21,12 +21,7 @@ def run(real):
     """Run a command; what it writes."""
 
     def run(*arguments, code=0, stdin=""):
-        command = [sys.executable, "-m", "hinged", *map(str, arguments), "--url", real.url]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("HINGED_")}
-        done = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False, input=stdin
-        )
-        assert done.returncode == code, done.stdout + done.stderr
+        done = hinged(*arguments, "--url", real.url, code=code, input=stdin)
         return done.stdout if code == 0 else done.stderr
 
     return run

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import feather, parquet
 from scipy import sparse
 
-from hinged.readers import Choice, ReadError, open_source
+from hinged.readers import ReadError, TableColumns, open_source
 
 TITANIC = """PassengerId,Survived,Pclass,Name,Sex,Age,Fare,Cabin,Embarked
 1,0,3,"Braund, Mr. Owen Harris",male,22,7.25,,S
@@ -30,11 +30,11 @@ def write(tmp_path):
 
 
 def examples(path, label="y", **options):
-    return [(example.x, example.y) for example in open_source(path, choice=Choice(label, **options))]
+    return [(example.x, example.y) for example in open_source(path, choice=TableColumns(label, **options))]
 
 
 def test_a_table_with_texts_and_blanks_becomes_objects_by_name(write):
-    source = open_source(write(TITANIC), choice=Choice("Survived", id="PassengerId"))
+    source = open_source(write(TITANIC), choice=TableColumns("Survived", id="PassengerId"))
     assert source.features == {"type": "named"}
     first, second, third = source
     assert first.x == {
@@ -49,13 +49,13 @@ def test_a_table_with_texts_and_blanks_becomes_objects_by_name(write):
 def test_columns_may_be_chosen_and_dropped(write):
     path = write(TITANIC)
     assert examples(path, "Survived", features=("Sex", "Age"))[2] == ({"Sex": "female"}, 1)
-    chosen = open_source(path, choice=Choice("Survived", drop=("Name", "Cabin")))
+    chosen = open_source(path, choice=TableColumns("Survived", drop=("Name", "Cabin")))
     assert chosen.columns == ["PassengerId", "Pclass", "Sex", "Age", "Fare", "Embarked"]
     assert examples(path, "Survived", features=("Pclass", "Fare"))[0] == ([3.0, 7.25], 0)
     assert examples(path, "Survived", features=("Pclass",), named=True)[0] == ({"Pclass": 3.0}, 0)
     for more in ({"drop": ("Nmae",)}, {"features": ("Nmae",)}, {"id": "Nmae"}):
         with pytest.raises(ReadError, match="no column 'Nmae'; its columns are 'PassengerId'"):
-            open_source(path, choice=Choice("Survived", **more))
+            open_source(path, choice=TableColumns("Survived", **more))
 
 
 def test_a_column_with_a_text_that_is_no_number_holds_texts(write):
@@ -91,7 +91,7 @@ def test_columns_whose_texts_are_nearly_all_different_are_told(write):
     source = open_source(write("Name,Sex,y\n" + rows), label="y")
     (note,) = source.notes
     assert note.startswith("column 'Name' has another text in nearly every row")
-    assert not open_source(write("Name,Sex,y\n" + rows), choice=Choice("y", drop=("Name",))).notes
+    assert not open_source(write("Name,Sex,y\n" + rows), choice=TableColumns("y", drop=("Name",))).notes
 
 
 def test_a_column_that_tells_rows_apart_may_be_their_id(write):
@@ -100,7 +100,7 @@ def test_a_column_that_tells_rows_apart_may_be_their_id(write):
     assert "--drop 'key', --id 'key' to name each row by it, or --category 'key'" in note
     (note,) = open_source(write("key,y\n" + rows + "u7,1\n"), label="y").notes
     assert "--id" not in note
-    (note,) = open_source(write("key,n,y\n" + rows.replace(",", ",1,")), choice=Choice("y", id="n")).notes
+    (note,) = open_source(write("key,n,y\n" + rows.replace(",", ",1,")), choice=TableColumns("y", id="n")).notes
     assert "--id" not in note
 
 
@@ -116,7 +116,7 @@ def test_json_lines_are_objects_of_any_values(write):
         {"n": 2.5, "later": "z", "y": "down", "id": "u2"},
     ]
     path = write("\n".join(map(json.dumps, lines)) + "\n\n", "a.jsonl")
-    source = open_source(path, choice=Choice("y", id="id"))
+    source = open_source(path, choice=TableColumns("y", id="id"))
     assert [(e.x, e.y, e.id) for e in source] == [
         ({"n": 1, "s": "7", "b": True}, "up", "u1"),
         ({"n": 2.5, "later": "z"}, "down", "u2"),
@@ -188,36 +188,38 @@ TEXTS = "id,body,when,stars,y\n" + "".join(
 
 
 def test_columns_are_said_to_be_texts_and_times(write):
-    source = open_source(write(TEXTS), choice=Choice("y", id="id", texts=("body",), times=("when",)))
+    source = open_source(write(TEXTS), choice=TableColumns("y", id="id", texts=("body",), times=("when",)))
     assert source.features == {"type": "named", "columns": {"body": {"type": "text"}, "when": {"type": "time"}}}
     assert source.notes == []
     assert next(iter(source)).x == {"body": "a long sentence of 0", "when": "2026-05-01T10:00", "stars": 0.0}
 
 
 def test_a_column_of_sentences_is_named_with_what_to_do_and_one_of_times_is_not(write):
-    (note,) = open_source(write(TEXTS), choice=Choice("y", id="id")).notes
+    (note,) = open_source(write(TEXTS), choice=TableColumns("y", id="id")).notes
     assert note.endswith(
         "--drop 'body', --text 'body' to learn from its words, or --category 'body' to take each for a value"
     )
-    assert open_source(write(TEXTS), choice=Choice("y", id="id", categories=("body",))).notes == []
+    assert open_source(write(TEXTS), choice=TableColumns("y", id="id", categories=("body",))).notes == []
 
 
 def test_in_a_column_of_categories_a_number_is_what_it_is_written_as(write):
-    choice = Choice("y", categories=("zip",))
+    choice = TableColumns("y", categories=("zip",))
     for path in (write("y,zip,n\na,00501,1\nb,,2\n"), write('{"y": "a", "zip": 501, "n": 1}\n', "a.jsonl")):
         source = open_source(path, choice=choice)
         assert source.features == {"type": "named", "columns": {"zip": {"type": "category"}}}
         assert next(iter(source)).x["zip"] in ("00501", "501")
-    known = Choice("y", known={"zip": "category", "other": "text"})
+    known = TableColumns("y", known={"zip": "category", "other": "text"})
     assert next(iter(open_source(write("y,zip\na,00501\n"), choice=known))).x == {"zip": "00501"}
 
 
 def test_a_text_alone_is_x_itself(write):
-    source = open_source(write("y,body\na,one word\nb,42\na,\n"), choice=Choice("y", texts=("body",)))
+    source = open_source(write("y,body\na,one word\nb,42\na,\n"), choice=TableColumns("y", texts=("body",)))
     assert source.features == {"type": "text"}
     assert [example.x for example in source] == ["one word", "42", ""]
     lines = '{"y": 1, "body": 42}\n{"y": 0, "body": "two"}\n'
-    assert [example.x for example in open_source(write(lines, "a.jsonl"), choice=Choice("y", texts=("body",)))] == [
+    assert [
+        example.x for example in open_source(write(lines, "a.jsonl"), choice=TableColumns("y", texts=("body",)))
+    ] == [
         "42",
         "two",
     ]
@@ -226,10 +228,10 @@ def test_a_text_alone_is_x_itself(write):
 def test_what_cannot_be_a_text_is_refused(write):
     path = write(TEXTS)
     for choice, words in (
-        (Choice("y", texts=("bdoy",)), "no column 'bdoy'"),
-        (Choice("y", texts=("body",), drop=("body",)), "'body' is to be learned from, and is left out"),
-        (Choice("y", times=("when",), named=False), "'when' is no number; leave --numbers out"),
-        (Choice("y", whole=True), "learns from one text: --features names its column"),
+        (TableColumns("y", texts=("bdoy",)), "no column 'bdoy'"),
+        (TableColumns("y", texts=("body",), drop=("body",)), "'body' is to be learned from, and is left out"),
+        (TableColumns("y", times=("when",), named=False), "'when' is no number; leave --numbers out"),
+        (TableColumns("y", whole=True), "learns from one text: --features names its column"),
     ):
         with pytest.raises(ReadError, match=words):
             open_source(path, choice=choice)
@@ -237,13 +239,13 @@ def test_what_cannot_be_a_text_is_refused(write):
 
 def test_what_a_row_is_shown_as_is_no_feature_unless_it_is_said_to_be(write):
     path = write("id,photo,note,n\n1,a.png,,3\n2,,why,4\n")
-    source = open_source(path, choice=Choice(id="id", labelled=False, show=("photo",)))
+    source = open_source(path, choice=TableColumns(id="id", labelled=False, show=("photo",)))
     assert [(example.show, example.x) for example in source] == [("a.png", {"n": 3}), (None, {"note": "why", "n": 4})]
-    several = open_source(path, choice=Choice(id="id", labelled=False, show=("photo", "note")))
+    several = open_source(path, choice=TableColumns(id="id", labelled=False, show=("photo", "note")))
     assert [(example.show, example.x) for example in several] == [({"photo": "a.png"}, [3]), ({"note": "why"}, [4])]
-    both = open_source(path, choice=Choice(id="id", labelled=False, show=("photo",), features=("photo", "n")))
+    both = open_source(path, choice=TableColumns(id="id", labelled=False, show=("photo",), features=("photo", "n")))
     assert next(iter(both)).x == {"photo": "a.png", "n": 3}
     table = pa.table({"id": ["a"], "when": [dt.datetime(2026, 5, 1, 12)], "n": [1]})  # noqa: DTZ001
     parquet.write_table(table, path.with_suffix(".parquet"))
-    (row,) = open_source(path.with_suffix(".parquet"), choice=Choice(id="id", labelled=False, show=("when",)))
+    (row,) = open_source(path.with_suffix(".parquet"), choice=TableColumns(id="id", labelled=False, show=("when",)))
     assert row.show == "2026-05-01T12:00:00"

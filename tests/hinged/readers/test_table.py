@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hinged.readers import Choice, ReadError, open_source
+from hinged.readers import ReadError, TableColumns, open_source
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -139,7 +139,7 @@ def test_shuffled_is_an_order_of_all_the_rows_that_the_seed_fixes(write):
 )
 def test_what_is_wrong_is_told_with_its_place(write, text, message):
     with pytest.raises(ReadError, match=message):
-        rows(write(text), choice=Choice("y", named=False))
+        rows(write(text), choice=TableColumns("y", named=False))
 
 
 def test_wrong_columns_are_told_with_those_that_exist(write):

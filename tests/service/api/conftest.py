@@ -1,11 +1,11 @@
 import asyncio
 
 import pytest
-from importing import KINDS, States, taught
 
 from hinged.service.engine.registry import Registry
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.imported_models import KINDS, States, taught
 
 
 @pytest.fixture(scope="module")

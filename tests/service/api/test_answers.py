@@ -3,11 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from asking import BASE, AskedModel, Asking, refusal
-from labelling import LINE, asked, label, line_model, offered
-from running import RunningServer, eventually
 
 from hinged.service.edge.keys import create_key
+from tests.helpers.http_client import BASE, AskedModel, Asking, refusal
+from tests.helpers.questions import LINE, asked, label, line_model, offered
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 COUNTS = ("labelled", "skipped", "changed", "predicted", "as_predicted", "compared", "agreed", "shared")
 ZERO = dict.fromkeys(COUNTS, 0) | {"kappa": None}

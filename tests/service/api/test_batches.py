@@ -5,7 +5,6 @@ import struct
 
 import numpy as np
 import pytest
-from asking import example, refusal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,6 +13,9 @@ from scipy.sparse import csr_matrix
 from hinged import Client
 from hinged.client.batch import MEDIA_TYPE, pack
 from hinged.frames import encode
+from tests.helpers.http_client import example, refusal
+
+pytestmark = pytest.mark.server
 
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 X = np.array([[0.9, 0.1], [0.2, 0.8], [0.0, 0.7], [0.5, 0.0]])

@@ -1,19 +1,20 @@
 """Changes of a model over HTTP."""
 
 import pytest
-from asking import example, refusal
-from changing import changed, until_ended
-from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.commands.change import (
     Forget,
 )
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import (
     Conflict,
 )
+from tests.helpers.changes import changed, until_ended
+from tests.helpers.http_client import example, refusal
+from tests.helpers.worker import SIZES, examples_of, learning, with_worker
 
 
+@pytest.mark.server
 def test_changes_over_http_have_the_shapes_that_are_promised(ask):
     model = ask.new_model()
     model.learn(*(example([k / 9, k % 3], "ab"[k % 2], f"e{k}") for k in range(30)))
@@ -48,6 +49,7 @@ def test_changes_over_http_have_the_shapes_that_are_promised(ask):
     refusal(ask("DELETE", f"{model.path}/shadows/s"), 404, "not_found")
 
 
+@pytest.mark.server
 def test_leave_one_out_is_that_of_machines_without_each_example(ask):
     model = ask.new_model(solver="exact", C=1)
     points = [([k / 9, k % 3], "ab"[(k % 5) % 2]) for k in range(14)]
@@ -67,6 +69,6 @@ def test_a_state_from_before_is_refused_and_never_guessed():
         before = worker.model.position
         await changed(worker, Forget("@1"))
         with pytest.raises(Conflict, match="forgotten"):
-            History(store, "m", **SIZES).at(before)
+            ModelHistory(store, "m", **SIZES).at(before)
 
     with_worker(scenario)

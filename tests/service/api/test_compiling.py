@@ -7,13 +7,13 @@ import time
 
 import httpx
 import pytest
-from asking import example, refusal
-from running import PATIENCE_S, RunningServer
-from terminal import Terminal
 
 from hinged.solvers.jit.cache import FOLDER, STATE
+from tests.helpers.http_client import example, refusal
+from tests.helpers.server import PATIENCE_S, RunningServer
+from tests.helpers.terminal import Terminal
 
-pytestmark = pytest.mark.compiles
+pytestmark = [pytest.mark.server, pytest.mark.compiles]
 FEATURES = {"type": "dense", "dim": 2}
 MODEL = {"solver": "fogd", "frequencies": 10, "kernel": {"type": "rbf", "gamma": 1.0}, "features": FEATURES}
 USUAL = {"kernel": {"type": "rbf"}, "features": FEATURES}  # of the solver that is compiled when a server is ready

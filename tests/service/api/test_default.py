@@ -4,8 +4,11 @@ import json
 import random
 
 import pytest
-from asking import Asking, example, refusal
-from running import RunningServer
+
+from tests.helpers.http_client import Asking, example, refusal
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 SCALED = {"scale": "auto", "warmup_candidates": True}
 

@@ -4,11 +4,13 @@ import contextlib
 import time
 
 import pytest
-from asking import BASE, Asking, example, refusal
-from running import RunningServer, eventually
-from streaming import followed
 
 from hinged.service.edge.keys import create_key, revoke_key
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import RunningServer, eventually
+from tests.helpers.stream_client import followed
+
+pytestmark = pytest.mark.server
 
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 LEARNED = ["class_added", "learned", "class_added", "learned"]

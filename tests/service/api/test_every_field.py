@@ -5,13 +5,15 @@ import itertools
 import json
 
 import pytest
-from asking import Asking, example
-from bodies import BATCH, header
-from running import RunningServer
 
 from hinged.service.api.openapi import METHODS
 from hinged.service.app import create_app
 from hinged.service.settings import Settings
+from tests.helpers.bodies import BATCH, header
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 DEEP = 5_000
 DOCUMENT = create_app(Settings()).openapi()

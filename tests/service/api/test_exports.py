@@ -4,9 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from asking import BASE, Asking, example, refusal
-from redis_server import RedisServer
-from running import RunningServer
+
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 STREAM = [example([np.sin(k), np.cos(2 * k)], "abc"[k % 3], f"e{k}") for k in range(60)]
 POINTS = [[0, 1], [1, 1], [-1, 0.5], [0.3, -0.2]]
@@ -34,7 +37,7 @@ def imported(ask, name, file):
 
 
 def named(ask, name):
-    from asking import AskedModel  # noqa: PLC0415
+    from tests.helpers.http_client import AskedModel  # noqa: PLC0415
 
     return AskedModel(ask, name)
 

@@ -2,15 +2,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
-from asking import example
 from prometheus_client.parser import text_string_to_metric_families
-from running import ROOT
 
 import hinged
 from hinged.service.api.server.exposition import METHODS, Exposition
 from hinged.service.edge.middleware import Edge
 from hinged.service.edge.streams import Streams
 from hinged.service.settings import Settings
+from tests.helpers.http_client import example
+from tests.helpers.server import ROOT
+
+pytestmark = pytest.mark.server
 
 
 def scrape(ask, **request):

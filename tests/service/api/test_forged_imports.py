@@ -6,9 +6,6 @@ from io import BytesIO
 import httpx
 import numpy as np
 import pytest
-from importing import DENSE, KINDS, NOW, RBF, SIZES, take
-from running import RunningServer
-from states import digest_of
 
 from hinged.frames import decode, encode
 from hinged.service.commands.learn import LearnRequest, make_plan
@@ -18,10 +15,15 @@ from hinged.service.engine.creation import import_file
 from hinged.service.engine.transfer.exports import pack_export, unpack_export
 from hinged.service.errors import Invalid
 from hinged.service.model import learner
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
+from tests.helpers.imported_models import DENSE, KINDS, NOW, RBF, SIZES, take
+from tests.helpers.server import RunningServer
+from tests.helpers.states import digest_of
+
+pytestmark = pytest.mark.server
 
 
 def put(facts, path, value):
@@ -154,7 +156,7 @@ def test_a_window_far_behind_the_stream_leaves_without_a_list_of_what_was_never_
     facts = json.dumps(KINDS["lasvm"] | {"window": {"seconds": 10}})
     configuration = parse_configuration(facts, Settings())
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
     inputs = to_inputs(np.random.default_rng(0).standard_normal((6, 3)).tolist(), configuration)
     request = LearnRequest([None] * 6, ["n", "p"] * 3, inputs, digests(inputs, ["n", "p"] * 3))
     for event in make_plan(model, [request], lambda _: {}, 8, NOW).events:
@@ -180,7 +182,7 @@ def test_what_leaves_a_window_is_the_same_whether_it_is_listed_or_looked_up(monk
     for most in (learner.DROPPED_MAX, 0):
         monkeypatch.setattr(learner, "DROPPED_MAX", most)
         model = Model("m", configuration, **SIZES)
-        model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+        model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
         for k in range(0, 80, 8):
             inputs, labels = to_inputs(xs[k : k + 8], configuration), ["n", "p"] * 4
             request = LearnRequest([None] * 8, labels, inputs, digests(inputs, labels))
@@ -197,7 +199,7 @@ def test_a_model_of_names_is_read_again_at_any_time_of_its_warm_up(kernel):
         json.dumps({"kernel": kernel, "features": {"type": "named", "warmup": 40}}), Settings()
     )
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), NOW))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), NOW))
     for k in range(50):
         assert digest_of(Model.restore("m", model.snapshot(), **SIZES)) == digest_of(model)
         inputs = to_inputs([{"a": k % 7, "b": "xyz"[k % 3]}], configuration)

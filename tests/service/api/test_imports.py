@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from importing import KINDS, NOW, SIZES, take
-from limited import limited
-from states import digest_of
 
 from hinged.frames import BadFrame, decode, encode
 from hinged.service.commands.learn import LearnRequest, make_plan
@@ -25,8 +22,11 @@ from hinged.service.model.model import Model
 from hinged.service.model.state import SNAPSHOT
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.imported_models import KINDS, NOW, SIZES, take
+from tests.helpers.limits import limited
+from tests.helpers.states import digest_of
 
-pytestmark = pytest.mark.server  # it starts none, and takes as long as what does
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("kind", KINDS)

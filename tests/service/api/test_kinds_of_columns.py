@@ -4,7 +4,10 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from asking import AskedModel, example
+
+from tests.helpers.http_client import AskedModel, example
+
+pytestmark = pytest.mark.server
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LEARNED, PREDICTED = 600, 300

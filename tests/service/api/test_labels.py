@@ -4,9 +4,12 @@ import math
 import random
 
 import pytest
-from asking import Asking, example, refusal
-from labelling import LINE, asked, label, line_model, offered, peeked, taught, until_over
-from running import RunningServer
+
+from tests.helpers.http_client import Asking, example, refusal
+from tests.helpers.questions import LINE, asked, label, line_model, offered, peeked, taught, until_over
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

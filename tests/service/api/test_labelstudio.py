@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-from asking import Asking, refusal
-from labelling import LINEAR, taught
-from running import ROOT, RunningServer, eventually
 
 from hinged import Client
 from hinged.service.edge.keys import create_key
+from tests.helpers.http_client import Asking, refusal
+from tests.helpers.questions import LINEAR, taught
+from tests.helpers.server import ROOT, RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 CONFIG = """<View>
   <Text name="text" value="$note"/>

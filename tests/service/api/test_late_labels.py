@@ -4,9 +4,12 @@ import random
 import time
 
 import pytest
-from asking import AskedModel, example, refusal
-from labelling import LINEAR, label, line_model, taught
-from running import eventually
+
+from tests.helpers.http_client import AskedModel, example, refusal
+from tests.helpers.questions import LINEAR, label, line_model, taught
+from tests.helpers.server import eventually
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

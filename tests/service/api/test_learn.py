@@ -3,8 +3,11 @@
 import json
 
 import pytest
-from asking import example, refusal
-from learning import MOONS, examples_of, heaps
+
+from tests.helpers.examples import MOONS, examples_of, heaps
+from tests.helpers.http_client import example, refusal
+
+pytestmark = pytest.mark.server
 
 # -- one request --------------------------------------------------------------------------------------------------
 

@@ -3,8 +3,11 @@
 import random
 
 import pytest
-from asking import KERNEL, example, refusal
-from learning import MOONS, heaps
+
+from tests.helpers.examples import MOONS, heaps
+from tests.helpers.http_client import KERNEL, example, refusal
+
+pytestmark = pytest.mark.server
 
 # -- labels and classes -------------------------------------------------------------------------------------------
 

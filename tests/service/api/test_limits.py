@@ -9,8 +9,11 @@ import sqlite3
 
 import httpx
 import pytest
-from asking import BASE, Asking, example, refusal
-from running import PATIENCE_S, RunningServer, eventually
+
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 SETTINGS = {
     "body_bytes_max": 200_000,

@@ -3,11 +3,13 @@
 from datetime import datetime, timedelta
 
 import pytest
-from asking import Asking, refusal
-from labelling import LINE, asked, label, line_model, offered
-from running import RunningServer, eventually
 
 from hinged import Client
+from tests.helpers.http_client import Asking, refusal
+from tests.helpers.questions import LINE, asked, label, line_model, offered
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 
 def page(model, **params):

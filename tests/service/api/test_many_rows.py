@@ -6,10 +6,8 @@ import random
 import httpx
 import numpy as np
 import pytest
-from asking import Asking
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import RunningServer
 from scipy.sparse import csr_matrix
 
 from hinged import AsyncClient, Client, HingedError
@@ -19,6 +17,10 @@ from hinged.service.data.batches import read_batch
 from hinged.service.data.configuration import new_configuration
 from hinged.service.data.slices import at_once
 from hinged.service.settings import Settings
+from tests.helpers.http_client import Asking
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 BODY = {"solver": "bsgd", "budget": 20, "features": {"type": "dense", "dim": 3}}
 MANY = 25_001

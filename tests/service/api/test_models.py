@@ -1,7 +1,10 @@
 import math
 
 import pytest
-from asking import BASE, KERNEL, example, refusal
+
+from tests.helpers.http_client import BASE, KERNEL, example, refusal
+
+pytestmark = pytest.mark.server
 
 FULL = {
     "solver": "lasvm",

@@ -3,9 +3,12 @@
 import json
 
 import pytest
-from asking import BASE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.helpers.http_client import BASE
+
+pytestmark = pytest.mark.server
 
 BOUNDED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

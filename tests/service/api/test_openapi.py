@@ -7,12 +7,14 @@ import sys
 
 import jsonschema_rs
 import pytest
-from asking import Asking, example
-from running import ROOT, RunningServer
 
 from hinged.service.api.openapi import METHODS
 from hinged.service.app import create_app
 from hinged.service.settings import Settings
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import ROOT, RunningServer
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 DOCUMENT = create_app(Settings()).openapi()
 OPERATIONS = [
@@ -81,10 +83,10 @@ def test_the_server_does_what_the_document_says(tmp_path):
         named.learn(*[{"x": {"a": k, "b": "uv"[k % 2]}, "y": k % 2 == 0} for k in range(4)])
         ask.new_model("untaught")
         command = [
-            sys.executable, "-m", "schemathesis.cli", "--config-file", ROOT / "tests" / "schemathesis.toml",
+            sys.executable, "-m", "schemathesis.cli", "--config-file", ROOT / "tests" / "helpers" / "schemathesis.toml",
             "run", f"{server.url}/openapi.json",
         ]  # fmt: skip
-        hooks = {"SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(ROOT / "tests")}
+        hooks = {"SCHEMATHESIS_HOOKS": "tests.helpers.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
         ended = subprocess.run(
             command, cwd=tmp_path, env=os.environ | {"NO_COLOR": "1"} | hooks, capture_output=True, text=True,
             timeout=300, check=False,

@@ -6,12 +6,14 @@ import random
 
 import numpy as np
 import pytest
-from asking import AskedModel, Asking, example
-from running import RunningServer, wait_for_children
-from streaming import opened
 
 from hinged.client import AsyncClient, Client
 from hinged.service.edge.shortcut import SMALL_BYTES
+from tests.helpers.http_client import AskedModel, Asking, example
+from tests.helpers.server import RunningServer, wait_for_children
+from tests.helpers.stream_client import opened
+
+pytestmark = pytest.mark.server
 
 WORDS = ("ice", "snow", "sun", "rain", "wind")
 

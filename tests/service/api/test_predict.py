@@ -3,7 +3,10 @@ import math
 import random
 
 import pytest
-from asking import example, refusal
+
+from tests.helpers.http_client import example, refusal
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,11 @@ import math
 import random
 
 import pytest
-from asking import AskedModel, Asking, example, refusal
-from running import RunningServer, eventually
+
+from tests.helpers.http_client import AskedModel, Asking, example, refusal
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 FEATURES = {"type": "dense", "dim": 2, "scale": None, "warmup": 100}
 RACE = {"kernel": {"type": "rbf"}, "features": FEATURES}

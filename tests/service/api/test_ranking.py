@@ -3,8 +3,11 @@
 import random
 
 import pytest
-from asking import AskedModel, example, refusal
-from labelling import line_model, named_model, taught
+
+from tests.helpers.http_client import AskedModel, example, refusal
+from tests.helpers.questions import line_model, named_model, taught
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

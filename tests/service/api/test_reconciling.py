@@ -5,12 +5,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from asking import Asking, refusal
-from labelling import LINEAR
-from running import RunningServer, eventually
-from studio import HELD_S, LASTING, PERSONAL, failed, fake_studio
 
 from hinged import Client, HingedError
+from tests.helpers.http_client import Asking, refusal
+from tests.helpers.label_studio import HELD_S, LASTING, PERSONAL, failed, fake_studio
+from tests.helpers.questions import LINEAR
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 CONFIG = """<View><Text name="text" value="$text"/>
   <Choices name="mood" toName="text"><Choice value="glad"/><Choice value="sad"/></Choices></View>"""

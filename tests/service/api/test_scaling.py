@@ -2,16 +2,18 @@
 
 import numpy as np
 import pytest
-from asking import BASE, Asking, example, refusal
-from changing import NEEDLE, found_in, until_ended
-from running import RunningServer
-from states import load_model
 
 from hinged.client import Client
 from hinged.frames import decode, encode
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.changes import NEEDLE, found_in, until_ended
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import RunningServer
+from tests.helpers.states import load_model
+
+pytestmark = pytest.mark.server
 
 RAW = {"kernel": {"type": "rbf"}, "C": 1}
 
@@ -138,7 +140,7 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
     try:
         for name in bodies:
             _, record = next(store.read(name, 0))
-            facts, _ = decode(record.payload, Created.KIND)
+            facts, _ = decode(record.payload, ModelCreated.KIND)
             told = facts["configuration"]
             told["features"] = {k: v for k, v in told["features"].items() if k not in ("scale", "warmup_candidates")}
             told |= {"points_max": 100_000, "when_full": "refuse"}
@@ -149,7 +151,7 @@ def test_a_put_that_repeats_the_body_of_a_model_made_under_other_defaults_finds_
             else:
                 del told["features"]["warmup"]
             store.delete(name)
-            store.create(name, Event(Created.KIND, encode(Created.KIND, facts, {})))
+            store.create(name, Event(ModelCreated.KIND, encode(ModelCreated.KIND, facts, {})))
     finally:
         store.close()
     with RunningServer(tmp_path / "data") as server, Asking(server.url) as ask:

@@ -1,13 +1,15 @@
 """What a candidate is shown as: kept with it, told with its question, gone with it, and never a feature."""
 
 import pytest
-from asking import Asking, refusal
-from changing import NEEDLE, found_in, until_ended
-from labelling import LINE as XS
-from labelling import asked, label, line_model
-from running import RunningServer
 
 from hinged.service.data.examples import SHOW_BYTES_MAX
+from tests.helpers.changes import NEEDLE, found_in, until_ended
+from tests.helpers.http_client import Asking, refusal
+from tests.helpers.questions import LINE as XS
+from tests.helpers.questions import asked, label, line_model
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 LINE = [{"id": f"c{k}", "x": x} for k, x in enumerate(XS)]
 SHOWS = ["a text", {"text": "one", "url": "https://a.example/1.png", "n": [1, None]}, ["a", 2], 7, False]

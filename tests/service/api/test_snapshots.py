@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from limited import limited
-from redis_server import RedisServer
-from states import digest_of, load_model
-from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
-from hinged.service.data.examples import to_rows
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, Invalid, StoreUnavailable
 from hinged.service.model.pending import Prediction
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.limits import limited
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import SIZES, examples_of, learning, until, with_worker, working
+
+pytestmark = pytest.mark.server
 
 
 async def do(worker, what, seed, n):
@@ -30,10 +32,10 @@ async def do(worker, what, seed, n):
     elif what == "finish":
         await worker.finish(epochs=n % 2)
     elif what == "offer":
-        rows = to_rows([[seed, k] for k in range(n)], model.configuration)
+        rows = to_inputs([[seed, k] for k in range(n)], model.configuration)
         await worker.command(Offer([f"c{seed}-{k}" for k in range(n)], rows, x_digests(rows), [None] * n))
     elif what == "predict":
-        rows = to_rows([[k, seed] for k in range(n)], model.configuration)
+        rows = to_inputs([[k, seed] for k in range(n)], model.configuration)
         waiting = [
             Prediction(f"p{seed}-{k}", rows.part(k, k + 1), digest, np.zeros(0), -1, 0, time.time_ns() // 1_000_000)
             for k, digest in enumerate(x_digests(rows))
@@ -109,7 +111,7 @@ def test_every_state_that_a_model_had_can_be_folded_again_to_the_bit(changes, sn
         for change in unlike(changes):
             await do(worker, *change)
             states[worker.model.position] = worker.model.snapshot()
-        history = History(store, "m", **SIZES)
+        history = ModelHistory(store, "m", **SIZES)
         for position, state in states.items():
             assert history.at(position).snapshot() == state
         store.snapshots = lambda _: []
@@ -260,7 +262,7 @@ def test_the_log_is_trimmed_behind_the_older_snapshot_and_what_is_left_recovers(
             store.put_snapshot("m", newest, whole)
             with pytest.raises(Conflict, match="trimmed"):
                 await worker.finish(epochs=1)
-            history = History(store, "m", **sizes)
+            history = ModelHistory(store, "m", **sizes)
             for position in {2, older - 1} if older > 2 else {2}:
                 with pytest.raises(Conflict, match="is gone"):
                     history.at(position)

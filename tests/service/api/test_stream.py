@@ -8,12 +8,15 @@ from socket import SO_RCVBUF, SOL_SOCKET
 from socket import socket as tcp
 
 import pytest
-from asking import Asking, example
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from running import PATIENCE_S, RunningServer, eventually
-from streaming import closed, granted, opened, refused
 from websockets.asyncio.client import connect
+
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+from tests.helpers.stream_client import closed, granted, opened, refused
+
+pytestmark = pytest.mark.server
 
 A, B = example([0, 1], "up", "a"), example([1, 0], "down", "b")
 

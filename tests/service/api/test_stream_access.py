@@ -3,12 +3,14 @@
 import json
 
 import pytest
-from asking import BASE, Asking, example
-from running import RunningServer
-from streaming import closed, granted, opened, refused
 from websockets.exceptions import InvalidStatus
 
 from hinged.service.edge.keys import create_key, revoke_key
+from tests.helpers.http_client import BASE, Asking, example
+from tests.helpers.server import RunningServer
+from tests.helpers.stream_client import closed, granted, opened, refused
+
+pytestmark = pytest.mark.server
 
 A = example([0, 1], "up", "a")
 

@@ -3,10 +3,13 @@
 import threading
 
 import pytest
-from asking import Asking, example
-from running import PATIENCE_S, RunningServer, eventually
-from streaming import closed, granted, hear_all, opened
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+from tests.helpers.stream_client import closed, granted, hear_all, opened
+
+pytestmark = pytest.mark.server
 
 A = example([0, 1], "up", "a")
 

@@ -2,11 +2,13 @@
 
 import httpx
 import pytest
-from asking import BASE, AskedModel, Asking, example, refusal
-from changing import NEEDLE, found_in, until_ended
-from running import RunningServer
 
-from hinged.service.data.records import STRING_CHARS_MAX, TEXT_CHARS_MAX
+from hinged.service.data.features.records import STRING_CHARS_MAX, TEXT_CHARS_MAX
+from tests.helpers.changes import NEEDLE, found_in, until_ended
+from tests.helpers.http_client import BASE, AskedModel, Asking, example, refusal
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 TEXT = {"features": {"type": "text", "warmup": 40}, "kernel": {"type": "linear"}}
 COLD, WARM = (

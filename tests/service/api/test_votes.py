@@ -1,7 +1,11 @@
 """Several annotators for one candidate: whose label is learned, and who is asked next."""
 
-from asking import refusal
-from labelling import LINE, asked, label, offered, taught, until_over
+import pytest
+
+from tests.helpers.http_client import refusal
+from tests.helpers.questions import LINE, asked, label, offered, taught, until_over
+
+pytestmark = pytest.mark.server
 
 
 def test_with_overlap_the_majority_is_learned_at_the_last_label(ask):

@@ -4,8 +4,11 @@ import math
 import random
 
 import pytest
-from asking import BASE, AskedModel, example, refusal
-from labelling import asked, named_model
+
+from tests.helpers.http_client import BASE, AskedModel, example, refusal
+from tests.helpers.questions import asked, named_model
+
+pytestmark = pytest.mark.server
 
 # -- further epochs -------------------------------------------------------------------------------------------------
 

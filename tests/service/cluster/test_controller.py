@@ -3,11 +3,13 @@
 from contextlib import closing
 
 import pytest
-from redis_server import RedisServer
 
 from hinged.service.cluster.controller import AT_ONCE_OF_A_SERVER, Controller, side_by_side
 from hinged.service.cluster.placement import Move
 from hinged.service.store.redis.board import Board
+from tests.helpers.redis_server import RedisServer
+
+pytestmark = pytest.mark.server
 
 NODE = {"alive": True, "beat_age_s": 0.1, "memory_max_bytes": 2**30, "processors": 4}
 

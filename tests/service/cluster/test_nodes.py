@@ -2,18 +2,19 @@
 
 import re
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
 import pytest
-from asking import example
-from nodes import Nodes, ask, make
-from running import PATIENCE_S, ROOT, RunningServer, eventually
 
 from hinged.client import Client
+from tests.helpers.command import hinged
+from tests.helpers.http_client import example
+from tests.helpers.nodes import Nodes, ask, make
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 KEYS = ("model", "owner", "epoch", "position")
 
@@ -189,24 +190,21 @@ def test_a_server_that_starts_is_ready_once_what_it_claims_is_loaded(tmp_path):
 
 
 def run_balance(nodes, *options):
-    command = [sys.executable, "-m", "hinged", "cluster", "balance", "--store", nodes.redis.url, *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return hinged("cluster", "balance", "--store", nodes.redis.url, *options).stdout
 
 
 def test_a_server_that_joins_gets_models_from_who_is_told_to_balance(nodes, here, third):
     for k in range(12):
         make(here, f"balanced{k}")
     would = run_balance(nodes, "--url", third.url, "--dry-run")
-    assert would.returncode == 0, would.stderr
-    assert f"-> {third.url}" in would.stdout
+    assert f"-> {third.url}" in would
     assert owners(here).isdisjoint({third.url})
-    done = run_balance(nodes, "--url", third.url)
-    assert done.returncode == 0, done.stderr
+    run_balance(nodes, "--url", third.url)
     assert third.url in owners(here)
     for k in range(12):
         assert learn(here, f"balanced{k}", "a").status_code == 200
     again = run_balance(nodes, "--url", here.url)
-    assert again.stdout == "no model needs to move\n"
+    assert again == "no model needs to move\n"
 
 
 @contextmanager

@@ -9,19 +9,22 @@ import struct
 from types import SimpleNamespace
 
 import pytest
-from asking import example
-from nodes import Nodes, ask, make
-from running import PATIENCE_S, eventually, free_port
-from streaming import closed, followed, granted, opened
 from websockets.exceptions import InvalidStatus
 
 from hinged.client import AsyncClient, Client
+from hinged.service import limits
 from hinged.service.cluster.lines import Asking, Lines
 from hinged.service.cluster.relay import RELAY, Relay, Relaying
 from hinged.service.cluster.sockets import FrameEnds
 from hinged.service.edge.serving import make_server
 from hinged.service.edge.streams import Streams
 from hinged.service.settings import Settings
+from tests.helpers.http_client import example
+from tests.helpers.nodes import Nodes, ask, make
+from tests.helpers.server import PATIENCE_S, eventually, free_port
+from tests.helpers.stream_client import closed, followed, granted, opened
+
+pytestmark = pytest.mark.server
 
 BODY_BYTES_MAX = 2_000_000
 
@@ -327,7 +330,7 @@ async def _handshake_at(way_of_socket):
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     gate = SimpleNamespace(way_of_socket=way_of_socket)
-    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", said.stream_idle_s)}
+    server.lifespan.state = {RELAY: Relay(gate, streams, "http://localhost:1", limits.STREAM_IDLE_S)}
     mine, theirs = socket.socketpair()
     loop = asyncio.get_running_loop()
     await loop.connect_accepted_socket(server.protocol, theirs)

@@ -1,11 +1,13 @@
 """Tickets of servers that share a store: what one gave opens a stream of any model, whoever has it and is asked."""
 
 import pytest
-from asking import BASE, refusal
-from nodes import Nodes, ask
-from streaming import followed
 
 from hinged.service.edge.keys import create_key
+from tests.helpers.http_client import BASE, refusal
+from tests.helpers.nodes import Nodes, ask
+from tests.helpers.stream_client import followed
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from states import digest_of
 
 from hinged.service.commands.ask import (
     Ask,
@@ -21,16 +20,17 @@ from hinged.service.commands.leases import Release, Renew, Skip, Unskip
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.examples import digests, to_inputs
+from hinged.service.data.features.records import canonical
 from hinged.service.data.inputs import x_digests
 from hinged.service.data.parts import Labelling
-from hinged.service.data.records import canonical
 from hinged.service.errors import Conflict, NotFound, ServiceError
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.learning import Finished, Predicted
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 8}
 DENSE = {"features": {"type": "dense", "dim": 2}, "kernel": {"type": "rbf", "gamma": 0.5}}
@@ -66,7 +66,7 @@ class History(RuleBasedStateMachine):
         self.models = [Model("m", self.configuration, **SIZES) for _ in range(2)]
         self.now_ms = 1000
         self.serial = 0
-        self.commit([Created(self.configuration.model_dump(mode="json"), self.now_ms)])
+        self.commit([ModelCreated(self.configuration.model_dump(mode="json"), self.now_ms)])
 
     @property
     def model(self):
@@ -189,7 +189,7 @@ class History(RuleBasedStateMachine):
         number, digest = int(decided.numbers[0]), x_digests(inputs)[0]
         self.serial += 1
         waits = Prediction(f"p{self.serial}", inputs, digest, decided.columns[0], number, 0, self.now_ms)
-        self.commit([Predicted([waits], self.now_ms)])
+        self.commit([PredictionsMade([waits], self.now_ms)])
         assert len(self.model.pending) <= self.configuration.labels.pending_max
 
     @rule(back=st.integers(0, 6), y=st.sampled_from("ab"))
@@ -213,7 +213,7 @@ class History(RuleBasedStateMachine):
 
     @rule()
     def finish(self):
-        self.commit([Finished(self.now_ms)])
+        self.commit([TrainingFinished(self.now_ms)])
 
     @rule(ms=st.integers(1, 4000))
     def wait(self, ms):

@@ -3,7 +3,6 @@ import json
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from limited import limited
 
 from hinged.service.data.classes import (
     Labels,
@@ -13,6 +12,7 @@ from hinged.service.data.classes import (
     score_name,
 )
 from hinged.service.errors import Invalid
+from tests.helpers.limits import limited
 
 integers = st.integers(-(2**63) + 1, 2**63 - 1)
 # Strings that look like what another label could be called.

@@ -4,16 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from asking import BASE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hinged.service.api.examples.requests import _read_predict, read_request
+from hinged.service.api.examples.learn import read_request
+from hinged.service.api.examples.predict import _read_predict
 from hinged.service.data import portions, trees
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.slices import at_once
 from hinged.service.errors import Invalid
 from hinged.service.settings import Settings
+from tests.helpers.http_client import BASE
 
 SETTINGS = Settings(batch_examples_max=30)
 ROWS = parse_configuration(json.dumps(BASE), SETTINGS)

@@ -4,13 +4,15 @@ import json
 import math
 
 import pytest
-from asking import AskedModel, Asking, example, refusal
-from running import RunningServer
 
 from hinged.service.data.configuration import parse_configuration
 from hinged.service.data.parameters import CONFIGURATION_OF, SOLVER_NAMES
 from hinged.service.settings import Settings
 from hinged.solvers.catalogue import SOLVERS
+from tests.helpers.http_client import AskedModel, Asking, example, refusal
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 names = pytest.mark.parametrize("name", SOLVER_NAMES)
 STREAM = [example([math.sin(k), math.cos(2 * k)], "ab"[k % 2], f"e{k}") for k in range(60)]

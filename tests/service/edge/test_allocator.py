@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from running import PATIENCE_S
+
+from tests.helpers.server import PATIENCE_S
 
 THREADS = 16
 TAKEN_MIB = 10

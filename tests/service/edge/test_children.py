@@ -3,12 +3,11 @@
 import asyncio
 import sys
 
-from running import PATIENCE_S
-from working import until
-
 from hinged.service.edge import children
 from hinged.service.edge.children import Child, Children
 from hinged.service.settings import Settings
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.worker import until
 
 SHORT = Child("short", "hinged.version", ())  # which ends by itself
 

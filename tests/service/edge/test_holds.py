@@ -5,11 +5,14 @@ import threading
 
 import httpx
 import pytest
-from asking import BASE, Asking
-from bodies import CLASSES, DIM, HOSTILE, VALID, dense, label, many
 from prometheus_client.parser import text_string_to_metric_families
-from running import PATIENCE_S, RunningServer
-from streaming import opened
+
+from tests.helpers.bodies import CLASSES, DIM, HOSTILE, VALID, dense, label, many
+from tests.helpers.http_client import BASE, Asking
+from tests.helpers.server import PATIENCE_S, RunningServer
+from tests.helpers.stream_client import opened
+
+pytestmark = pytest.mark.server
 
 HOLD_MAX_S = "0.02"
 TRIES = 4

@@ -9,9 +9,22 @@ import re
 import socket
 
 import pytest
-from hostile import BODY_BYTES_MAX, HEAD_BYTES_MAX, LINES, Line, guarded_server, head, message_of, often, splits
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from tests.helpers.guarded_server import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    LINES,
+    Line,
+    guarded_server,
+    head,
+    message_of,
+    often,
+    splits,
+)
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

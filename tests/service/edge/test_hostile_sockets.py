@@ -7,11 +7,14 @@ import socket
 import struct
 
 import pytest
-from asking import Asking
-from hostile import FRAME_BYTES_MAX, LINES, Guarded, Line, guarded_server, head, often, splits
 from hypothesis import example, given
 from hypothesis import strategies as st
-from running import RunningServer
+
+from tests.helpers.guarded_server import FRAME_BYTES_MAX, LINES, Guarded, Line, guarded_server, head, often, splits
+from tests.helpers.http_client import Asking
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

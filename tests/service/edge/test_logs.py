@@ -3,11 +3,13 @@ import logging
 import sys
 
 import pytest
-from asking import BASE, Asking, example
-from running import RunningServer
 
 from hinged.service.edge.keys import create_key
 from hinged.service.edge.logs import JSONLines
+from tests.helpers.http_client import BASE, Asking, example
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 CONTENT = "4.56789"
 

@@ -3,13 +3,15 @@ import socket
 
 import httpx
 import pytest
-from asking import BASE, Asking, example, refusal
-from running import PATIENCE_S, RunningServer
 
 from hinged.service.app import create_app
 from hinged.service.edge.serving import make_server
 from hinged.service.edge.streams import Streams
 from hinged.service.settings import Settings
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import PATIENCE_S, RunningServer
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

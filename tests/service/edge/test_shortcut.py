@@ -6,9 +6,9 @@ import json
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from ways import BODY_BYTES_MAX, ORIGIN, Both, request
 
 from hinged.service.edge.shortcut import SMALL_BYTES
+from tests.helpers.paired_apps import BODY_BYTES_MAX, ORIGIN, Both, request
 
 PREDICT = json.dumps({"x": [0.0, 1.0]}).encode()
 LEARN = json.dumps({"id": "a", "x": [0.5, 1.0], "y": "p"}).encode()
@@ -317,10 +317,10 @@ def test_a_connection_that_is_to_end_does_so_behind_the_answer(both):
 
 
 def test_what_nobody_foresaw_is_an_error_of_the_one_shape(both, monkeypatch, caplog):
-    async def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr("hinged.service.api.examples.together.predict_from", broken)
+    monkeypatch.setattr("hinged.service.api.examples.predict.to_inputs", broken)
     (answers, _), _ = both.send([(request("POST", "/models/m/predict", PREDICT, key=both.keys["reader"]), True)])
     assert answers.startswith(b"HTTP/1.1 500 ")
     assert b'"internal_error"' in answers

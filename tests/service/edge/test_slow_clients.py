@@ -9,8 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from asking import Asking, example
-from running import PATIENCE_S, RunningServer, eventually
+
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 REQUEST_S = 1.0
 HEAD = "POST /models/slow/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

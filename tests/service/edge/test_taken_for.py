@@ -12,13 +12,13 @@ from contextlib import suppress
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from smuggling import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
 
 from hinged.service.edge.connection import MALFORMED, Connection
 from hinged.service.edge.serving import make_server
 from hinged.service.edge.streams import Streams
 from hinged.service.replicas.handing import Lent
 from hinged.service.settings import Settings
+from tests.helpers.smuggled_requests import KNOWN, SMUGGLED, Taken, as_h11_reads, path_of, sized, streams
 
 TURNS = 10
 """Of the event loop, in which a few requests are answered that wait for nothing."""

@@ -5,11 +5,13 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from asking import Asking, example
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from running import RunningServer, eventually
 
 from hinged.service.edge.traces import open_spans
+from tests.helpers.http_client import Asking, example
+from tests.helpers.server import RunningServer, eventually
+
+pytestmark = pytest.mark.server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

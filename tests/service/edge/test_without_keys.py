@@ -3,11 +3,13 @@
 import os
 
 import pytest
-from asking import Asking
-from running import RunningServer
 
 from hinged.service.edge.access import is_loopback
 from hinged.service.edge.keys import create_key
+from tests.helpers.http_client import Asking
+from tests.helpers.server import RunningServer
+
+pytestmark = pytest.mark.server
 
 
 @pytest.mark.parametrize(

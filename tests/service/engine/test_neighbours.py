@@ -5,12 +5,16 @@ import time
 
 import httpx
 import pytest
-from asking import Asking, example, refusal
 from prometheus_client.parser import text_string_to_metric_families
-from running import RunningServer
-from slow_server import BREAKS, SLOW
 
-SLOWLY = ("tests/slow_server.py",)
+from tests.helpers.fixtures import speaking
+from tests.helpers.http_client import Asking, example, refusal
+from tests.helpers.server import RunningServer
+from tests.helpers.slow_server import BREAKS, SLOW
+
+pytestmark = pytest.mark.server
+
+SLOWLY = ("-m", "tests.helpers.slow_server")
 PLAIN = ("-m", "hinged")
 HOURS = {"C": SLOW + 10_000}
 SLOW_MODELS = 16  # as many as there once were threads for all models together
@@ -84,10 +88,7 @@ def server(tmp_path_factory):
         yield server
 
 
-@pytest.fixture(scope="module")
-def ask(server):
-    with Asking(server.url) as asking:
-        yield asking
+ask = speaking(Asking)
 
 
 @pytest.fixture

@@ -2,28 +2,29 @@
 
 import asyncio
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 
 import httpx
 import numpy as np
 import pytest
-from asking import BASE
-from running import ROOT, RunningServer
-from states import digest_of, load_model
-from working import SIZES, examples_of, learning, until, with_worker, working
 
 from hinged.service.commands.ask import Offer
 from hinged.service.commands.change import Configure
-from hinged.service.data.examples import to_rows
+from hinged.service.data.examples import to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.errors import Conflict, StoreUnavailable, Unavailable
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
 from hinged.solvers.dual.lasvm import LASVM
+from tests.helpers.command import hinged
+from tests.helpers.http_client import BASE
+from tests.helpers.server import RunningServer
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until, with_worker, working
+
+pytestmark = pytest.mark.server
 
 BAD = 7.5  # an x with this feature is one that the solver fails at
 
@@ -51,67 +52,63 @@ ERRORS = [ValueError("no such thing"), Panic("index out of bounds")]
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set_aside(monkeypatch, error):
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        before = digest_of(worker.model)
-        failing(monkeypatch, error)
-        bad = learning(worker.model, [("ok", [1.0, 1.0], "a"), ("bad", [BAD, 1.0], "b")])
-        with pytest.raises(Unavailable):
-            await worker.learn(bad)
-        await until(lambda: worker.obstacle is not None)  # it reads its log
-        at = worker.obstacle.position
-        assert digest_of(worker.model) == before
-        assert worker.published.position == at - 1
-        assert worker.failure.startswith(f"event {at} (learned)")
-        with pytest.raises(Unavailable, match="POST /models/m/skip"):
-            await worker.learn(learning(worker.model, examples_of(2, 1)))
-        recovered, obstacle = History(store, "m", **SIZES).reached()
-        assert (digest_of(recovered), obstacle) == (before, worker.obstacle)
-        with pytest.raises(Conflict):
-            await worker.set_aside(at + 1)
-        answer = await worker.set_aside(at)
-        assert answer == {
-            "model": "m",
-            "position": at + 1,
-            "set_aside": {"position": at, "kind": "learned"},
-            "error": None,
-        }
-        assert (await worker.describe())["set_aside"] == [{"position": at, "kind": "learned"}]
-        answer = await worker.learn(learning(worker.model, [("ok", [1.0, 1.0], "a"), *examples_of(3, 9)]))
-        assert not any(r.duplicate for r in answer.results)  # none of what was set aside had been acknowledged
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-        with pytest.raises(Conflict):
-            await worker.set_aside(None)
-
-    with_worker(scenario)
+@on_worker()
+async def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_is_set_aside(
+    worker, store, monkeypatch, error
+):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    before = digest_of(worker.model)
+    failing(monkeypatch, error)
+    bad = learning(worker.model, [("ok", [1.0, 1.0], "a"), ("bad", [BAD, 1.0], "b")])
+    with pytest.raises(Unavailable):
+        await worker.learn(bad)
+    await until(lambda: worker.obstacle is not None)  # it reads its log
+    at = worker.obstacle.position
+    assert digest_of(worker.model) == before
+    assert worker.published.position == at - 1
+    assert worker.failure.startswith(f"event {at} (learned)")
+    with pytest.raises(Unavailable, match="POST /models/m/skip"):
+        await worker.learn(learning(worker.model, examples_of(2, 1)))
+    recovered, obstacle = ModelHistory(store, "m", **SIZES).reached()
+    assert (digest_of(recovered), obstacle) == (before, worker.obstacle)
+    with pytest.raises(Conflict):
+        await worker.set_aside(at + 1)
+    answer = await worker.set_aside(at)
+    assert answer == {
+        "model": "m",
+        "position": at + 1,
+        "set_aside": {"position": at, "kind": "learned"},
+        "error": None,
+    }
+    assert (await worker.describe())["set_aside"] == [{"position": at, "kind": "learned"}]
+    answer = await worker.learn(learning(worker.model, [("ok", [1.0, 1.0], "a"), *examples_of(3, 9)]))
+    assert not any(r.duplicate for r in answer.results)  # none of what was set aside had been acknowledged
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+    with pytest.raises(Conflict):
+        await worker.set_aside(None)
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_model_whose_code_failed_once_reads_its_state_again_and_goes_on(monkeypatch, error):
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        failing(monkeypatch, error, times=1)
-        bad = [("bad", [BAD, 1.0], "b")]
-        with pytest.raises(Unavailable):
-            await worker.learn(learning(worker.model, bad))
-        await until(lambda: not worker.failed)  # it reads its log
-        answer = await worker.learn(learning(worker.model, bad))
-        assert [r.duplicate for r in answer.results] == [True]  # it was in the log
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario)
+@on_worker()
+async def test_a_model_whose_code_failed_once_reads_its_state_again_and_goes_on(worker, store, monkeypatch, error):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    failing(monkeypatch, error, times=1)
+    bad = [("bad", [BAD, 1.0], "b")]
+    with pytest.raises(Unavailable):
+        await worker.learn(learning(worker.model, bad))
+    await until(lambda: not worker.failed)  # it reads its log
+    answer = await worker.learn(learning(worker.model, bad))
+    assert [r.duplicate for r in answer.results] == [True]  # it was in the log
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
-def test_nobody_waits_for_ever_for_a_model_that_failed(monkeypatch):
-    async def scenario(worker, _):
-        failing(monkeypatch, Panic("as Rust says it"))
-        requests = [learning(worker.model, [(f"e{k}", [BAD, k], "a")]) for k in range(30)]
-        asked = [worker.learn(request) for request in requests] + [worker.describe() for _ in range(3)]
-        answers = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
-        assert all(isinstance(answer, Unavailable | dict) for answer in answers)
-
-    with_worker(scenario)
+@on_worker()
+async def test_nobody_waits_for_ever_for_a_model_that_failed(worker, monkeypatch):
+    failing(monkeypatch, Panic("as Rust says it"))
+    requests = [learning(worker.model, [(f"e{k}", [BAD, k], "a")]) for k in range(30)]
+    asked = [worker.learn(request) for request in requests] + [worker.describe() for _ in range(3)]
+    answers = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
+    assert all(isinstance(answer, Unavailable | dict) for answer in answers)
 
 
 def test_numbers_of_examples_that_were_set_aside_are_never_mixed_up_with_later_ones(monkeypatch, tmp_path):
@@ -127,7 +124,7 @@ def test_numbers_of_examples_that_were_set_aside_are_never_mixed_up_with_later_o
                 await worker.learn(learning(worker.model, examples_of(seed, 7)))
             last = worker.model.position
         failing(monkeypatch, ValueError("no longer"))
-        model, obstacle = History(store, "m", **SIZES).reached()
+        model, obstacle = ModelHistory(store, "m", **SIZES).reached()
         assert model.position == obstacle.position - 1 < last
         return model, obstacle
 
@@ -199,33 +196,33 @@ THERE_AND_BACK = [
 
 
 @pytest.mark.parametrize(("there", "back"), THERE_AND_BACK)
-def test_what_was_read_between_a_change_and_the_way_back_is_learned_as_the_model_reads_it(there, back):
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        await done(worker, there)
-        between = [(f"b{k}", [k / 10, 0.1], "ab"[k % 2]) for k in range(12)]
-        requests = [learning(worker.model, [example]) for example in between]
-        rows = to_rows([[0.3, 0.7]], worker.model.configuration)
-        published = worker.published
-        decided = published.decide(rows)
-        waiting = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], int(decided.numbers[0]), 0, 0)
-        offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_rows([[0.3, 0.7]], c), [b"0" * 16]))
-        await done(worker, back)
-        await asyncio.gather(*(worker.learn(request) for request in requests), worker.keep([waiting], published.labels))
-        await worker.command(offer)
-        model = worker.model
-        assert worker.obstacle is None
-        assert all(model.learner.takes(candidate.x) for candidate in model.pool)
-        recovered = load_model(store, "m", **SIZES)
-        assert recovered.snapshot() == model.snapshot()
-        np.testing.assert_array_equal(
-            recovered.solver.decision(requests[0].read_for(model).inputs),
-            model.solver.decision(requests[0].read_for(model).inputs),
-        )
-        for _, record in store.read("m", 0):
-            assert record.kind != "set_aside"
-
-    with_worker(scenario)
+@on_worker()
+async def test_what_was_read_between_a_change_and_the_way_back_is_learned_as_the_model_reads_it(
+    worker, store, there, back
+):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    await done(worker, there)
+    between = [(f"b{k}", [k / 10, 0.1], "ab"[k % 2]) for k in range(12)]
+    requests = [learning(worker.model, [example]) for example in between]
+    rows = to_inputs([[0.3, 0.7]], worker.model.configuration)
+    published = worker.published
+    decided = published.decide(rows)
+    waiting = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], int(decided.numbers[0]), 0, 0)
+    offer = Offer(["c"], rows, x_digests(rows), [None], read=lambda c: (to_inputs([[0.3, 0.7]], c), [b"0" * 16]))
+    await done(worker, back)
+    await asyncio.gather(*(worker.learn(request) for request in requests), worker.keep([waiting], published.labels))
+    await worker.command(offer)
+    model = worker.model
+    assert worker.obstacle is None
+    assert all(model.learner.takes(candidate.x) for candidate in model.pool)
+    recovered = load_model(store, "m", **SIZES)
+    assert recovered.snapshot() == model.snapshot()
+    np.testing.assert_array_equal(
+        recovered.solver.decision(requests[0].read_for(model).inputs),
+        model.solver.decision(requests[0].read_for(model).inputs),
+    )
+    for _, record in store.read("m", 0):
+        assert record.kind != "set_aside"
 
 
 async def done(worker, changes):
@@ -234,23 +231,21 @@ async def done(worker, changes):
         assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
 
 
-def test_a_prediction_of_a_state_that_a_rollback_undid_does_not_wait_for_its_label():
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, [("1", [0.0, 1.0], "a"), ("2", [1.0, 0.0], "b")]))
-        back_to = worker.model.position
-        await worker.learn(learning(worker.model, [("3", [1.0, 1.0], "c"), ("4", [1.0, 2.0], "d")]))
-        rows = to_rows([[1.0, 1.5]], worker.model.configuration)
-        published = worker.published
-        decided = published.decide(rows)
-        made = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], 3, 0, 10**15)
-        await worker.roll_back(back_to)
-        await worker.keep([made], published.labels)
-        await worker.learn(learning(worker.model, [("w", [1.0, 1.5], "a"), ("5", [1.0, 1.5], "e")]))
-        assert worker.obstacle is None
-        assert not worker.failed
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario)
+@on_worker()
+async def test_a_prediction_of_a_state_that_a_rollback_undid_does_not_wait_for_its_label(worker, store):
+    await worker.learn(learning(worker.model, [("1", [0.0, 1.0], "a"), ("2", [1.0, 0.0], "b")]))
+    back_to = worker.model.position
+    await worker.learn(learning(worker.model, [("3", [1.0, 1.0], "c"), ("4", [1.0, 2.0], "d")]))
+    rows = to_inputs([[1.0, 1.5]], worker.model.configuration)
+    published = worker.published
+    decided = published.decide(rows)
+    made = Prediction("w", rows, x_digests(rows)[0], decided.columns[0], 3, 0, 10**15)
+    await worker.roll_back(back_to)
+    await worker.keep([made], published.labels)
+    await worker.learn(learning(worker.model, [("w", [1.0, 1.5], "a"), ("5", [1.0, 1.5], "e")]))
+    assert worker.obstacle is None
+    assert not worker.failed
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
 def test_named_features_go_through_their_warm_up_with_every_kernel():
@@ -286,7 +281,7 @@ def test_a_damaged_event_can_be_set_aside_and_what_follows_counts(tmp_path):
         connection.execute("UPDATE events SET payload = zeroblob(100) WHERE position = ?", (at,))
         connection.commit()
     store = SQLiteStore(tmp_path / "data")
-    found = History(store, "m", **SIZES).reached()
+    found = ModelHistory(store, "m", **SIZES).reached()
     assert (found[0].position, found[1].position) == (at - 1, at)
 
     async def go_on():
@@ -333,8 +328,7 @@ def test_a_server_serves_a_model_with_a_damaged_event_and_the_command_line_gets_
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
         assert "POST /models/m/skip" in refused.json()["error"]["message"]
         assert httpx.post(f"{server.url}/models/other/skip").status_code == 409
-        command = [sys.executable, "-m", "hinged", "skip", "m", "--url", server.url]
-        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        ran = hinged("skip", "m", "--url", server.url)
         assert ran.stdout == f"m: event {before['position']} is set aside, position {before['position'] + 1}\n"
         again = httpx.post(f"{server.url}/models/m/learn", json={"examples": examples}).json()["results"]
         assert [r["duplicate"] for r in again] == [True] * 8 + [False]

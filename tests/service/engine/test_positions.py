@@ -1,6 +1,6 @@
 """Where models are, for those who follow all of them."""
 
-from hinged.service.engine.positions import Place, Positions
+from hinged.service.engine.positions import LogPosition, Positions
 
 
 def test_listeners_are_told_of_each_move_and_of_the_end():
@@ -11,7 +11,7 @@ def test_listeners_are_told_of_each_move_and_of_the_end():
     moved(4)
     positions.end("m")
     positions.end("m")
-    assert told == [("m", Place(1, 1)), ("m", Place(1, 4)), ("m", None)]
+    assert told == [("m", LogPosition(1, 1)), ("m", LogPosition(1, 4)), ("m", None)]
 
 
 def test_a_model_that_has_ended_is_not_there_again_whatever_its_worker_still_says():
@@ -22,4 +22,4 @@ def test_a_model_that_has_ended_is_not_there_again_whatever_its_worker_still_say
     assert positions.newest == {}
     positions.begin("m", 1)
     former(3)
-    assert positions.newest == {"m": Place(2, 1)}
+    assert positions.newest == {"m": LogPosition(2, 1)}

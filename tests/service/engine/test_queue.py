@@ -6,15 +6,15 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from limited import limited
-from working import begun, examples_of, learning
 
 from hinged.service.engine.learning import Learning
-from hinged.service.engine.queue import Pace, Queue
+from hinged.service.engine.queue import BatchDuration, Queue
 from hinged.service.engine.work import Keeping, Snapshotting
 from hinged.service.errors import QueueFull
 from hinged.service.settings import Settings
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.limits import limited
+from tests.helpers.worker import begun, examples_of, learning
 
 SIZES = {"cache_bytes": 2**20, "answers_kept": 30}
 
@@ -138,7 +138,7 @@ def test_what_a_few_examples_took_is_no_measure_of_many(learn, monkeypatch):
     waiting=st.integers(1, 65_536),
 )
 def test_a_pace_is_that_of_micro_batches_of_whatever_sizes(batch_s, each_s, sizes, waiting):
-    pace = Pace()
+    pace = BatchDuration()
     for size in sizes:
         pace.note(size, batch_s + each_s * size)
     found, true = pace.seconds(waiting, 4096), math.ceil(waiting / 4096) * batch_s + each_s * waiting

@@ -6,8 +6,12 @@ import time
 
 import httpx
 import pytest
-from asking import BASE, Asking, example, refusal
-from running import PATIENCE_S, ROOT, RunningServer, ended, eventually, wait_for_children
+
+from tests.helpers.fixtures import server_with, speaking
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually, wait_for_children
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 KEPT = 10
 STREAM = [example([math.sin(k), math.cos(2 * k)], k % 3, f"e{k}") for k in range(40)]
@@ -28,17 +32,8 @@ def restarted(server, **settings):
     return server.start()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """One server, which the tests stop and start again."""
-    with RunningServer(tmp_path_factory.mktemp("restarted") / "data", snapshot_examples=15) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ask(server):
-    with Asking(server.url) as asking:
-        yield asking
+server = server_with(snapshot_examples=15)  # which the tests stop and start again
+ask = speaking(Asking)
 
 
 def test_a_model_is_the_same_after_a_restart(server, ask):
@@ -131,7 +126,7 @@ def test_while_it_starts_the_server_lives_and_asks_for_patience(server, ask, tmp
     stop(server)
     asking = tmp_path / "asking"
     asking.touch()
-    monkeypatch.setattr(server, "program", (str(ROOT / "tests" / "starting_server.py"),))
+    monkeypatch.setattr(server, "program", ("-m", "tests.helpers.late_server"))
     monkeypatch.setitem(server.env, "SLOW_START", str(asking))
     server.start(wait=False)
     end = time.monotonic() + PATIENCE_S

@@ -6,31 +6,31 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 
 import numpy as np
 import pytest
-from failing_store import FailingStore
-from limited import limited
-from running import PATIENCE_S
-from states import digest_of, load_model
-from working import predictions_of, until
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.leases import Renew
 from hinged.service.commands.planned import LearnRequest
-from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.configuration import new_configuration
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
 from hinged.service.engine.worker import Worker
 from hinged.service.errors import Conflict, InternalError, QueueFull, StoreUnavailable, Unavailable
 from hinged.service.model.events.learning import ClassAdded
-from hinged.service.model.events.states import Created
 from hinged.service.model.model import Model
 from hinged.service.model.pending import Prediction
 from hinged.service.settings import Settings
 from hinged.service.store.base import Damaged, NoModel, OutcomeUnknown
+from tests.helpers.failing_store import FailingStore
+from tests.helpers.http_client import BASE
+from tests.helpers.limits import limited
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import begun, on_worker, predictions_of, until, working
 
-CONFIGURATION = json.dumps({"kernel": {"type": "rbf", "gamma": 1.0}, "C": 10, "features": {"type": "dense", "dim": 2}})
 SIZES = {"cache_bytes": 2**20, "answers_kept": 1000}
 
 
@@ -41,76 +41,57 @@ def store(tmp_path):
     store.close()
 
 
-def begun(store):
-    """A fresh model."""
-    configuration = parse_configuration(CONFIGURATION, Settings())
-    model = Model("m", configuration, **SIZES)
-    created = Created(configuration.model_dump(mode="json"), 0)
-    store.create("m", created.record())
-    model.apply(1, created)
-    return model
+on_failing_store = partial(on_worker, kind=FailingStore, sizes=SIZES)
 
 
 def run(store, scenario, **settings):
-    """Run an async scenario(worker) over a fresh model."""
+    """Run an async scenario(worker) over a fresh model, of which a snapshot is kept at the end."""
 
     async def main():
-        model = begun(store)
-        with ThreadPoolExecutor(4) as executor:
-            worker = Worker(model, store, Settings(**settings), executor)
-            try:
-                return await scenario(worker)
-            finally:
-                store.failures.clear()
-                if store.held is not None:
-                    store.held.set()
-                await worker.stop()
+        async with working(store, SIZES, **settings) as worker:
+            found = await scenario(worker)
+            await worker.stop()
+            return found
 
     return asyncio.run(main())
 
 
 def request(*examples):
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, parse_configuration(CONFIGURATION, Settings()))
+    rows = to_inputs(xs, new_configuration(json.dumps(BASE), Settings()))
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 
 
 A, B = ("a", [0.0, 1.0], "n"), ("b", [1.0, 0.0], "p")
 
 
-def test_an_append_that_failed_is_not_acknowledged_and_changes_nothing(store):
-    async def scenario(worker):
+@on_failing_store()
+async def test_an_append_that_failed_is_not_acknowledged_and_changes_nothing(worker, store):
+    await worker.learn(request(A))
+    before = digest_of(worker.model)
+    store.failures = ["before"]
+    with pytest.raises(StoreUnavailable):
+        await worker.learn(request(B))
+    assert digest_of(worker.model) == before
+    assert not (await worker.learn(request(B))).results[0].duplicate
+
+
+@on_failing_store()
+async def test_an_append_of_unknown_outcome_that_did_last_is_acknowledged(worker, store):
+    store.failures = ["unknown, written"]
+    answer = await worker.learn(request(A))
+    assert [r.duplicate for r in answer.results] == [False]
+    assert worker.model.learned == 1
+    assert (await worker.learn(request(A))).results[0].duplicate
+
+
+@on_failing_store()
+async def test_an_append_of_unknown_outcome_that_did_not_last_is_refused_and_may_be_sent_again(worker, store):
+    store.failures = ["unknown, not written"]
+    with pytest.raises(OutcomeUnknown):
         await worker.learn(request(A))
-        before = digest_of(worker.model)
-        store.failures = ["before"]
-        with pytest.raises(StoreUnavailable):
-            await worker.learn(request(B))
-        assert digest_of(worker.model) == before
-        assert not (await worker.learn(request(B))).results[0].duplicate
-
-    run(store, scenario)
-
-
-def test_an_append_of_unknown_outcome_that_did_last_is_acknowledged(store):
-    async def scenario(worker):
-        store.failures = ["unknown, written"]
-        answer = await worker.learn(request(A))
-        assert [r.duplicate for r in answer.results] == [False]
-        assert worker.model.learned == 1
-        assert (await worker.learn(request(A))).results[0].duplicate
-
-    run(store, scenario)
-
-
-def test_an_append_of_unknown_outcome_that_did_not_last_is_refused_and_may_be_sent_again(store):
-    async def scenario(worker):
-        store.failures = ["unknown, not written"]
-        with pytest.raises(OutcomeUnknown):
-            await worker.learn(request(A))
-        assert worker.model.learned == 0
-        assert not (await worker.learn(request(A))).results[0].duplicate
-
-    run(store, scenario)
+    assert worker.model.learned == 0
+    assert not (await worker.learn(request(A))).results[0].duplicate
 
 
 def test_an_append_that_shows_up_only_later_gives_a_retry_its_first_answer(store, monkeypatch):
@@ -134,36 +115,32 @@ def test_an_append_that_shows_up_only_later_gives_a_retry_its_first_answer(store
     assert digest_of(load_model(store, "m", **SIZES)) == digest
 
 
-def test_requests_that_wait_share_one_append(store):
-    async def scenario(worker):
-        await worker.learn(request(A, B))
-        store.held, store.appends = threading.Event(), 0
-        waiting = [asyncio.create_task(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
-        await until(lambda: store.appends)
-        store.held.set()
-        answers = await asyncio.gather(*waiting)
-        assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
-        assert store.appends <= 2  # at most the first alone, then all that had come meanwhile
-
-    run(store, scenario)
+@on_failing_store()
+async def test_requests_that_wait_share_one_append(worker, store):
+    await worker.learn(request(A, B))
+    store.held, store.appends = threading.Event(), 0
+    waiting = [asyncio.create_task(worker.learn(request((f"w{k}", [k, 0.0], "n")))) for k in range(50)]
+    await until(lambda: store.appends)
+    store.held.set()
+    answers = await asyncio.gather(*waiting)
+    assert [a.results[0].id for a in answers] == [f"w{k}" for k in range(50)]
+    assert store.appends <= 2  # at most the first alone, then all that had come meanwhile
 
 
-def test_a_full_queue_refuses_and_takes_again_once_it_has_drained(store):
-    async def scenario(worker):
-        store.held = threading.Event()
-        first = asyncio.create_task(worker.learn(request(A, B)))
-        await until(lambda: store.appends)
-        second = asyncio.create_task(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
-        await until(lambda: worker.waiting_examples)
-        with pytest.raises(QueueFull, match="2 examples of at most 3 wait") as refused:
-            await worker.learn(request(("e", [2.0, 2.0], "p"), ("f", [3.0, 3.0], "n")))
-        assert int(refused.value.headers["Retry-After"]) >= 1
-        store.held.set()
-        await asyncio.gather(first, second)
-        await worker.learn(request(("e", [2.0, 2.0], "p")))
-        assert worker.model.learned == 5
-
-    run(store, scenario, queue_examples_max=3)
+@on_failing_store(queue_examples_max=3)
+async def test_a_full_queue_refuses_and_takes_again_once_it_has_drained(worker, store):
+    store.held = threading.Event()
+    first = asyncio.create_task(worker.learn(request(A, B)))
+    await until(lambda: store.appends)
+    second = asyncio.create_task(worker.learn(request(("c", [2.0, 2.0], "p"), ("d", [3.0, 3.0], "n"))))
+    await until(lambda: worker.waiting_examples)
+    with pytest.raises(QueueFull, match="2 examples of at most 3 wait") as refused:
+        await worker.learn(request(("e", [2.0, 2.0], "p"), ("f", [3.0, 3.0], "n")))
+    assert int(refused.value.headers["Retry-After"]) >= 1
+    store.held.set()
+    await asyncio.gather(first, second)
+    await worker.learn(request(("e", [2.0, 2.0], "p")))
+    assert worker.model.learned == 5
 
 
 def test_stopping_drains_refuses_new_work_and_keeps_a_snapshot(store):
@@ -214,20 +191,18 @@ def test_a_snapshot_ahead_of_the_log_is_passed_over(store):
     assert digest_of(load_model(store, "m", **SIZES)) == digest
 
 
-def test_a_forgotten_answer_is_still_a_duplicate_and_other_content_still_a_conflict(store):
-    async def scenario(worker):
-        worker.model.answers.kept = 5
-        for k in range(12):
-            await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
-        answer = await worker.learn(request(("e0", [0.0, 0.0], "n"), ("e11", [11.0, 0.0], "p")))
-        assert [r.duplicate for r in answer.results] == [True, True]
-        assert answer.results[0].prediction is None
-        assert answer.results[1].prediction in ("n", "p")
-        with pytest.raises(Conflict):
-            await worker.learn(request(("e1", [7.0, 7.0], "n")))
-        assert worker.model.learned == 12
-
-    run(store, scenario)
+@on_failing_store()
+async def test_a_forgotten_answer_is_still_a_duplicate_and_other_content_still_a_conflict(worker):
+    worker.model.answers.kept = 5
+    for k in range(12):
+        await worker.learn(request((f"e{k}", [k, 0.0], "np"[k % 2])))
+    answer = await worker.learn(request(("e0", [0.0, 0.0], "n"), ("e11", [11.0, 0.0], "p")))
+    assert [r.duplicate for r in answer.results] == [True, True]
+    assert answer.results[0].prediction is None
+    assert answer.results[1].prediction in ("n", "p")
+    with pytest.raises(Conflict):
+        await worker.learn(request(("e1", [7.0, 7.0], "n")))
+    assert worker.model.learned == 12
 
 
 def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
@@ -239,7 +214,7 @@ def test_a_model_whose_apply_fails_stops_alone(store, monkeypatch):
                 await worker.learn(request(("c", [1.0, 1.0], "p")))
         with pytest.raises(Unavailable, match="has stopped"):
             await worker.learn(request(("d", [1.0, 1.0], "p")))
-        assert predictions_of(worker.published, to_rows([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
+        assert predictions_of(worker.published, to_inputs([[0.0, 1.0]], worker.model.configuration))[0][0] == "n"
 
     run(store, scenario)
     assert load_model(store, "m", **SIZES).learned == 3  # what was logged is there for the next start
@@ -274,7 +249,8 @@ def test_answers_forgotten_under_a_smaller_limit_stay_duplicates_under_a_larger_
     asyncio.run(later())
 
 
-def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(store):
+@on_failing_store(snapshot_examples=2)
+async def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(worker, store):
     """Else it would be kept for the next model of that name."""
     held = threading.Event()
     put = store.put_snapshot
@@ -284,51 +260,42 @@ def test_no_snapshot_is_still_being_written_when_a_worker_has_stopped(store):
         put(*arguments)
 
     store.put_snapshot = slow_put
-
-    async def scenario(worker):
-        await worker.learn(request(A, B))
-        leaving, release = asyncio.Event(), worker._jobs.release
-        worker._jobs.release = lambda: leaving.set() or release()
-        stopping = asyncio.create_task(worker.stop(keep_snapshot=False))
-        await leaving.wait()  # nothing but the snapshot keeps it now
-        for _ in range(20):
-            await asyncio.sleep(0)
-        went = stopping.done()
-        held.set()
-        await stopping
-        assert not went
-        assert store.snapshots("m") == [worker.model.position]
-
-    run(store, scenario, snapshot_examples=2)
+    await worker.learn(request(A, B))
+    leaving, release = asyncio.Event(), worker._jobs.release
+    worker._jobs.release = lambda: leaving.set() or release()
+    stopping = asyncio.create_task(worker.stop(keep_snapshot=False))
+    await leaving.wait()  # nothing but the snapshot keeps it now
+    for _ in range(20):
+        await asyncio.sleep(0)
+    went = stopping.done()
+    held.set()
+    await stopping
+    assert not went
+    assert store.snapshots("m") == [worker.model.position]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("the disk is gone"), Damaged("a page is torn"), NoModel("m")])
-def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(store, monkeypatch, error):
-    async def scenario(worker):
-        await worker.learn(request(A, B))
+@on_failing_store()
+async def test_a_store_that_fails_at_the_end_does_not_keep_a_worker_from_stopping(worker, store, monkeypatch, error):
+    await worker.learn(request(A, B))
 
-        def fail(*_):
-            raise error
+    def fail(*_):
+        raise error
 
-        monkeypatch.setattr(store, "snapshots", fail)
-        await worker.stop()
-
-    run(store, scenario)
+    monkeypatch.setattr(store, "snapshots", fail)
+    await worker.stop()
 
 
-def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_reading(store, monkeypatch):
+@on_failing_store()
+async def test_forgotten_examples_of_one_micro_batch_are_looked_up_in_one_reading(worker, store, monkeypatch):
     examples = [(f"e{k}", [k, 0.0], "np"[k % 2]) for k in range(40)]
-
-    async def scenario(worker):
-        worker.model.answers.kept = 5
-        await worker.learn(request(*examples))
-        read, readings = store.read, []
-        monkeypatch.setattr(store, "read", lambda *asked: readings.append(asked) or read(*asked))
-        answer = await worker.learn(request(*examples))
-        assert all(r.duplicate for r in answer.results)
-        assert len(readings) <= 3  # the two classes part the 40 into as many events
-
-    run(store, scenario)
+    worker.model.answers.kept = 5
+    await worker.learn(request(*examples))
+    read, readings = store.read, []
+    monkeypatch.setattr(store, "read", lambda *asked: readings.append(asked) or read(*asked))
+    answer = await worker.learn(request(*examples))
+    assert all(r.duplicate for r in answer.results)
+    assert len(readings) <= 3  # the two classes part the 40 into as many events
 
 
 def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(store):
@@ -353,7 +320,7 @@ def test_a_log_that_cannot_be_read_refuses_a_further_epoch_before_it_is_written(
 
 
 def waiting_prediction(model, given):
-    inputs = to_rows([[0.5, 0.5]], model.configuration)
+    inputs = to_inputs([[0.5, 0.5]], model.configuration)
     return Prediction(given, inputs, x_digests(inputs)[0], np.zeros(0), -1, 0, 0)
 
 
@@ -374,46 +341,40 @@ def test_while_the_store_is_down_what_waits_is_tried_now_and_then(store):
         run(store, scenario)
 
 
-def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(store):
+@on_failing_store()
+async def test_a_question_that_goes_wrong_is_an_answer_and_the_model_goes_on(worker):
     def wrong(model):
         raise ZeroDivisionError(model.name)
 
-    async def scenario(worker):
-        with pytest.raises(InternalError):
-            await worker.read(wrong)
-        await worker.learn(request(A, B))
-        assert worker.model.learned == 2
-
-    run(store, scenario)
+    with pytest.raises(InternalError):
+        await worker.read(wrong)
+    await worker.learn(request(A, B))
+    assert worker.model.learned == 2
 
 
-def test_questions_and_leases_are_reason_enough_for_a_snapshot(store):
-    async def scenario(worker):
-        inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
-        await worker.command(Offer(["c"], inputs, x_digests(inputs), [None]))
-        answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
-        for _ in range(20):
-            await worker.command(Renew(answer["queries"][0]["lease"]))
-        await asyncio.wrap_future(worker._journal.snapshots.newest)
-        assert store.snapshots("m")
-
-    run(store, scenario, snapshot_examples=10)
+@on_failing_store(snapshot_examples=10)
+async def test_questions_and_leases_are_reason_enough_for_a_snapshot(worker, store):
+    inputs = to_inputs([[0.5, 0.5]], worker.model.configuration)
+    await worker.command(Offer(["c"], inputs, x_digests(inputs), [None]))
+    answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
+    for _ in range(20):
+        await worker.command(Renew(answer["queries"][0]["lease"]))
+    await asyncio.wrap_future(worker._journal.snapshots.newest)
+    assert store.snapshots("m")
 
 
-def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(store):
-    async def scenario(worker):
-        worker.model.answers.kept = 1
-        await worker.learn(request(A, B))
-        inputs = to_rows([[0.5, 0.5]], worker.model.configuration)
-        answer = await worker.command(Offer(["a"], inputs, x_digests(inputs), [None]))
-        assert answer["added"] == 0
-
-    run(store, scenario)
+@on_failing_store()
+async def test_what_was_learned_too_long_ago_to_be_remembered_is_no_candidate(worker):
+    worker.model.answers.kept = 1
+    await worker.learn(request(A, B))
+    inputs = to_inputs([[0.5, 0.5]], worker.model.configuration)
+    answer = await worker.command(Offer(["a"], inputs, x_digests(inputs), [None]))
+    assert answer["added"] == 0
 
 
 def test_what_queues_up_while_a_model_waits_for_its_turn_is_one_micro_batch(store):
     async def scenario():
-        model = begun(store)
+        model = begun(store, SIZES, {})
         open_gate, waiting = asyncio.Event(), asyncio.Event()
 
         @asynccontextmanager

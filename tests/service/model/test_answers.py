@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hinged.service.model.answers import RING_MIN, FirstAnswer, FirstAnswers
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 
 
 def content_of(number):
@@ -20,7 +20,7 @@ def batch(first, ids):
     """Examples first.. with these ids (or None); everything about an example follows from its number."""
     numbers = range(first, first + len(ids))
     classes = np.array([n % 5 for n in numbers], np.int32)
-    event = Learned(first, list(ids), classes, None, [content_of(n) for n in numbers], 0)
+    event = ExamplesLearned(first, list(ids), classes, None, [content_of(n) for n in numbers], 0)
     return event, np.array([n % 7 - 1 for n in numbers], np.int32), np.array([n / 3 for n in numbers])
 
 

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learning import heaps
-from states import digest_of
 
 from hinged.service import limits
 from hinged.service.commands.figures import curves_of
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.parameters import SOLVER_NAMES
 from hinged.service.model.curves import FIGURES, PART, PAUSE_MS, POINTS_MAX, WHERE, Curves, LearningCurve
-from hinged.service.model.events.learning import Finished, Predicted
-from hinged.service.model.events.states import Created, RolledBack
+from hinged.service.model.events.learning import PredictionsMade, TrainingFinished
+from hinged.service.model.events.states import ModelCreated, ModelRolledBack
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.examples import heaps
+from tests.helpers.states import digest_of
 
 SIZES = {"cache_bytes": 2**22, "answers_kept": 1000}
 BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "features": {"type": "dense", "dim": 2}}
@@ -29,14 +29,14 @@ BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "features": {"type": "dense", "
 def new_model(**changes):
     configuration = parse_configuration(json.dumps(BASE | changes), Settings())
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
     return model
 
 
 def learn(model, examples):
     """Learn them as one micro-batch."""
     xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, model.configuration)
+    rows = to_inputs(xs, model.configuration)
     request = LearnRequest([None] * len(xs), labels, rows, digests(rows, labels))
     for event in make_plan(model, [request], lambda ids: {}, 8, model.at_ms + PAUSE_MS).events:
         model.apply(model.position + 1, event)
@@ -91,14 +91,14 @@ def test_each_point_says_what_the_metrics_said_then():
 def test_the_curves_go_with_the_snapshot_and_what_is_undone_is_not_in_them():
     model = new_model()
     learn(model, stream(30))
-    model.apply(model.position + 1, Finished(model.at_ms))
+    model.apply(model.position + 1, TrainingFinished(model.at_ms))
     then = Model.restore("m", model.snapshot(), **SIZES)
     assert then.curves.state()[0] == model.curves.state()[0]
     assert then.curves.own.points == model.curves.own.points
     assert [mark.kind for mark in then.curves.marks] == ["finished"]
     learn(model, stream(30, seed=1))
     back, at = then.position, model.position + 1
-    then.come_back(at, RolledBack(back, model.at_ms))
+    then.come_back(at, ModelRolledBack(back, model.at_ms))
     assert then.curves.own.points[-1][0] < back < model.curves.own.points[-1][0]
     assert [(mark.kind, mark.position) for mark in then.curves.marks] == [("finished", back), ("rolled_back", at)]
 
@@ -185,11 +185,11 @@ def test_what_finishing_has_changed_is_told_once():
     model = new_model()
     learn(model, stream(60))
     before = curves_of(model, 0)["curve"]
-    model.apply(model.position + 1, Finished(model.at_ms + 1000))
+    model.apply(model.position + 1, TrainingFinished(model.at_ms + 1000))
     told = curves_of(model, 0)["curve"]
     assert told["examples"][-2:] == [60, 60]
     assert told["gap"][-1] == model.solver.certificate()["gap"] < before["gap"][-1]
     assert curves_of(model, before["position"][-1])["curve"]["position"] == [model.position]
     at = model.position
-    model.apply(at + 1, Predicted([], model.at_ms + 1000))
+    model.apply(at + 1, PredictionsMade([], model.at_ms + 1000))
     assert curves_of(model, at)["curve"]["position"] == []

@@ -6,10 +6,10 @@ from types import ModuleType
 from typing import ClassVar
 
 import pytest
-from running import ROOT
 
 from hinged.service.model.events import KINDS, _kinds
 from hinged.service.model.events.base import NOTHING, Facts, ModelEvent, NamesNoExample
+from tests.helpers.server import ROOT
 
 QUESTIONS = sorted(ModelEvent.__abstractmethods__)
 

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import digest_of
-from working import predictions_of
 
 from hinged.frames import BadFrame
 from hinged.service.commands.learn import make_plan
 from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import parse_configuration
-from hinged.service.data.examples import digests, to_rows
+from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.parts import Configuration
 from hinged.service.errors import Conflict, Invalid, ModelFull
 from hinged.service.model.events import decode_event
-from hinged.service.model.events.changes import Promoted
-from hinged.service.model.events.learning import Finished
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.changes import ChallengerPromoted
+from hinged.service.model.events.learning import TrainingFinished
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
+from tests.helpers.worker import predictions_of
 
 SIZES = {"cache_bytes": 2**22, "answers_kept": 1000}
 BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "C": 10, "features": {"type": "dense", "dim": 2}}
@@ -31,14 +31,14 @@ BASE = {"kernel": {"type": "rbf", "gamma": 0.7}, "C": 10, "features": {"type": "
 def new_model(**changes):
     configuration = parse_configuration(json.dumps(BASE | changes), Settings())
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
     return model
 
 
 def request(model, examples):
     """A learn request of (id, x, y)."""
     ids, xs, labels = (list(part) for part in zip(*examples, strict=True))
-    rows = to_rows(xs, model.configuration)
+    rows = to_inputs(xs, model.configuration)
     return LearnRequest(ids, labels, rows, digests(rows, labels))
 
 
@@ -66,7 +66,7 @@ def test_a_challenger_that_saw_the_errors_rise_tells_no_drift_when_it_is_promote
     challenger = deepcopy(model.learner)
     challenger.metrics.drift.count += 1
     model.shadows["other"] = challenger
-    outcome = model.apply(model.position + 1, Promoted("other", 0))
+    outcome = model.apply(model.position + 1, ChallengerPromoted("other", 0))
     assert not outcome.drifted
     assert [mark.kind for mark in model.curves.marks] == ["promoted"]
 
@@ -102,14 +102,14 @@ def test_a_snapshot_and_the_log_behind_it_are_the_whole_log(cut, seed, finish):
     if cut:
         learn(model, examples[:cut], log=log)
     if finish:
-        model.apply(model.position + 1, Finished(0))
+        model.apply(model.position + 1, TrainingFinished(0))
     restored = Model.restore("m", model.snapshot(), **SIZES)
     assert restored.position == model.position
     assert digest_of(restored) == digest_of(model)
     for one in (model, restored):
         if cut < 60:
             learn(one, examples[cut:])
-        one.apply(one.position + 1, Finished(0))
+        one.apply(one.position + 1, TrainingFinished(0))
     assert digest_of(restored) == digest_of(model)
     assert restored.snapshot() == model.snapshot()
 
@@ -148,7 +148,7 @@ def test_predictions_are_made_right_before_each_example_also_inside_a_micro_batc
     answers = []
     for e in examples:
         published = one_by_one.published()
-        answers.append(predictions_of(published, to_rows([e[1]], one_by_one.configuration))[0])
+        answers.append(predictions_of(published, to_inputs([e[1]], one_by_one.configuration))[0])
         learn(one_by_one, [e])
     learn(at_once, examples)
     for (given_id, _, _), (label, scores) in zip(examples, answers, strict=True):
@@ -198,7 +198,7 @@ def test_what_the_configuration_forbids_is_refused():
 def test_an_event_out_of_order_is_refused():
     model = new_model()
     with pytest.raises(ValueError, match="stands at position 1, got the event of 3"):
-        model.apply(3, Finished(0))
+        model.apply(3, TrainingFinished(0))
 
 
 def test_a_snapshot_with_a_flipped_bit_is_refused():

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import digest_of
-from working import SIZES
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.change import Forget
@@ -17,9 +15,11 @@ from hinged.service.commands.planned import LearnRequest
 from hinged.service.data.configuration import new_configuration, read_configuration
 from hinged.service.data.examples import digests, to_inputs
 from hinged.service.data.inputs import x_digests
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.states import digest_of
+from tests.helpers.worker import SIZES
 
 DENSE = {"type": "dense", "dim": 3, "warmup": 20}
 SPARSE = {"type": "sparse", "dim": 6, "warmup": 20}
@@ -34,7 +34,7 @@ def configured(features, **parts):
 def new_model(features, **parts):
     configuration = configured(features, **parts)
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
     return model
 
 
@@ -185,7 +185,7 @@ def test_an_older_configuration_scales_nothing_and_has_the_gamma_that_it_had():
     found = {}
     for configuration in (named, configured(NAMED)):
         model = Model("m", configuration, **SIZES)
-        model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+        model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
         learn(model, *stream(7, 40, NAMED))
         found[configuration.gamma] = model.learner.gamma
     assert found["scale"] == 2 * found["auto"]

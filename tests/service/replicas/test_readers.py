@@ -10,16 +10,18 @@ import time
 
 import httpx
 import pytest
-from asking import BASE, Asking, refusal
-from asking import example as labelled
-from hostile import Line, splits
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from redis_server import RedisServer
-from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually, is_taken, wait_for_children
 from websockets.sync.client import connect
 
 from hinged.service.edge.keys import create_key
+from tests.helpers.guarded_server import Line, splits
+from tests.helpers.http_client import BASE, Asking, refusal
+from tests.helpers.http_client import example as labelled
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually, is_taken, wait_for_children
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 LEARNED = [labelled([k / 10, k % 3], "ab"[k % 2]) for k in range(20)]
 

@@ -6,21 +6,21 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from changing import EXACT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from limited import limited
-from working import SIZES, examples_of, folder_of, learning, until, working
 
 from hinged.service.commands.ask import Ask, Offer
 from hinged.service.commands.change import Configure, Correct, Forget
 from hinged.service.data.inputs import x_digests
-from hinged.service.engine.positions import Place
+from hinged.service.engine.positions import LogPosition
 from hinged.service.errors import ServiceError, StoreUnavailable
 from hinged.service.replicas.replica import NotHere, Replicas
 from hinged.service.settings import Settings
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.changes import EXACT
+from tests.helpers.limits import limited
+from tests.helpers.worker import SIZES, examples_of, folder_of, learning, until, working
 
 
 class Pair:
@@ -33,7 +33,7 @@ class Pair:
     async def caught_up(self):
         """The replica where the model is now."""
         position = self.worker.published.position
-        self.replicas.note("m", Place(1, position))
+        self.replicas.note("m", LogPosition(1, position))
         await until(lambda: self.replicas.lags()["m"] <= 0)
         return self.replicas.get("m")
 
@@ -133,7 +133,7 @@ def test_a_replica_that_is_behind_for_too_long_leaves_the_answer_to_the_server(t
     async def scenario(pair):
         replica = await pair.caught_up()
         assert pair.replicas.get("m") is replica
-        pair.replicas.note("m", Place(1, 10**6))  # what the store does not have
+        pair.replicas.note("m", LogPosition(1, 10**6))  # what the store does not have
         with limited(reader_lag_s=0), pytest.raises(NotHere):
             pair.replicas.get("m")
 
@@ -145,7 +145,7 @@ def test_another_model_of_the_same_name_is_no_replica_of_it(tmp_path, caplog):
 
     async def scenario(pair):
         replica = await pair.caught_up()
-        pair.replicas.note("m", Place(2, 1))
+        pair.replicas.note("m", LogPosition(2, 1))
         with pytest.raises(NotHere):
             pair.replicas.get("m")
         await until(lambda: pair.replicas.lags()["m"] == 0 and not pair.replicas._tasks)

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from proxy import Proxy
-from redis_server import PASSWORD, RedisCluster, RedisServer
-from running import PATIENCE_S
-from storing import CREATED
 
 from hinged.service.store.base import Event
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.redis_server import PASSWORD, RedisCluster, RedisServer
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.store_events import CREATED
+from tests.helpers.tcp_proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ def on_redis(redis_server):
     )
 
 
-@pytest.fixture(params=["on_sqlite", "on_redis"])
+@pytest.fixture(params=["on_sqlite", pytest.param("on_redis", marks=pytest.mark.server)])
 def backend(request):
     return request.getfixturevalue(request.param)
 

@@ -8,16 +8,16 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from storing import CREATED, log
 
 from hinged.service.store.base import Event, NoModel, PositionTaken
+from tests.helpers.store_events import CREATED, log
 
 
 class StoreAgainstDict(RuleBasedStateMachine):
     """A store does what a dict of lists would do."""
 
     reopen = None
-    names = st.sampled_from(["a", "b"])
+    names = st.sampled_from(["a", "b", "B"])
     ids = st.lists(st.sampled_from(["", "1", "2", "é", "\0", "2\0"]), max_size=2)
     event = st.builds(Event, st.text(st.characters(codec="utf-8"), max_size=3), st.binary(max_size=5), ids.map(tuple))
     events = st.lists(event, max_size=4)
@@ -39,11 +39,12 @@ class StoreAgainstDict(RuleBasedStateMachine):
             call()
         return None
 
-    @rule(name=names)
-    def create(self, name):
-        self.expect(name not in self.logs, lambda: self.store.create(name, CREATED))
+    @rule(name=names, first=event)
+    def create(self, name, first):
+        self.expect(name not in self.logs, lambda: self.store.create(name, first))
         if name not in self.logs:
-            self.logs[name], self.index[name], self.snapshots[name], self.trimmed[name] = [CREATED], {}, {}, 0
+            self.logs[name], self.index[name] = [first], dict.fromkeys(first.ids, 1)
+            self.snapshots[name], self.trimmed[name] = {}, 0
 
     @rule(name=names)
     def delete(self, name):
@@ -51,7 +52,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
         for kept in (self.logs, self.index, self.snapshots, self.trimmed):
             kept.pop(name, None)
 
-    @rule(name=names, events=events, astray=st.sampled_from([0, 0, 0, 0, -1, 1]))
+    @rule(name=names, events=events, astray=st.sampled_from([0, 0, 0, 0, -1, 1, 6]))
     def append(self, name, events, astray):
         known = self.logs.get(name, [])
         after = len(known) + astray
@@ -65,10 +66,20 @@ class StoreAgainstDict(RuleBasedStateMachine):
             known += events
             assert end == (len(known) if name in self.logs else None)
 
+    @rule(name=names, events=events, ids=st.sampled_from([(), ("1", "\ud800")]))
+    def fail(self, name, events, ids):
+        """Nothing is written of what cannot be written as a whole."""
+        if end := len(self.logs.get(name, [])):
+            with pytest.raises(UnicodeEncodeError):
+                self.store.append(name, end, [*events, Event("" if ids else "\ud800", b"", ids)])
+            with pytest.raises(UnicodeEncodeError):
+                self.store.redact(name, end, {1: CREATED, end: Event("\ud800", b"")}, ["1"])
+
     @rule(name=names, position=st.integers(0, 5), state=st.binary(max_size=5))
     def put_snapshot(self, name, position, state):
-        if position > len(self.logs.get(name, [None] * position)):
-            with pytest.raises(PositionTaken):
+        end = len(self.logs.get(name, []))
+        if 0 < end < position:
+            with pytest.raises(PositionTaken, match=f"the log of {name} ends at {end}, not at {position} or later"):
                 self.store.put_snapshot(name, position, state)
             return
         self.expect(name in self.logs, lambda: self.store.put_snapshot(name, position, state))
@@ -88,11 +99,12 @@ class StoreAgainstDict(RuleBasedStateMachine):
     def redact(self, name, through, places, ids, new):
         end = len(self.logs.get(name, []))
         call = partial(self.store.redact, name, through, dict.fromkeys(places, new), ids)
-        if any(not 1 <= at <= through for at in places):
-            with pytest.raises(ValueError, match="can be replaced"):
+        if wrong := [at for at in places if not 1 <= at <= through]:
+            with pytest.raises(ValueError, match=f"through {through} can be replaced, got one for position") as refused:
                 call()
+            assert int(str(refused.value).rpartition(" ")[2]) in wrong
         elif name in self.logs and through > end:
-            with pytest.raises(PositionTaken):
+            with pytest.raises(PositionTaken, match=f"the log of {name} ends at {end}, not at {through} or later"):
                 call()
         else:
             self.expect(name in self.logs, call)
@@ -116,6 +128,9 @@ class StoreAgainstDict(RuleBasedStateMachine):
     def look(self, name, after):
         assert self.store.models() == sorted(self.logs)
         if name not in self.logs:
+            for call in (self.store.end, self.store.snapshots, lambda name: self.store.find(name, ["1"])):
+                with pytest.raises(NoModel):
+                    call(name)
             return
         events = list(enumerate(self.logs[name], 1))
         assert self.store.end(name) == len(events)
@@ -124,9 +139,12 @@ class StoreAgainstDict(RuleBasedStateMachine):
         ]
         ids = {i: at for i, at in self.index[name].items() if at > self.trimmed[name]}
         assert self.store.find(name, ["", "1", "2", "é", "\0", "2\0", "3"]) == ids
+        assert self.store.find(name, []) == {}
         assert self.store.snapshots(name) == sorted(self.snapshots[name], reverse=True)
         for at, state in self.snapshots[name].items():
             assert self.store.get_snapshot(name, at) == state
+        with pytest.raises(KeyError):
+            self.store.get_snapshot(name, max(self.snapshots[name], default=0) + 1)
 
 
 @pytest.mark.long

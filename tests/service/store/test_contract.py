@@ -7,78 +7,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from storing import CREATED, log, now_and_reopened
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import SPOILED, Damaged, Event, NoModel, PositionTaken
-
-
-def test_a_new_store_is_empty(store):
-    assert store.models() == []
-
-
-def test_a_new_model_has_its_first_event_at_position_1(store):
-    store.create("m", Event("created", b"config", ("a",)))
-    assert store.models() == ["m"]
-    assert store.end("m") == 1
-    assert log(store, "m") == [(1, "created", b"config")]
-    assert store.find("m", ["a"]) == {"a": 1}
-
-
-def test_a_model_is_created_once(store, model):
-    with pytest.raises(KeyError):
-        store.create(model, Event("created", b"other"))
-    assert log(store, model) == [(1, "created", b"{}")]
-
-
-def test_models_are_listed_in_order_of_their_names(store):
-    for name in ("b", "a", "B"):
-        store.create(name, CREATED)
-    assert store.models() == ["B", "a", "b"]
-
-
-def test_positions_have_no_holes(store, model, event):
-    assert store.append(model, 1, [event("a")]) == 2
-    assert store.append(model, 2, [event("b"), event("c"), event("d")]) == 5
-    assert store.append(model, 5, [event("e")]) == 6
-    assert [position for position, _ in store.read(model, 0)] == [1, 2, 3, 4, 5, 6]
-
-
-def test_no_events_append_nothing(store, model):
-    assert store.append(model, 1, []) == 1
-    with pytest.raises(PositionTaken):
-        store.append(model, 2, [])
-    assert store.end(model) == 1
-
-
-@pytest.mark.parametrize("after", [0, 2, 7])
-def test_an_append_elsewhere_than_at_the_end_is_refused_and_writes_nothing(store, model, event, after):
-    with pytest.raises(PositionTaken):
-        store.append(model, after, [event("a"), event("b")])
-    assert store.end(model) == 1
-    assert store.find(model, ["a", "b"]) == {}
-
-
-def test_several_events_are_appended_all_or_none(store, model, event):
-    unwritable = Event("learned", b"", ("\ud800",))
-    with pytest.raises(UnicodeEncodeError):
-        store.append(model, 1, [event("a"), event("b"), unwritable])
-    assert store.end(model) == 1
-    assert store.find(model, ["a", "b"]) == {}
-    assert store.append(model, 1, [event("c")]) == 2
+from tests.helpers.store_events import CREATED, log
 
 
 @pytest.mark.parametrize("payload", [b"", b"\0", bytes(range(256)), b"x" * (3 * 2**20)])
 def test_a_payload_comes_back_as_it_was(store, model, payload):
     store.append(model, 1, [Event("learned", payload)])
     assert list(store.read(model, 1)) == [(2, Event("learned", payload))]
-
-
-def test_reading_begins_behind_the_position_asked_for(store, model, event):
-    store.append(model, 1, [event("a"), event("b")])
-    assert [position for position, _ in store.read(model, 1)] == [2, 3]
-    assert log(store, model, 3) == []
-    assert log(store, model, 9) == []
 
 
 def test_reading_a_long_log_gives_every_event(store, model):
@@ -105,34 +43,10 @@ def test_an_abandoned_read_harms_nobody(store, model, event):
     assert store.models() == []
 
 
-def test_ids_are_found_at_the_position_of_their_event(store, model, event):
-    store.append(model, 1, [event("a", "b"), event("c")])
-    store.create("other", Event("created", b"", ("z",)))
-    assert store.find(model, ["c", "a", "z", "b", "A"]) == {"a": 2, "b": 2, "c": 3}
-    assert store.find(model, []) == {}
-
-
-def test_an_id_is_found_at_its_newest_event(store, model, event):
-    store.append(model, 1, [event("a"), event("a", "b"), event("c")])
-    assert store.find(model, ["a"]) == {"a": 3}
-
-
 def test_many_ids_are_found_at_once(store, model):
     ids = tuple(f"é{n}" for n in range(3_000))
     store.append(model, 1, [Event("learned", b"", ids)])
     assert store.find(model, ids) == dict.fromkeys(ids, 2)
-
-
-def test_all_is_there_after_reopening(store, model, event, reopen):
-    store.append(model, 1, [event("a"), event("b")])
-    store.put_snapshot(model, 2, b"state")
-    before = log(store, model)
-    store = reopen()
-    assert store.models() == [model]
-    assert log(store, model) == before
-    assert store.find(model, ["b"]) == {"b": 3}
-    assert store.get_snapshot(model, 2) == b"state"
-    assert store.append(model, 3, [event("c")]) == 4
 
 
 def test_models_that_append_at_once_keep_each_its_order(store):
@@ -241,27 +155,6 @@ def test_a_deletion_under_a_reader_says_that_there_is_no_such_model(store, model
     store.create(model, CREATED)
     with pytest.raises(NoModel):
         list(reading)
-
-
-def test_a_name_used_again_finds_nothing_of_the_old_model(store, model, event, reopen):
-    store.append(model, 1, [event("a"), event("b")])
-    store.put_snapshot(model, 1, b"old")
-    store.delete(model)
-    assert store.models() == []
-    store.create(model, CREATED)
-    for opened in now_and_reopened(store, reopen):
-        assert log(opened, model) == [(1, "created", b"{}")]
-        assert opened.find(model, ["a", "b"]) == {}
-        assert opened.snapshots(model) == []
-
-
-def test_deleting_one_model_leaves_the_others(store, model):
-    store.create("other", Event("created", b"other", ("a",)))
-    store.put_snapshot("other", 1, b"kept")
-    store.delete(model)
-    assert log(store, "other") == [(1, "created", b"other")]
-    assert store.find("other", ["a"]) == {"a": 1}
-    assert store.get_snapshot("other", 1) == b"kept"
 
 
 def test_a_closed_store_is_unavailable(store, model, reopen):

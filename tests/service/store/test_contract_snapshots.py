@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import shake_128
 
 import pytest
-from storing import CREATED, now_and_reopened
 
-from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, NoModel, PositionTaken
+from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, NoModel
+from tests.helpers.store_events import CREATED
 
 
 @pytest.mark.parametrize("size", [0, 1, *(n * SNAPSHOT_CHUNK_BYTES + d for n in (1, 3) for d in (-1, 0, 1))])
@@ -21,41 +21,10 @@ def test_a_snapshot_comes_back_as_it_was(store, model, size):
     assert store.get_snapshot(model, 1) == state
 
 
-def test_a_snapshot_that_the_log_does_not_reach_is_refused(store, model, reopen):
-    # A Redis that was promoted lacks what the state is made of, and gets other events there.
-    with pytest.raises(PositionTaken, match="the log of m ends at 1, not at 2 or later"):
-        store.put_snapshot(model, 2, b"2")
-    store.append(model, 1, [CREATED])
-    for opened in now_and_reopened(store, reopen):
-        assert opened.snapshots(model) == []
-
-
 @pytest.fixture
 def long(store, model):
     """The model has events through position 9."""
     store.append(model, 1, [CREATED] * 8)
-
-
-@pytest.mark.usefixtures("long")
-def test_the_newest_two_snapshots_are_kept(store, model):
-    store.create("other", CREATED)
-    store.put_snapshot("other", 1, b"other")
-    for position in (1, 5, 3, 9):
-        store.put_snapshot(model, position, b"%d" % position)
-    assert store.snapshots(model) == [9, 5]
-    assert [store.get_snapshot(model, position) for position in (9, 5)] == [b"9", b"5"]
-    with pytest.raises(KeyError):
-        store.get_snapshot(model, 3)
-    assert store.snapshots("other") == [1]
-
-
-@pytest.mark.usefixtures("long")
-def test_a_snapshot_at_the_same_position_is_replaced(store, model):
-    for state in (b"a", b"b", b"c"):
-        store.put_snapshot(model, 1, b"older")
-        store.put_snapshot(model, 2, state)
-    assert store.snapshots(model) == [2, 1]
-    assert store.get_snapshot(model, 2) == b"c"
 
 
 def test_appends_go_on_while_a_snapshot_is_written(store, model):
@@ -139,13 +108,3 @@ def test_a_damaged_snapshot_is_not_read_and_the_one_before_is(store, model, reop
         store.get_snapshot(model, 2)
     assert store.snapshots(model) == [2, 1]
     assert store.get_snapshot(model, 1) == b"older"
-
-
-def test_snapshots_that_no_log_follows_go_with_what_is_trimmed(store, model, event):
-    store.append(model, 1, [event("a"), event("b"), event("c")])
-    store.put_snapshot(model, 2, b"2")
-    store.put_snapshot(model, 3, b"3")
-    store.trim(model, 2)
-    assert store.snapshots(model) == [3, 2]
-    store.trim(model, 3)
-    assert store.snapshots(model) == [3]

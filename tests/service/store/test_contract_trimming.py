@@ -6,32 +6,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from storing import CREATED, log, now_and_reopened
 
-from hinged.service.store.base import Damaged, Event, PositionTaken
-
-
-def test_trimmed_events_are_forgotten_and_their_positions_stay_used(store, model, event, reopen):
-    store.append(model, 1, [event("a"), event("b"), event("c")])
-    store.trim(model, 3)
-    for opened in now_and_reopened(store, reopen):
-        assert [position for position, _ in opened.read(model, 0)] == [4]
-        assert opened.find(model, ["a", "b", "c"]) == {"c": 4}
-        assert opened.end(model) == 4
-    assert opened.append(model, 4, [event("d")]) == 5
-
-
-def test_the_end_is_known_when_all_is_trimmed(store, model, event, reopen):
-    store.append(model, 1, [event("a")])
-    store.trim(model, 99)
-    for opened in now_and_reopened(store, reopen):
-        assert opened.end(model) == 2
-        assert log(opened, model) == []
-    with pytest.raises(PositionTaken):
-        opened.append(model, 0, [event("b")])
-    assert opened.append(model, 2, [event("b")]) == 3
-    opened.trim(model, 1)
-    assert log(opened, model) == [(3, "learned", event("b").payload)]
+from hinged.service.store.base import Damaged, Event
+from tests.helpers.store_events import CREATED
 
 
 def test_a_long_log_is_trimmed_up_to_the_position_asked_for(store, model):
@@ -39,12 +16,6 @@ def test_a_long_log_is_trimmed_up_to_the_position_asked_for(store, model):
     store.trim(model, 7_000)
     assert [position for position, _ in store.read(model, 0)] == list(range(7_001, 10_002))
     assert store.find(model, [f"{n}" for n in range(2, 10_002)]) == {f"{n}": n for n in range(7_001, 10_002)}
-
-
-def test_an_id_of_a_trimmed_event_is_found_where_it_came_again(store, model, event):
-    store.append(model, 1, [event("a"), event("a")])
-    store.trim(model, 2)
-    assert store.find(model, ["a"]) == {"a": 3}
 
 
 def test_a_busy_log_keeps_no_trim_waiting(store, model):

@@ -8,15 +8,16 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
-from storing import CREATED, EMPTY, log, now_and_reopened
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import (
     SNAPSHOT_CHUNK_BYTES,
     Damaged,
     Event,
-    PositionTaken,
 )
+from tests.helpers.store_events import CREATED, EMPTY, log
+
+pytestmark = pytest.mark.longest
 
 
 def word(rng):
@@ -27,84 +28,11 @@ def word(rng):
 # -- what a redaction changes ---------------------------------------------------------------------------------------
 
 
-def test_another_event_stands_in_the_place_of_a_redacted_one_and_all_else_is_as_it_was(store, model, event, reopen):
-    store.append(model, 1, [event("a"), event("b"), event("c"), event("d")])
-    before = log(store, model)
-    store.redact(model, 4, {3: Event("less", b"x"), 4: EMPTY}, ["b"])
-    for opened in now_and_reopened(store, reopen):
-        assert log(opened, model) == [*before[:2], (3, "less", b"x"), (4, "redacted", b""), before[4]]
-        assert opened.find(model, ["a", "b", "c", "d"]) == {"a": 2, "c": 4, "d": 5}
-        assert opened.end(model) == 5
-    assert opened.append(model, 5, [event("e")]) == 6
-    assert log(opened, model, 4)[1:] == [(6, "learned", event("e").payload)]
-
-
-def test_a_redaction_may_be_done_again(store, model, event):
-    store.append(model, 1, [event("a"), event("b")])
-    for _ in range(2):
-        store.redact(model, 3, {2: EMPTY}, ["a"])
-        assert log(store, model, 1) == [(2, "redacted", b""), (3, "learned", event("b").payload)]
-        assert store.find(model, ["a", "b"]) == {"b": 3}
-
-
-def test_an_id_that_came_again_behind_what_is_redacted_stays(store, model, event):
-    store.append(model, 1, [event("a"), event("b"), event("a")])
-    store.redact(model, 3, {2: EMPTY}, ["a", "b"])
-    assert store.find(model, ["a", "b"]) == {"a": 4}
-
-
-def test_ids_of_another_model_stay(store, model, event):
-    store.create("other", event("a"))
-    store.append(model, 1, [event("a")])
-    store.redact(model, 2, {1: EMPTY}, ["a"])
-    assert store.find("other", ["a"]) == {"a": 1}
-    assert log(store, "other") == [(1, "learned", event("a").payload)]
-
-
-def test_the_first_event_and_the_last_can_be_redacted(store, model, event):
-    store.append(model, 1, [event("a")])
-    store.redact(model, 2, {1: Event("created", b"less"), 2: EMPTY}, ["a"])
-    assert log(store, model) == [(1, "created", b"less"), (2, "redacted", b"")]
-
-
 def test_a_larger_event_may_take_the_place_of_a_smaller_one(store, model, event):
     store.append(model, 1, [event("a"), event("b")])
     large = bytes(range(256)) * 20_000
     store.redact(model, 2, {2: Event("learned", large)}, [])
     assert list(store.read(model, 1)) == [(2, Event("learned", large)), (3, Event("learned", event("b").payload))]
-
-
-@pytest.mark.parametrize("place", [-1, 0, 3])
-def test_places_behind_what_is_redacted_or_before_the_log_are_refused_and_nothing_changes(store, model, event, place):
-    store.append(model, 1, [event("a"), event("b")])
-    store.put_snapshot(model, 1, b"state")
-    before = log(store, model)
-    with pytest.raises(ValueError, match=f"through 2 can be replaced, got one for position {place}"):
-        store.redact(model, 2, {2: EMPTY, place: EMPTY}, ["a"])
-    with pytest.raises(UnicodeEncodeError):
-        store.redact(model, 2, {1: EMPTY, 2: Event("\ud800", b"")}, ["a"])
-    assert log(store, model) == before
-    assert store.find(model, ["a"]) == {"a": 2}
-    assert store.snapshots(model) == [1]
-
-
-def test_a_redaction_of_what_the_log_has_not_yet_is_refused(store, model):
-    with pytest.raises(PositionTaken, match="the log of m ends at 1, not at 2 or later"):
-        store.redact(model, 2, {1: EMPTY}, [])
-    assert log(store, model) == [(1, "created", b"{}")]
-
-
-def test_what_is_trimmed_is_not_brought_back(store, model, event, reopen):
-    store.append(model, 1, [event("a"), event("b"), event("c")])
-    store.trim(model, 2)
-    store.redact(model, 3, {1: EMPTY, 2: EMPTY, 3: EMPTY}, ["a", "b"])
-    for opened in now_and_reopened(store, reopen):
-        assert log(opened, model) == [(3, "redacted", b""), (4, "learned", event("c").payload)]
-        assert opened.find(model, ["a", "b", "c"]) == {"c": 4}
-    opened.trim(model, 4)
-    opened.redact(model, 4, {3: EMPTY}, ["c"])
-    assert log(opened, model) == []
-    assert opened.append(model, 4, [event("d")]) == 5
 
 
 def test_a_damaged_event_is_mended_by_another_and_only_that(store, model, reopen, backend):
@@ -143,20 +71,6 @@ def test_large_events_are_redacted_wherever_they_are(store, model):
 
 
 # -- what was before is not folded again ----------------------------------------------------------------------------
-
-
-def test_snapshots_from_before_go_and_the_others_stay(store, model, event, reopen):
-    store.append(model, 1, [event("a"), event("b"), event("c")])
-    for position in (2, 3):
-        store.put_snapshot(model, position, b"%d" % position)
-    store.redact(model, 3, {2: EMPTY}, ["a"])
-    for opened in now_and_reopened(store, reopen):
-        assert opened.snapshots(model) == [3]
-        assert opened.get_snapshot(model, 3) == b"3"
-        with pytest.raises(KeyError):
-            opened.get_snapshot(model, 2)
-    opened.redact(model, 4, {}, [])
-    assert opened.snapshots(model) == []
 
 
 @pytest.mark.parametrize("forget", ["redact", "trim"])

@@ -10,11 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from asking import Asking, example
-from proxy import Proxy
-from redis_server import PASSWORD, RedisServer, newer_executable
-from running import PATIENCE_S, RunningServer, eventually
-from storing import CREATED, ONE, keys, payloads
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.settings import Settings
@@ -22,6 +17,13 @@ from hinged.service.store.base import Event, Fenced, OutcomeUnknown, PositionTak
 from hinged.service.store.choice import open_store
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.http_client import Asking, example
+from tests.helpers.redis_server import PASSWORD, RedisServer, newer_executable
+from tests.helpers.server import PATIENCE_S, RunningServer, eventually
+from tests.helpers.store_events import CREATED, ONE, keys, payloads
+from tests.helpers.tcp_proxy import Proxy
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

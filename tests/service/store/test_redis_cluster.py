@@ -6,13 +6,15 @@ import time
 from contextlib import closing
 
 import pytest
-from proxy import Proxy
-from redis_server import PASSWORD, RedisServer
-from storing import CREATED, ONE, keys, payloads
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event, Fenced, OutcomeUnknown, PositionTaken
 from hinged.service.store.redis import RedisStore
+from tests.helpers.redis_server import PASSWORD, RedisServer
+from tests.helpers.store_events import CREATED, ONE, keys, payloads
+from tests.helpers.tcp_proxy import Proxy
+
+pytestmark = pytest.mark.server
 
 # -- a cluster ------------------------------------------------------------------------------------------------------
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 import pytest
-from redis_server import PASSWORD
-from running import eventually
-from storing import CREATED, ONE, keys, payloads
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, OutcomeUnknown
 from hinged.service.store.redis import RedisStore
+from tests.helpers.redis_server import PASSWORD
+from tests.helpers.server import eventually
+from tests.helpers.store_events import CREATED, ONE, keys, payloads
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

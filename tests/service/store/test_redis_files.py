@@ -9,15 +9,17 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from redis_server import RedisServer, newer_executable
-from running import ended, eventually, wait_for_children
-from storing import CREATED, EMPTY, OPEN, SECRETS, keys, payloads, redact, with_a_secret
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event
 from hinged.service.store.redis import RedisStore, rewriting
 from hinged.service.store.redis.packing import BATCH_BYTES, BATCH_EVENTS
 from hinged.service.store.redis.rebuilding import _next
+from tests.helpers.redis_server import RedisServer, newer_executable
+from tests.helpers.server import ended, eventually, wait_for_children
+from tests.helpers.store_events import CREATED, EMPTY, OPEN, SECRETS, keys, payloads, redact, with_a_secret
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

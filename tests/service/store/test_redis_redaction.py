@@ -8,11 +8,13 @@ import time
 from contextlib import closing, suppress
 
 import pytest
-from storing import CREATED, EMPTY, OPEN, SECRET, SECRETS, keys, payloads, redact, with_a_secret
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event, Fenced, NoModel, OutcomeUnknown
 from hinged.service.store.redis import RedisStore, scripts
+from tests.helpers.store_events import CREATED, EMPTY, OPEN, SECRET, SECRETS, keys, payloads, redact, with_a_secret
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

@@ -6,13 +6,15 @@ import threading
 from contextlib import ExitStack, closing
 
 import pytest
-from storing import CREATED, ONE
 
 from hinged.service.cluster.known import Known
 from hinged.service.store.base import Fenced, PositionTaken
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.redis.shared import SharedRedisStore
-from hinged.service.store.shares import Elsewhere
+from hinged.service.store.shares import OwnedElsewhere
+from tests.helpers.store_events import CREATED, ONE
+
+pytestmark = pytest.mark.server
 
 TTL_S = 60.0
 
@@ -85,7 +87,7 @@ def test_of_many_that_claim_one_model_at_once_one_gets_it(join):
 def test_of_two_that_create_one_model_one_does(join):
     a, b = join("http://a"), join("http://b")
     a.create("m", CREATED)
-    with pytest.raises(Elsewhere, match="model m"):
+    with pytest.raises(OwnedElsewhere, match="model m"):
         b.create("m", CREATED)
     assert a.append("m", 1, [ONE]) == 2
     assert b.models() == []
@@ -108,7 +110,7 @@ def test_a_deleted_model_may_be_created_anywhere(join):
     a.delete("m")
     b.create("m", CREATED)
     assert b.append("m", 1, [ONE]) == 2
-    with pytest.raises(Elsewhere):
+    with pytest.raises(OwnedElsewhere):
         a.create("m", CREATED)
 
 

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
-from running import eventually
-from storing import CREATED
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import SNAPSHOT_CHUNK_BYTES, Damaged, Event, NoModel, OutcomeUnknown, PositionTaken
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.server import eventually
+from tests.helpers.store_events import CREATED
 
 
 @pytest.fixture

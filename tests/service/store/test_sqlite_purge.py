@@ -6,11 +6,11 @@ import subprocess
 from contextlib import closing
 
 import pytest
-from scene import failing_library
-from storing import CREATED
 
 from hinged.service.store.base import Event
 from hinged.service.store.sqlite import SQLiteStore, moving, writer
+from tests.faults.scene import failing_library
+from tests.helpers.store_events import CREATED
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storing import CREATED
 
 from hinged.service.errors import StoreUnavailable
 from hinged.service.store.base import Event, OutcomeUnknown
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.store_events import CREATED
 
 
 def remove_database(folder):

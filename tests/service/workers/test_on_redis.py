@@ -5,14 +5,16 @@ import signal
 from contextlib import closing
 
 import pytest
-from asking import Asking, example, refusal
-from dividing import LEARNED, ONE, TWO, taken_by, workers_of
-from redis_server import RedisServer
-from running import PATIENCE_S, RunningServer, ended, eventually
-from storing import CREATED
 
 from hinged.service.store.redis import RedisStore
 from hinged.service.store.redis.divided import DividedRedisStore
+from tests.helpers.divided_server import LEARNED, ONE, TWO, taken_by, workers_of
+from tests.helpers.http_client import Asking, example, refusal
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import PATIENCE_S, RunningServer, ended, eventually
+from tests.helpers.store_events import CREATED
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

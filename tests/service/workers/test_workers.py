@@ -9,15 +9,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-from asking import BASE, Asking, example, refusal
-from dividing import LEARNED, ONE, TWO, line_taken_by, standing_still, taken_by, workers_of
-from running import PATIENCE_S, PLAIN, RunningServer, ended, eventually
-from streaming import closed, granted, opened
 
 from hinged.client import Client
 from hinged.service.cluster.siblings import owner_of
 from hinged.service.edge.keys import create_key
 from hinged.service.store.sqlite import SQLiteStore
+from tests.helpers.divided_server import LEARNED, ONE, TWO, line_taken_by, standing_still, taken_by, workers_of
+from tests.helpers.http_client import BASE, Asking, example, refusal
+from tests.helpers.server import PATIENCE_S, PLAIN, RunningServer, ended, eventually
+from tests.helpers.stream_client import closed, granted, opened
+
+pytestmark = [pytest.mark.server, pytest.mark.longest]
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,20 @@
 import itertools
 import math
 
-import naive
 import numpy as np
 import pytest
-from budgeted import PLAIN, Budgeted, clipped, degradation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
-from streams import two_moons
 
 from hinged.solvers.budget.budget import BSCA, BSGD
 from hinged.solvers.budget.factor import RIDGES
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import KERNELS, make_kernel
 from hinged.solvers.core.solver import POINTS_MAX
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.budgets import PLAIN, Budgeted, clipped, degradation
+from tests.helpers.solvers.streams import two_moons
 
 
 @pytest.mark.parametrize("extra", [{}, PLAIN])

@@ -3,13 +3,10 @@
 import itertools
 import math
 
-import naive
 import numpy as np
 import pytest
-from budgeted import PLAIN, Budgeted, brute_force, degradation
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import two_moons
 
 from hinged.solvers.budget import merging
 from hinged.solvers.budget.budget import BSCA, BSGD
@@ -18,6 +15,9 @@ from hinged.solvers.budget.remainder import FEW, NEAREST, RIDGE
 from hinged.solvers.core.coefficients import EQUAL, first_least
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.budgets import PLAIN, Budgeted, brute_force, degradation
+from tests.helpers.solvers.streams import two_moons
 
 
 @settings(max_examples=60, deadline=None)

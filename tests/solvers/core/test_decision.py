@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import stream_of, three_classes, two_moons
 
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core import points as pts
@@ -17,6 +16,7 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.core.simd.lanes import LANES
 from hinged.solvers.core.terms import POINTS, listed_terms
 from hinged.solvers.jit.compiled import compiled
+from tests.helpers.solvers.streams import stream_of, three_classes, two_moons
 
 
 @compiled

@@ -1,4 +1,3 @@
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from hinged.solvers.core.points import (
 )
 from hinged.solvers.core.rows import rows_from_csr, rows_from_dense
 from hinged.solvers.jit.compiled import compiled
+from tests.helpers.solvers import naive
 
 PARAMETERS = {"gamma": 0.3, "degree": 3, "coef0": 0.5}
 DTYPES = [np.float32, np.float64]

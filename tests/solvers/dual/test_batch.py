@@ -1,16 +1,16 @@
 """Batch SMO as a solver, and points that make way."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
-from streams import Stream, two_moons
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.dual import smo
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.streams import Stream, two_moons
 
 
 @pytest.mark.parametrize("batch", [7, 200])

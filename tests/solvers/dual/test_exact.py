@@ -2,14 +2,11 @@
 
 from fractions import Fraction
 
-import naive
 import numpy as np
 import pytest
-from exact_streams import PARAMETERS, Doing, check_decisions, check_kkt, exact_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
-from streams import Stream, same
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
@@ -18,6 +15,9 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.dual import margin, near, path
 from hinged.solvers.dual.exact import ExactSVM
 from hinged.solvers.dual.optimal import EVENTS_PER_POINT_MAX, MEND_EVERY, MEND_STEPS, MEND_STEPS_PER_POINT
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.exact_streams import PARAMETERS, Doing, check_decisions, check_kkt, exact_stream
+from tests.helpers.solvers.streams import Stream, same
 
 ACTIONS = (
     "learn",

@@ -1,17 +1,17 @@
 """The bias of the exact solver, where a coefficient is free and where none is."""
 
-import naive
 import numpy as np
 import pytest
-from exact_streams import PARAMETERS, exact_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
-from streams import Stream
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.dual import margin
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.exact_streams import PARAMETERS, exact_stream
+from tests.helpers.solvers.streams import Stream
 
 
 def free_and_middle(solver, c=0):

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from exact_streams import Doing, check_decisions, exact_stream
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from streams import Stream, two_moons
 
 from hinged.solvers.core.kernels import make_kernel
+from tests.helpers.solvers.exact_streams import Doing, check_decisions, exact_stream
+from tests.helpers.solvers.streams import Stream, two_moons
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,17 +1,17 @@
 """LASVM-G, FULL, LASVM-NC, LASVM-I, and the steps without a bias that they take."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Stream, two_moons
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.dual.coordinate import best_moves, box_gap
 from hinged.solvers.dual.machine import IDLE
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.streams import Stream, two_moons
 
 FAMILY = ("lasvm-g", "full", "lasvm-nc", "lasvm-i")
 

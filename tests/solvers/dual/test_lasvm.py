@@ -1,13 +1,10 @@
 """LASVM beside a plain loop and LIBSVM: its steps, its optimum, its state, what it refuses."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from invariants import check_invariants
 from sklearn.svm import SVC
-from streams import Stream, two_moons
 
 from hinged.solvers.core.counts import LEARNED, NONE
 from hinged.solvers.core.kernels import KERNELS, make_kernel, point_row
@@ -15,6 +12,9 @@ from hinged.solvers.core.solver import PointsFull
 from hinged.solvers.dual.lasvm import LASVM
 from hinged.solvers.dual.machine import IDLE, beyond_extremes
 from hinged.solvers.dual.removal import IDLE_EACH, IDLE_PART, remove_blatant
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.invariants import check_invariants
+from tests.helpers.solvers.streams import Stream, two_moons
 
 PAPER = {"delta_max": None, "delta_min": 0, "idle_max": 0}
 

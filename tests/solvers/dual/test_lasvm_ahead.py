@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Stream, same, settled
 
 from hinged.solvers.core import ahead, turns
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rowcache import VALUES
 from hinged.solvers.dual.lasvm import LASVM
+from tests.helpers.solvers.streams import Stream, same, settled
 
 DIM = 8
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from invariants import check_invariants
 from sklearn.svm import SVC
-from streams import Stream, same, settled, two_moons
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.reports import Finish
 from hinged.solvers.dual.lasvm import LASVM
+from tests.helpers.solvers.invariants import check_invariants
+from tests.helpers.solvers.streams import Stream, same, settled, two_moons
 
 
 def test_one_class_for_long_keeps_a_bounded_sample_and_answers_with_that_class():

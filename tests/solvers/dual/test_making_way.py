@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Stream
 
 from hinged.solvers.core.counts import HOLES_MIN, NONE
 from hinged.solvers.dual.making_way import first_to_go
+from tests.helpers.solvers.streams import Stream
 
 
 def in_order(solver):

@@ -5,10 +5,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from invariants import check_invariants, check_lists
-from streams import same, settled, stream_of
 
 from hinged.solvers.core.counts import NONE
+from tests.helpers.solvers.invariants import check_invariants, check_lists
+from tests.helpers.solvers.streams import same, settled, stream_of
 
 CLASSES, N = 12, 420
 

@@ -1,9 +1,7 @@
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import two_moons
 
 from hinged.solvers.core.counts import LEARNED, NONE
 from hinged.solvers.core.kernels import make_kernel
@@ -13,6 +11,8 @@ from hinged.solvers.core.rows import rows_from_dense
 from hinged.solvers.dual import machine as m
 from hinged.solvers.dual.time_steps import ALGORITHMS, optimum
 from hinged.solvers.dual.tracking import TrackingSVM
+from tests.helpers.solvers import naive
+from tests.helpers.solvers.streams import two_moons
 
 ONLINE = (1, 2, "cached")
 PAPER = {"draws": 1, "delta_max": None}

@@ -5,12 +5,14 @@ import functools
 import logging
 import os
 
-import forking
 import pytest
-from running import ROOT
 
 from hinged.service.engine.kernels import load_kernels
 from hinged.solvers.warm import warm_up
+from tests.helpers import forked_programs
+from tests.helpers.server import ROOT
+
+pytestmark = pytest.mark.server
 
 LEARN = """
 from hinged.river import SVMClassifier
@@ -22,7 +24,7 @@ print("learned", model.predict_one({"a": 1, "b": 1}))
 
 
 def run(program, environment):
-    done = forking.run(["-c", program], {**os.environ, "PYTHONPATH": str(ROOT), **environment}, ROOT)
+    done = forked_programs.run(["-c", program], {**os.environ, "PYTHONPATH": str(ROOT), **environment}, ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr
 

@@ -6,19 +6,19 @@ import sys
 import numpy as np
 import pytest
 from river import checks, datasets, evaluate, linear_model, metrics, preprocessing
-from streams import two_moons
 
 from hinged.river import SVMClassifier
 from hinged.solvers.catalogue import make_solver
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
+from tests.helpers.solvers.streams import two_moons
 
 
 def named(check):
     return check.__name__
 
 
-@pytest.mark.checks
+@pytest.mark.long
 @pytest.mark.parametrize("check", list(checks.yield_checks(SVMClassifier())), ids=named)
 def test_river_finds_nothing_amiss(check):
     random.seed(0)  # some checks shuffle

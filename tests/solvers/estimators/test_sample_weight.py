@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 from sklearn.utils.validation import has_fit_parameter
-from streams import three_classes, two_moons
 
 import hinged.sklearn
 from hinged.sklearn import (
@@ -20,6 +19,7 @@ from hinged.sklearn import (
     TrackingSVMClassifier,
     load,
 )
+from tests.helpers.solvers.streams import three_classes, two_moons
 
 ESTIMATORS = [getattr(hinged.sklearn, name) for name in hinged.sklearn.__all__ if name.endswith("Classifier")]
 estimators = pytest.mark.parametrize("Estimator", ESTIMATORS)

@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
-from streams import two_moons
 
 import hinged.sklearn
 from hinged.sklearn import (
@@ -45,6 +44,7 @@ from hinged.sklearn import (
 )
 from hinged.solvers.catalogue import SOLVERS
 from hinged.solvers.core.reports import Finish
+from tests.helpers.solvers.streams import two_moons
 
 ONLINE = [
     LASVMClassifier,
@@ -103,7 +103,7 @@ WITHIN_A_TOLERANCE = {
 of repeated examples are the same within a tolerance (test_sample_weight.py), where these want the last digit."""
 
 
-@pytest.mark.checks
+@pytest.mark.long
 @estimators
 def test_scikit_learn_finds_nothing_amiss(Estimator):
     results = check_estimator(Estimator(), on_skip=None, on_fail=None)

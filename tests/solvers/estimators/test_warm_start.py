@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from streams import two_moons
 
 from hinged.sklearn import BSCAClassifier, ExactSVMClassifier, LASVMClassifier, SMOClassifier
+from tests.helpers.solvers.streams import two_moons
 
 ONLINE = [LASVMClassifier, BSCAClassifier]
 estimators = pytest.mark.parametrize("Estimator", [*ONLINE, SMOClassifier, ExactSVMClassifier])

@@ -6,10 +6,10 @@ import shutil
 import sys
 from pathlib import Path
 
-import forking
 import pytest
 
 from hinged.solvers.jit.cache import SUFFIX
+from tests.helpers import forked_programs
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,7 +61,7 @@ def program(tmp_path_factory):
 def run(program, cache, *how, **environment):
     """What a process found in a cache, and what it said beside that."""
     env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)} | environment
-    done = forking.run([program, *how], env, ROOT)
+    done = forked_programs.run([program, *how], env, ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr.strip()
 

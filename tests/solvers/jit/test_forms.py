@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-import forking
+from tests.helpers import forked_programs
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -78,7 +78,7 @@ def said(folder, line):
         file.write_text(FUNCTIONS)
     program = f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom functions import *\n{line}"
     env = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
-    done = forking.run(["-c", program], env, ROOT)
+    done = forked_programs.run(["-c", program], env, ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

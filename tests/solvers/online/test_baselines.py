@@ -1,10 +1,7 @@
-import naive
-import naive_baselines
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import two_moons
 
 from hinged.solvers.core.counts import NONE
 from hinged.solvers.core.kernels import make_kernel
@@ -22,6 +19,8 @@ from hinged.solvers.online.perceptrons import (
     Perceptron,
 )
 from hinged.solvers.online.projections import NOGD, Projectron, ProjectronPlusPlus
+from tests.helpers.solvers import naive, naive_baselines
+from tests.helpers.solvers.streams import two_moons
 
 ORACLES = {
     Perceptron: (naive_baselines.perceptron, {}),

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from streams import same, settled, stream_of, two_moons
 
 from hinged.solvers.core.kernels import make_kernel
 from hinged.solvers.core.rows import rows_from_dense
@@ -33,6 +32,7 @@ from hinged.solvers.race.standings import (
     surely_behind,
     total_of,
 )
+from tests.helpers.solvers.streams import same, settled, stream_of, two_moons
 
 RBF = make_kernel("rbf", 0.5)
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import two_moons
 
 from hinged.solvers.catalogue import SOLVERS, make_solver
 from hinged.solvers.core.kernels import make_kernel
@@ -17,6 +16,7 @@ from hinged.solvers.scores.selection import (
     margins,
     pick,
 )
+from tests.helpers.solvers.streams import two_moons
 
 RBF = make_kernel("rbf", 1.0)
 

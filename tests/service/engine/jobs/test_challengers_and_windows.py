@@ -4,11 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from changing import changed, same_solver, taught, while_folding
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from states import digest_of, load_model
-from working import SIZES, examples_of, learning, predictions_of, with_worker
 
 from hinged.service.commands.change import (
     Challenge,
@@ -23,17 +20,18 @@ from hinged.service.errors import (
 )
 from hinged.service.settings import Settings
 from hinged.solvers.dual.machine import widths
+from tests.helpers.changes import changed, same_solver, taught, while_folding
+from tests.helpers.states import digest_of, load_model
+from tests.helpers.worker import SIZES, examples_of, learning, on_worker, predictions_of, with_worker
 
 
-def test_a_challenger_that_is_retired_while_it_is_taught_anew_stays_away():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        await changed(worker, Challenge("other", {"C": 3}, Settings()))
-        await while_folding(worker, Forget("s1-1"), Retire("other"))
-        assert not worker.model.shadows
-        await worker.learn(learning(worker.model, examples_of(2, 5)))
-
-    with_worker(scenario)
+@on_worker()
+async def test_a_challenger_that_is_retired_while_it_is_taught_anew_stays_away(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    await changed(worker, Challenge("other", {"C": 3}, Settings()))
+    await while_folding(worker, Forget("s1-1"), Retire("other"))
+    assert not worker.model.shadows
+    await worker.learn(learning(worker.model, examples_of(2, 5)))
 
 
 def flipped(n, at, seed=0):
@@ -112,32 +110,28 @@ def test_a_window_of_examples_is_the_same_however_the_stream_is_cut(cuts, size, 
     assert run(cuts) == run([1] * 50)
 
 
-def test_what_is_older_than_so_many_seconds_leaves():
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 9)))
-        later = worker._journal.now_ms() + 600
-        worker._journal.now_ms = lambda: later
-        await worker.learn(learning(worker.model, examples_of(2, 9)))
-        assert worker.model.solver.keys().min() > 9
+@on_worker(configuration={"window": {"seconds": 0.5}})
+async def test_what_is_older_than_so_many_seconds_leaves(worker, store):
+    await worker.learn(learning(worker.model, examples_of(1, 9)))
+    later = worker._journal.now_ms() + 600
+    worker._journal.now_ms = lambda: later
+    await worker.learn(learning(worker.model, examples_of(2, 9)))
+    assert worker.model.solver.keys().min() > 9
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+
+
+@on_worker(configuration={"half_life": {"seconds": 1.0}})
+async def test_with_a_half_life_in_seconds_what_was_learned_fades_and_then_leaves(worker, store):
+    for k in range(8):
+        await worker.learn(learning(worker.model, examples_of(k, 9)))
+        later = worker._journal.now_ms() + 1000
+        worker._journal.now_ms = lambda later=later: later
         assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario, configuration={"window": {"seconds": 0.5}})
-
-
-def test_with_a_half_life_in_seconds_what_was_learned_fades_and_then_leaves():
-    async def scenario(worker, store):
-        for k in range(8):
-            await worker.learn(learning(worker.model, examples_of(k, 9)))
-            later = worker._journal.now_ms() + 1000
-            worker._journal.now_ms = lambda later=later: later
-            assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-        machine, n = worker.model.solver.machine, worker.model.solver.slots
-        live = machine.class_of[:n] >= 0
-        seconds = 7 - (machine.key[:n][live] - 1) // 9
-        assert 4 <= seconds.max() <= 5
-        np.testing.assert_allclose(widths(machine, n)[live], worker.model.solver.C * 0.5**seconds, rtol=0.05)
-
-    with_worker(scenario, configuration={"half_life": {"seconds": 1.0}})
+    machine, n = worker.model.solver.machine, worker.model.solver.slots
+    live = machine.class_of[:n] >= 0
+    seconds = 7 - (machine.key[:n][live] - 1) // 9
+    assert 4 <= seconds.max() <= 5
+    np.testing.assert_allclose(widths(machine, n)[live], worker.model.solver.C * 0.5**seconds, rtol=0.05)
 
 
 @pytest.mark.parametrize("solver", ["lasvm", "lasvm-g", "tracking-cached"])
@@ -159,62 +153,52 @@ def test_a_further_epoch_brings_nothing_back_that_has_faded(solver):
 LEAVING = {"lasvm": {"idle_max": 20}, "lasvm-g": {"idle_max": 20, "clean_every": 10}, "tracking-cached": {}}
 
 
-def test_what_was_forgotten_between_two_steps_fades_the_others_all_the_same():
-    async def scenario(worker, _):
-        examples = [(f"e{number}", x, y) for number, (_, x, y) in enumerate(examples_of(1, 45), 1)]
-        await worker.learn(learning(worker.model, examples))
-        for number in (9, 19, 29):  # at each of which the others fade
-            await changed(worker, Forget(f"e{number}"))
-        machine, n = worker.model.solver.machine, worker.model.solver.slots
-        live = machine.class_of[:n] >= 0
-        steps = 4 - (machine.key[:n][live] + 1) // 10 + ((machine.key[:n][live] + 1) % 10 == 0)
-        np.testing.assert_allclose(
-            widths(machine, n)[live], worker.model.solver.C * 0.5 ** (steps * 10 / 640), rtol=0.001
-        )
-
-    with_worker(scenario, configuration={"half_life": {"examples": 640, "step": 10}})
+@on_worker(configuration={"half_life": {"examples": 640, "step": 10}})
+async def test_what_was_forgotten_between_two_steps_fades_the_others_all_the_same(worker):
+    examples = [(f"e{number}", x, y) for number, (_, x, y) in enumerate(examples_of(1, 45), 1)]
+    await worker.learn(learning(worker.model, examples))
+    for number in (9, 19, 29):  # at each of which the others fade
+        await changed(worker, Forget(f"e{number}"))
+    machine, n = worker.model.solver.machine, worker.model.solver.slots
+    live = machine.class_of[:n] >= 0
+    steps = 4 - (machine.key[:n][live] + 1) // 10 + ((machine.key[:n][live] + 1) % 10 == 0)
+    np.testing.assert_allclose(widths(machine, n)[live], worker.model.solver.C * 0.5 ** (steps * 10 / 640), rtol=0.001)
 
 
-def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted():
+@on_worker()
+async def test_a_challenger_learns_the_whole_log_is_scored_and_can_be_promoted(worker, store):
     examples = examples_of(17, 300)
-
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples[:30]))
-        await changed(worker, Challenge("other", {"C": 0.5}, Settings()))
-        await worker.learn(learning(worker.model, examples[30:45]))
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-        shadow = worker.model.shadows["other"]
-        fresh = taught(worker.model, examples[:45], C=0.5)
-        same_solver(shadow.solver, fresh.solver)
-        assert shadow.metrics.figures() == fresh.metrics.figures()
-        await changed(worker, Promote("other"))
-        assert worker.model.configuration.C == 0.5
-        assert not worker.model.shadows
-        await worker.learn(learning(worker.model, examples[45:]))
-        same_solver(worker.model.solver, taught(worker.model, examples).solver)
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-        with pytest.raises(NotFound):
-            await worker.command(Promote("other"))
-
-    with_worker(scenario)
+    await worker.learn(learning(worker.model, examples[:30]))
+    await changed(worker, Challenge("other", {"C": 0.5}, Settings()))
+    await worker.learn(learning(worker.model, examples[30:45]))
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+    shadow = worker.model.shadows["other"]
+    fresh = taught(worker.model, examples[:45], C=0.5)
+    same_solver(shadow.solver, fresh.solver)
+    assert shadow.metrics.figures() == fresh.metrics.figures()
+    await changed(worker, Promote("other"))
+    assert worker.model.configuration.C == 0.5
+    assert not worker.model.shadows
+    await worker.learn(learning(worker.model, examples[45:]))
+    same_solver(worker.model.solver, taught(worker.model, examples).solver)
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+    with pytest.raises(NotFound):
+        await worker.command(Promote("other"))
 
 
-def test_a_challenger_forgets_as_the_model_does_and_one_that_is_full_stops_alone():
+@on_worker()
+async def test_a_challenger_forgets_as_the_model_does_and_one_that_is_full_stops_alone(worker):
     examples = examples_of(19, 80)
-
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples[:30]))
-        await changed(worker, Challenge("other", {"kernel": {"gamma": 0.2}}, Settings()))
-        await changed(worker, Challenge("small", {"points_max": 40}, Settings()))
-        await changed(worker, Forget("@1"))
-        kernel = {"type": "rbf", "gamma": 0.2}
-        without = taught(worker.model, examples[:30], set(range(2, 31)), kernel=kernel)
-        same_solver(worker.model.shadows["other"].solver, without.solver)
-        await worker.command(Challenge("tiny", {"points_max": 31}, Settings()))
-        await worker.learn(learning(worker.model, examples[30:]))
-        await worker.command(Retire("small"))
-        with pytest.raises(Conflict):
-            await worker.command(Challenge("other", {"C": 3}, Settings()))
-        assert list(worker.model.shadows) in (["other"], ["other", "tiny"])
-
-    with_worker(scenario)
+    await worker.learn(learning(worker.model, examples[:30]))
+    await changed(worker, Challenge("other", {"kernel": {"gamma": 0.2}}, Settings()))
+    await changed(worker, Challenge("small", {"points_max": 40}, Settings()))
+    await changed(worker, Forget("@1"))
+    kernel = {"type": "rbf", "gamma": 0.2}
+    without = taught(worker.model, examples[:30], set(range(2, 31)), kernel=kernel)
+    same_solver(worker.model.shadows["other"].solver, without.solver)
+    await worker.command(Challenge("tiny", {"points_max": 31}, Settings()))
+    await worker.learn(learning(worker.model, examples[30:]))
+    await worker.command(Retire("small"))
+    with pytest.raises(Conflict):
+        await worker.command(Challenge("other", {"C": 3}, Settings()))
+    assert list(worker.model.shadows) in (["other"], ["other", "tiny"])

@@ -5,10 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from asking import BASE
-from changing import EXACT, changed, offered, same_solver, taught
-from states import load_model
-from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.commands.change import (
     Configure,
@@ -18,10 +14,14 @@ from hinged.service.data.configuration import parse_configuration
 from hinged.service.errors import (
     Invalid,
 )
-from hinged.service.model.events.changes import Intended
-from hinged.service.model.events.states import Created
+from hinged.service.model.events.changes import ChangeIntended
+from hinged.service.model.events.states import ModelCreated
 from hinged.service.model.model import Model
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, changed, offered, same_solver, taught
+from tests.helpers.http_client import BASE
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, on_worker, with_worker
 
 
 @pytest.mark.parametrize(
@@ -40,23 +40,20 @@ from hinged.service.settings import Settings
     ],
 )
 @pytest.mark.long
-def test_a_model_with_another_configuration_is_one_that_always_had_it(configuration, changes, exactly):
+@on_worker("configuration")
+async def test_a_model_with_another_configuration_is_one_that_always_had_it(worker, store, changes, exactly):
     examples = examples_of(13, 300)
-
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples[:40]))
-        accuracy = worker.model.metrics.figures()["accuracy"]
-        await changed(worker, Configure(changes, Settings()))
-        assert worker.model.metrics.figures()["accuracy"] == accuracy
-        await worker.learn(learning(worker.model, examples[40:]))
-        fresh = taught(worker.model, examples)
-        if exactly:
-            same_solver(worker.model.solver, fresh.solver)
-        rows = learning(worker.model, examples).inputs
-        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario, configuration=configuration)
+    await worker.learn(learning(worker.model, examples[:40]))
+    accuracy = worker.model.metrics.figures()["accuracy"]
+    await changed(worker, Configure(changes, Settings()))
+    assert worker.model.metrics.figures()["accuracy"] == accuracy
+    await worker.learn(learning(worker.model, examples[40:]))
+    fresh = taught(worker.model, examples)
+    if exactly:
+        same_solver(worker.model.solver, fresh.solver)
+    rows = learning(worker.model, examples).inputs
+    np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
 @pytest.mark.parametrize("together", [{}, {"C": 0.5}], ids=["alone", "with C"])
@@ -80,85 +77,77 @@ def test_a_calibration_is_chosen_from_where_that_is_asked_for(first, then, toget
 def test_what_an_earlier_version_has_planned_keeps_the_parameters_that_it_did_not_know():
     configuration = parse_configuration(json.dumps(BASE | {"window": {"examples": 500}}), Settings())
     model = Model("m", configuration, **SIZES)
-    model.apply(1, Created(configuration.model_dump(mode="json"), 0))
+    model.apply(1, ModelCreated(configuration.model_dump(mode="json"), 0))
     planned = configuration.model_dump(mode="json") | {"C": 2.0}
     del planned["calibration"], planned["window"]["step"]
-    model.apply(2, Intended(planned, None, 0))
+    model.apply(2, ChangeIntended(planned, None, 0))
     (event,) = Configure({"C": 3.0}, Settings()).plan(model, 0).events
     assert (event.configuration["calibration"], event.configuration["window"]["step"]) == ("sigmoid", None)
     assert not Configure({"C": 2.0}, Settings()).plan(model, 0).events  # asked again
 
 
-def test_what_would_make_it_another_model_is_refused():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 9)))
-        state = worker.model.snapshot()
-        for changes in (
-            {"features": {"type": "dense", "dim": 3}},
-            {"classes": ["a", "b"]},
-            {"C": -1},
-            {"solver": "none"},
-            {"nothing": 1},
-            {"window": {"examples": 1, "seconds": 1}},
-            {"solver": "fogd", "window": {"examples": 9}},
-            {"solver": "bsgd", "half_life": {"examples": 20}},
-            {"half_life": {"examples": 9}},
-            {"half_life": {"examples": 20, "seconds": 1}},
-            {"half_life": {"examples": 20}, "window": {"examples": 9}},
-        ):
-            with pytest.raises(Invalid):
-                await worker.command(Configure(changes, Settings()))
-        assert worker.model.snapshot() == state
-
-    with_worker(scenario)
+@on_worker()
+async def test_what_would_make_it_another_model_is_refused(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 9)))
+    state = worker.model.snapshot()
+    for changes in (
+        {"features": {"type": "dense", "dim": 3}},
+        {"classes": ["a", "b"]},
+        {"C": -1},
+        {"solver": "none"},
+        {"nothing": 1},
+        {"window": {"examples": 1, "seconds": 1}},
+        {"solver": "fogd", "window": {"examples": 9}},
+        {"solver": "bsgd", "half_life": {"examples": 20}},
+        {"half_life": {"examples": 9}},
+        {"half_life": {"examples": 20, "seconds": 1}},
+        {"half_life": {"examples": 20}, "window": {"examples": 9}},
+    ):
+        with pytest.raises(Invalid):
+            await worker.command(Configure(changes, Settings()))
+    assert worker.model.snapshot() == state
 
 
-def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_old_one_stays():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 60)))
-        answer = await worker.command(Configure({"points_max": 5, "when_full": "refuse"}, Settings()))
-        ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
-        assert ended["state"] == "failed"
-        assert "5" in ended["error"]
-        assert worker.model.configuration.points_max != 5
-        await worker.learn(learning(worker.model, examples_of(2, 5)))
-
-    with_worker(scenario)
+@on_worker()
+async def test_a_configuration_that_what_was_learned_does_not_fit_fails_and_the_old_one_stays(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 60)))
+    answer = await worker.command(Configure({"points_max": 5, "when_full": "refuse"}, Settings()))
+    ended = await asyncio.wait_for(worker.ended(answer["at"]), 300)
+    assert ended["state"] == "failed"
+    assert "5" in ended["error"]
+    assert worker.model.configuration.points_max != 5
+    await worker.learn(learning(worker.model, examples_of(2, 5)))
 
 
 @pytest.mark.parametrize("changes", [{}, {"C": 2}])
-def test_a_pool_that_is_made_smaller_lets_the_oldest_go_and_the_model_can_be_read_again(changes):
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 9)))
-        await worker.command(offered(worker, 5))
-        await changed(worker, Configure({**changes, "labels": {"pool_max": 2}}, Settings()))
-        assert [candidate.id for candidate in worker.model.pool] == ["c3", "c4"]
-        await changed(worker, Forget("s1-1"))
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario)
+@on_worker()
+async def test_a_pool_that_is_made_smaller_lets_the_oldest_go_and_the_model_can_be_read_again(worker, store, changes):
+    await worker.learn(learning(worker.model, examples_of(1, 9)))
+    await worker.command(offered(worker, 5))
+    await changed(worker, Configure({**changes, "labels": {"pool_max": 2}}, Settings()))
+    assert [candidate.id for candidate in worker.model.pool] == ["c3", "c4"]
+    await changed(worker, Forget("s1-1"))
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
 @pytest.mark.parametrize("changes", [{"solver": "exact"}, {"kernel": {"type": "linear"}}])
-def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configuration_has_it(changes):
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        early = learning(worker.model, examples_of(2, 5))
-        await changed(worker, Configure(changes, Settings()))
-        await worker.learn(early)
-        fresh = taught(worker.model, examples_of(1, 20) + examples_of(2, 5))
-        rows = learning(worker.model, examples_of(3, 9)).inputs
-        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+@on_worker()
+async def test_a_request_that_was_read_before_the_change_is_learned_as_the_new_configuration_has_it(
+    worker, store, changes
+):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    early = learning(worker.model, examples_of(2, 5))
+    await changed(worker, Configure(changes, Settings()))
+    await worker.learn(early)
+    fresh = taught(worker.model, examples_of(1, 20) + examples_of(2, 5))
+    rows = learning(worker.model, examples_of(3, 9)).inputs
+    np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
-    with_worker(scenario)
 
-
-def test_changes_of_asking_for_labels_count_at_once():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        await changed(worker, Configure({"labels": {"budget": 0.01}}, Settings()))
-        wished = worker.wishes([f"i{k}" for k in range(1000)], [True] * 1000)
-        assert 0 < sum(wish.wanted for wish in wished) < 50
-
-    with_worker(scenario)
+@on_worker()
+async def test_changes_of_asking_for_labels_count_at_once(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    await changed(worker, Configure({"labels": {"budget": 0.01}}, Settings()))
+    wished = worker.wishes([f"i{k}" for k in range(1000)], [True] * 1000)
+    assert 0 < sum(wish.wanted for wish in wished) < 50

@@ -6,14 +6,8 @@ import threading
 
 import numpy as np
 import pytest
-from asking import Asking, example, refusal
-from changing import EXACT, NEEDLE, ask_for, changed, found_in, same_solver, taught, until_ended
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from redis_server import RedisServer
-from running import RunningServer
-from states import load_model
-from working import SIZES, examples_of, learning, with_worker
 
 from hinged.service.api.changes import routes
 from hinged.service.commands.change import (
@@ -27,6 +21,14 @@ from hinged.service.errors import (
     NotFound,
 )
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, NEEDLE, ask_for, changed, found_in, same_solver, taught, until_ended
+from tests.helpers.http_client import Asking, example, refusal
+from tests.helpers.redis_server import RedisServer
+from tests.helpers.server import RunningServer
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, on_worker, with_worker
+
+pytestmark = pytest.mark.server
 
 
 @settings(max_examples=12, deadline=None)
@@ -57,25 +59,22 @@ def test_what_was_forgotten_is_as_if_it_had_never_been_learned(seed, gone, solve
     with_worker(scenario, configuration={"solver": solver} | ({"budget": 8} if solver == "bsgd" else {}))
 
 
-def test_the_exact_solver_forgets_in_place_and_comes_to_the_machine_without_the_example():
+@on_worker(configuration=EXACT)
+async def test_the_exact_solver_forgets_in_place_and_comes_to_the_machine_without_the_example(worker):
     examples = examples_of(3, 20)
-
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples))
-        position = worker.model.position
-        answer = await worker.change(Forget("s3-4"))
-        assert not answer["folds"]
-        assert 5 not in worker.model.solver.keys().tolist()
-        await asyncio.wait_for(worker.ended(answer["at"]), 300)
-        left = set(range(1, 21)) - {5}
-        rows = learning(worker.model, examples).inputs
-        np.testing.assert_allclose(
-            worker.model.solver.decision(rows), taught(worker.model, examples, left).solver.decision(rows), atol=1e-6
-        )
-        with pytest.raises(Conflict, match="forgotten"):
-            await worker.roll_back(position)
-
-    with_worker(scenario, configuration=EXACT)
+    await worker.learn(learning(worker.model, examples))
+    position = worker.model.position
+    answer = await worker.change(Forget("s3-4"))
+    assert not answer["folds"]
+    assert 5 not in worker.model.solver.keys().tolist()
+    await asyncio.wait_for(worker.ended(answer["at"]), 300)
+    left = set(range(1, 21)) - {5}
+    rows = learning(worker.model, examples).inputs
+    np.testing.assert_allclose(
+        worker.model.solver.decision(rows), taught(worker.model, examples, left).solver.decision(rows), atol=1e-6
+    )
+    with pytest.raises(Conflict, match="forgotten"):
+        await worker.roll_back(position)
 
 
 def test_an_answer_does_not_wait_for_a_store_that_takes_long_to_let_go_of_an_example(monkeypatch):
@@ -109,19 +108,16 @@ def test_an_answer_does_not_wait_for_a_store_that_takes_long_to_let_go_of_an_exa
     with_worker(scenario, configuration=EXACT)
 
 
-def test_learning_goes_on_while_a_model_is_taught_anew_and_nothing_of_it_is_lost():
+@on_worker()
+async def test_learning_goes_on_while_a_model_is_taught_anew_and_nothing_of_it_is_lost(worker):
     examples = examples_of(7, 400)
-
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples[:300]))
-        answer = await worker.change(Forget("@1"))
-        ended = asyncio.create_task(worker.ended(answer["at"]))
-        for k in range(300, 400, 5):
-            await worker.learn(learning(worker.model, examples[k : k + 5]))
-        await asyncio.wait_for(ended, 300)
-        same_solver(worker.model.solver, taught(worker.model, examples, set(range(2, 401))).solver)
-
-    with_worker(scenario)
+    await worker.learn(learning(worker.model, examples[:300]))
+    answer = await worker.change(Forget("@1"))
+    ended = asyncio.create_task(worker.ended(answer["at"]))
+    for k in range(300, 400, 5):
+        await worker.learn(learning(worker.model, examples[k : k + 5]))
+    await asyncio.wait_for(ended, 300)
+    same_solver(worker.model.solver, taught(worker.model, examples, set(range(2, 401))).solver)
 
 
 def test_a_crash_in_the_middle_of_forgetting_is_made_good_by_the_next_start(tmp_path):
@@ -210,112 +206,95 @@ def test_words_that_no_other_example_has_are_forgotten_with_it(tmp_path):
         assert {field["name"] for field in model.figures()["features"]["fields"]} == {"a", "c"}
 
 
-def test_forgetting_is_never_refused_where_the_log_is_trimmed():
+@on_worker(log_kept=1)
+async def test_forgetting_is_never_refused_where_the_log_is_trimmed(worker, store):
     examples = examples_of(5, 300)
-
-    async def scenario(worker, store):
-        for k in range(0, 60, 5):
-            await worker.learn(learning(worker.model, examples[k : k + 5]))
-            await worker.snapshot()
-        assert next(store.read("m", 0))[0] > 1
-        held = int(worker.model.solver.keys()[0])
-        given = worker.model.id_of(held)
-        await changed(worker, Forget(given))
-        assert held not in worker.model.solver.keys().tolist()
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-        await worker.learn(learning(worker.model, [("later", [0.0, 0.0], "a")]))
-
-    with_worker(scenario, log_kept=1)
+    for k in range(0, 60, 5):
+        await worker.learn(learning(worker.model, examples[k : k + 5]))
+        await worker.snapshot()
+    assert next(store.read("m", 0))[0] > 1
+    held = int(worker.model.solver.keys()[0])
+    given = worker.model.id_of(held)
+    await changed(worker, Forget(given))
+    assert held not in worker.model.solver.keys().tolist()
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
+    await worker.learn(learning(worker.model, [("later", [0.0, 0.0], "a")]))
 
 
-def test_what_nobody_knows_cannot_be_forgotten():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 3)))
-        for nobody in ("nobody", "@9", "@0"):
-            with pytest.raises(NotFound):
-                await worker.change(Forget(nobody))
-
-    with_worker(scenario)
+@on_worker()
+async def test_what_nobody_knows_cannot_be_forgotten(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 3)))
+    for nobody in ("nobody", "@9", "@0"):
+        with pytest.raises(NotFound):
+            await worker.change(Forget(nobody))
 
 
 @pytest.mark.parametrize("configuration", [{"delta_min": 0.0}, EXACT], ids=["lasvm", "exact"])
-def test_a_corrected_label_counts_as_if_it_had_always_been_so(configuration):
+@on_worker("configuration")
+async def test_a_corrected_label_counts_as_if_it_had_always_been_so(worker, store):
     examples = examples_of(11, 24)
-
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples))
-        await changed(worker, Correct("s11-7", "c", 8))
-        right = [(name, x, "c" if name == "s11-7" else y) for name, x, y in examples]
-        rows = learning(worker.model, examples).inputs
-        np.testing.assert_allclose(
-            worker.model.solver.decision(rows), taught(worker.model, right).solver.decision(rows), atol=1e-6
-        )
-        name, x, _ = examples[7]
-        again = await worker.learn(learning(worker.model, [(name, x, "c")]))
-        assert again.results[0].duplicate
-        with pytest.raises(Conflict):
-            await worker.learn(learning(worker.model, [(name, x, "never")]))
-        await worker.finish(epochs=1)  # a further epoch keeps to it
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario, configuration=configuration)
+    await worker.learn(learning(worker.model, examples))
+    await changed(worker, Correct("s11-7", "c", 8))
+    right = [(name, x, "c" if name == "s11-7" else y) for name, x, y in examples]
+    rows = learning(worker.model, examples).inputs
+    np.testing.assert_allclose(
+        worker.model.solver.decision(rows), taught(worker.model, right).solver.decision(rows), atol=1e-6
+    )
+    name, x, _ = examples[7]
+    again = await worker.learn(learning(worker.model, [(name, x, "c")]))
+    assert again.results[0].duplicate
+    with pytest.raises(Conflict):
+        await worker.learn(learning(worker.model, [(name, x, "never")]))
+    await worker.finish(epochs=1)  # a further epoch keeps to it
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
-def test_an_example_with_an_id_of_its_own_is_not_forgotten_by_its_number():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 60)))
-        assert worker.model.answers.oldest > 5
-        with pytest.raises(NotFound):
-            await worker.change(Forget("@5"))
-        await changed(worker, Forget("@4"))
-        await changed(worker, Forget("s1-4"))
-        assert not {4, 5} & set(worker.model.solver.keys().tolist())
-
-    with_worker(scenario)
+@on_worker()
+async def test_an_example_with_an_id_of_its_own_is_not_forgotten_by_its_number(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 60)))
+    assert worker.model.answers.oldest > 5
+    with pytest.raises(NotFound):
+        await worker.change(Forget("@5"))
+    await changed(worker, Forget("@4"))
+    await changed(worker, Forget("s1-4"))
+    assert not {4, 5} & set(worker.model.solver.keys().tolist())
 
 
-def test_a_correction_counts_for_examples_whose_first_answers_are_forgotten_too():
+@on_worker()
+async def test_a_correction_counts_for_examples_whose_first_answers_are_forgotten_too(worker):
     examples = examples_of(1, 60)
-
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples))
-        name, x, label = examples[1]
-        other = {"a": "b", "b": "c", "c": "a"}[label]
-        await changed(worker, Correct(name, other, 8))
-        assert (await worker.learn(learning(worker.model, [(name, x, other)]))).results[0].duplicate
-        with pytest.raises(Conflict):
-            await worker.learn(learning(worker.model, [(name, x, label)]))
-
-    with_worker(scenario)
+    await worker.learn(learning(worker.model, examples))
+    name, x, label = examples[1]
+    other = {"a": "b", "b": "c", "c": "a"}[label]
+    await changed(worker, Correct(name, other, 8))
+    assert (await worker.learn(learning(worker.model, [(name, x, other)]))).results[0].duplicate
+    with pytest.raises(Conflict):
+        await worker.learn(learning(worker.model, [(name, x, label)]))
 
 
-def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 150)))
+@on_worker()
+async def test_however_many_are_forgotten_at_once_each_is_told_what_became_of_it(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 150)))
+    await worker._jobs._shared.places.acquire()
+    answers = [await worker.change(Forget(f"@{number}")) for number in range(1, 150, 3)]
+    answers += [await worker.change(Forget(f"s1-{k}")) for k in range(1, 150, 3)]
+    answers += [await worker.change(Forget(f"s1-{k}")) for k in range(2, 150, 3)]
+    worker._jobs._shared.places.release()
+    ended = await asyncio.gather(*(asyncio.wait_for(worker.ended(answer["at"]), 300) for answer in answers))
+    assert {job["state"] for job in ended} == {"done"}
+    assert worker.model.solver.live == 0
+
+
+@on_worker()
+async def test_asking_again_begins_no_other_job(worker):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    for command in (Correct("s1-1", "c", 8), Configure({"C": 3}, Settings()), Forget("s1-2")):
         await worker._jobs._shared.places.acquire()
-        answers = [await worker.change(Forget(f"@{number}")) for number in range(1, 150, 3)]
-        answers += [await worker.change(Forget(f"s1-{k}")) for k in range(1, 150, 3)]
-        answers += [await worker.change(Forget(f"s1-{k}")) for k in range(2, 150, 3)]
+        first, second = [await ask_for(worker, command) for _ in range(2)]
         worker._jobs._shared.places.release()
-        ended = await asyncio.gather(*(asyncio.wait_for(worker.ended(answer["at"]), 300) for answer in answers))
-        assert {job["state"] for job in ended} == {"done"}
-        assert worker.model.solver.live == 0
-
-    with_worker(scenario)
-
-
-def test_asking_again_begins_no_other_job():
-    async def scenario(worker, _):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        for command in (Correct("s1-1", "c", 8), Configure({"C": 3}, Settings()), Forget("s1-2")):
-            await worker._jobs._shared.places.acquire()
-            first, second = [await ask_for(worker, command) for _ in range(2)]
-            worker._jobs._shared.places.release()
-            assert first["at"] == second["at"]
-            await asyncio.wait_for(worker.ended(first["at"]), 300)
-            assert "certificate" in await ask_for(worker, command)
-
-    with_worker(scenario)
+        assert first["at"] == second["at"]
+        await asyncio.wait_for(worker.ended(first["at"]), 300)
+        assert "certificate" in await ask_for(worker, command)
 
 
 def test_an_imported_model_forgets_and_still_knows_what_else_it_had_learned(tmp_path):

@@ -5,11 +5,11 @@ import threading
 import time
 
 import pytest
-from running import PATIENCE_S
-from working import until
 
 from hinged.service.engine.jobs.purging import REST, Purging
 from hinged.service.errors import StoreUnavailable
+from tests.helpers.server import PATIENCE_S
+from tests.helpers.worker import until
 
 
 class Slow:

@@ -5,24 +5,24 @@ import time
 
 import numpy as np
 import pytest
-from changing import EXACT, changed, predicted, same_solver, taught, while_folding
-from limited import limited
-from states import load_model
-from working import SIZES, examples_of, learning, until, with_worker
 
 from hinged.service.commands.change import (
     Configure,
     Correct,
     Forget,
 )
-from hinged.service.engine.history import History
+from hinged.service.engine.history import ModelHistory
 from hinged.service.engine.jobs.retraining import Retraining
 from hinged.service.engine.work import Swapping
 from hinged.service.errors import (
     StoreUnavailable,
 )
-from hinged.service.model.events.learning import Learned
+from hinged.service.model.events.learning import ExamplesLearned
 from hinged.service.settings import Settings
+from tests.helpers.changes import EXACT, changed, predicted, same_solver, taught, while_folding
+from tests.helpers.limits import limited
+from tests.helpers.states import load_model
+from tests.helpers.worker import SIZES, examples_of, learning, on_worker, until, with_worker
 
 
 def slow_down(monkeypatch, seconds, C=None):
@@ -38,45 +38,39 @@ def slow_down(monkeypatch, seconds, C=None):
 
 
 @pytest.mark.long
-def test_a_fold_ends_though_the_stream_is_faster_than_it(monkeypatch):
+@on_worker()
+async def test_a_fold_ends_though_the_stream_is_faster_than_it(worker, monkeypatch):
     slow_down(monkeypatch, 0.005)
-
-    async def scenario(worker, _):
-        for one in examples_of(1, 60):
-            await worker.learn(learning(worker.model, [one]))
-        answer = await worker.command(Configure({"C": 2}, Settings()))
-        ended = asyncio.create_task(worker.ended(answer["at"]))
-        learned = 60
-        for one in examples_of(2, 100_000):
-            if ended.done():
-                break
-            await worker.learn(learning(worker.model, [one]))
-            learned += 1
-        assert (await asyncio.wait_for(ended, 120))["state"] == "done"
-        assert 60 < learned < 100_000
-        assert worker.model.configuration.C == 2
-
-    with_worker(scenario)
+    for one in examples_of(1, 60):
+        await worker.learn(learning(worker.model, [one]))
+    answer = await worker.command(Configure({"C": 2}, Settings()))
+    ended = asyncio.create_task(worker.ended(answer["at"]))
+    learned = 60
+    for one in examples_of(2, 100_000):
+        if ended.done():
+            break
+        await worker.learn(learning(worker.model, [one]))
+        learned += 1
+    assert (await asyncio.wait_for(ended, 120))["state"] == "done"
+    assert 60 < learned < 100_000
+    assert worker.model.configuration.C == 2
 
 
-def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(monkeypatch):
+@on_worker()
+async def test_what_a_solver_is_taught_that_cannot_keep_up_gives_way_to_forgetting(worker, monkeypatch):
     slow_down(monkeypatch, 1, C=2)
-
-    async def scenario(worker, _):
-        for one in examples_of(1, 40):
-            await worker.learn(learning(worker.model, [one]))
-        change = await worker.command(Configure({"C": 2}, Settings()))
-        await until(lambda: worker._jobs._retraining is not None)
-        forgotten = await worker.change(Forget("s1-1"))
-        ended = asyncio.create_task(worker.ended(forgotten["at"]))
-        for one in examples_of(2, 100_000):
-            if ended.done():
-                break
-            await worker.learn(learning(worker.model, [one]))
-        assert (await asyncio.wait_for(ended, 120))["state"] == "done"
-        assert worker.job(change["at"])["state"] == "running"
-
-    with_worker(scenario)
+    for one in examples_of(1, 40):
+        await worker.learn(learning(worker.model, [one]))
+    change = await worker.command(Configure({"C": 2}, Settings()))
+    await until(lambda: worker._jobs._retraining is not None)
+    forgotten = await worker.change(Forget("s1-1"))
+    ended = asyncio.create_task(worker.ended(forgotten["at"]))
+    for one in examples_of(2, 100_000):
+        if ended.done():
+            break
+        await worker.learn(learning(worker.model, [one]))
+    assert (await asyncio.wait_for(ended, 120))["state"] == "done"
+    assert worker.job(change["at"])["state"] == "running"
 
 
 def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
@@ -108,31 +102,29 @@ def test_a_swap_that_takes_too_long_gives_way_and_is_tried_again(monkeypatch):
     with_worker(scenario)
 
 
-def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught():
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        await worker.finish(epochs=2)
-        finished = worker.model.position
-        await worker._jobs._shared.places.acquire()
-        answer = await worker.command(Configure({"C": 2}, Settings()))
-        retraining = Retraining(History(store, "m", **SIZES), worker.model)
-        read = retraining.history.taught
+@on_worker()
+async def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught(worker, store):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    await worker.finish(epochs=2)
+    finished = worker.model.position
+    await worker._jobs._shared.places.acquire()
+    answer = await worker.command(Configure({"C": 2}, Settings()))
+    retraining = Retraining(ModelHistory(store, "m", **SIZES), worker.model)
+    read = retraining.history.taught
 
-        def stopping(undone, before, after=0):
-            for at, event in read(undone, before, after):
-                retraining.stopped |= before == finished and isinstance(event, Learned)
-                yield at, event
+    def stopping(undone, before, after=0):
+        for at, event in read(undone, before, after):
+            retraining.stopped |= before == finished and isinstance(event, ExamplesLearned)
+            yield at, event
 
-        retraining.history.taught = stopping
-        retraining.advance(worker.model.position)
-        assert retraining.stopped
-        assert retraining.position == finished - 1
-        assert await worker.step(Swapping(retraining)) is None
-        worker._jobs._shared.places.release()
-        assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
-        assert worker.model.configuration.C == 2
-
-    with_worker(scenario)
+    retraining.history.taught = stopping
+    retraining.advance(worker.model.position)
+    assert retraining.stopped
+    assert retraining.position == finished - 1
+    assert await worker.step(Swapping(retraining)) is None
+    worker._jobs._shared.places.release()
+    assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+    assert worker.model.configuration.C == 2
 
 
 @pytest.mark.parametrize(
@@ -144,44 +136,41 @@ def test_a_server_that_stops_in_the_middle_of_an_epoch_swaps_nothing_half_taught
         ({}, {"C": 2}),
     ],
 )
-def test_no_change_that_comes_while_another_is_being_folded_is_lost(configuration, changes):
+@on_worker("configuration")
+async def test_no_change_that_comes_while_another_is_being_folded_is_lost(worker, store, changes):
     examples = examples_of(3, 40)
     wrong = {"a": "b", "b": "c", "c": "a"}
-
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples))
-        await while_folding(worker, Configure(changes, Settings()), Forget("s3-4"))
-        await while_folding(worker, Configure({"C": 7}, Settings()), Correct("s3-7", wrong[examples[7][2]], 8))
-        await while_folding(worker, Forget("s3-8"), Configure({"labels": {"overlap": 3}}, Settings()))
-        right = [(name, x, wrong[y] if name == "s3-7" else y) for name, x, y in examples]
-        fresh = taught(worker.model, right, set(range(1, 41)) - {5, 9})
-        rows = learning(worker.model, examples).inputs
-        np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
-        assert worker.model.configuration.labels.overlap == 3
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario, configuration=configuration)
+    await worker.learn(learning(worker.model, examples))
+    await while_folding(worker, Configure(changes, Settings()), Forget("s3-4"))
+    await while_folding(worker, Configure({"C": 7}, Settings()), Correct("s3-7", wrong[examples[7][2]], 8))
+    await while_folding(worker, Forget("s3-8"), Configure({"labels": {"overlap": 3}}, Settings()))
+    right = [(name, x, wrong[y] if name == "s3-7" else y) for name, x, y in examples]
+    fresh = taught(worker.model, right, set(range(1, 41)) - {5, 9})
+    rows = learning(worker.model, examples).inputs
+    np.testing.assert_allclose(worker.model.solver.decision(rows), fresh.solver.decision(rows), atol=1e-6)
+    assert worker.model.configuration.labels.overlap == 3
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
 @pytest.mark.parametrize("part", [{"labels": {"overlap": 2}}, {"show": {"origins": []}}, {"calibration": "sigmoid"}])
-def test_a_learner_that_is_taught_anew_serves_though_what_is_beside_solvers_has_changed_meanwhile(part):
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 40)))
-        await worker._jobs._shared.places.acquire()
-        answer = await worker.command(Forget("s1-1"))
-        retraining = Retraining(History(store, "m", **SIZES), worker.model)
-        before = worker.model.configuration
-        await worker.command(Configure(part, Settings()))
-        assert (now := worker.model.configuration) != before
-        assert retraining.fits(worker.model)
-        retraining.advance(worker.model.position)
-        assert await worker.step(Swapping(retraining)) is not None
-        worker._jobs._shared.places.release()
-        assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
-        assert worker.model.configuration == now
-        assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
-
-    with_worker(scenario)
+@on_worker()
+async def test_a_learner_that_is_taught_anew_serves_though_what_is_beside_solvers_has_changed_meanwhile(
+    worker, store, part
+):
+    await worker.learn(learning(worker.model, examples_of(1, 40)))
+    await worker._jobs._shared.places.acquire()
+    answer = await worker.command(Forget("s1-1"))
+    retraining = Retraining(ModelHistory(store, "m", **SIZES), worker.model)
+    before = worker.model.configuration
+    await worker.command(Configure(part, Settings()))
+    assert (now := worker.model.configuration) != before
+    assert retraining.fits(worker.model)
+    retraining.advance(worker.model.position)
+    assert await worker.step(Swapping(retraining)) is not None
+    worker._jobs._shared.places.release()
+    assert (await asyncio.wait_for(worker.ended(answer["at"]), 300))["state"] == "done"
+    assert worker.model.configuration == now
+    assert load_model(store, "m", **SIZES).snapshot() == worker.model.snapshot()
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -199,20 +188,18 @@ def test_a_prediction_that_was_under_way_does_not_bring_a_forgotten_example_back
         with_worker(scenario, configuration={"labels": {"pending_durable": durable}})
 
 
-def test_a_store_that_fails_behind_the_swap_is_asked_again_without_teaching_anew():
-    async def scenario(worker, store):
-        await worker.learn(learning(worker.model, examples_of(1, 20)))
-        redact, failures = store.redact, []
+@on_worker()
+async def test_a_store_that_fails_behind_the_swap_is_asked_again_without_teaching_anew(worker, store):
+    await worker.learn(learning(worker.model, examples_of(1, 20)))
+    redact, failures = store.redact, []
 
-        def failing(*arguments):
-            if len(failures) < 2:
-                failures.append(1)
-                raise StoreUnavailable("no")
-            redact(*arguments)
+    def failing(*arguments):
+        if len(failures) < 2:
+            failures.append(1)
+            raise StoreUnavailable("no")
+        redact(*arguments)
 
-        store.redact = failing
-        await changed(worker, Forget("s1-1"))
-        kinds = [record.kind for _, record in store.read("m", 0)]
-        assert (kinds.count("swapped"), len(failures)) == (1, 2)
-
-    with_worker(scenario)
+    store.redact = failing
+    await changed(worker, Forget("s1-1"))
+    kinds = [record.kind for _, record in store.read("m", 0)]
+    assert (kinds.count("swapped"), len(failures)) == (1, 2)

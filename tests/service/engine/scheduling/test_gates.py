@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import PATIENCE_S
 
 from hinged.service.engine.scheduling import gates
 from hinged.service.engine.scheduling.gates import STORED_MAX, Gate, Gates
 from hinged.service.engine.scheduling.turns import SHORT_S, Account
+from tests.helpers.server import PATIENCE_S
 
 FOR_EVER_S = 1000.0
 

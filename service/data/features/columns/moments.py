@@ -1,0 +1,154 @@
+"""Moments: days and times as ISO 8601 has them, and what a kernel machine is told of one.
+
+2026-05-01, 2026-05-01T12:30, 2026-05-01 12:30:15.25, each of the last two with Z or an offset such as +02:00. Hours,
+weekdays and months are those that are written, in whatever zone: an office opens at nine of its own clock.
+
+Each of the three is a circle, on which the end of one round is next to the beginning of the next: a cosine and a sine,
+the time of day, the day of the week, the part of the year. An arc of it, nine to five or the weekend, is cut off by a
+line, so linear kernels learn it too. Where a model asks for it, how long it is since the example before stands beside
+them: bent, by its logarithm. A day has no hour, and nothing is told of what passed since another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from hinged.service.data.features.columns.base import Aspect, ColumnKind, Measure, Said, Strings, Told, Value
+from hinged.service.data.features.records import Record
+from hinged.solvers.core.elementary import TWO_PI, cosine_and_sine
+from hinged.solvers.core.states import StateReader
+from hinged.solvers.estimators.scaling import CLIP, bent
+
+HOUR, WEEKDAY, MONTH = "hour", "weekday", "month"
+SINCE: Aspect = ("since",)
+ASPECTS: tuple[Aspect, ...] = (*((cycle, part) for cycle in (HOUR, WEEKDAY, MONTH) for part in ("cos", "sin")), SINCE)
+
+DAY_S = 86_400
+AT_MAX = 1e12  # seconds: beyond the year 9999
+SINCE_CLIP = 2.0
+"""Deviations from the mean within which the time since is held.
+
+At 5, as for other numbers, a gap longer than any that was learned carries a point away from all others, and an RBF
+machine predicts one class for whatever is asked a day later.
+"""
+TIMES_SHARE = 0.95  # of a name's strings that are moments, where all are taken for such
+UNIT_S = 1.0  # below it seconds count as they are, above it by their logarithm
+
+_FORM = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?(?:([Zz])|([+-])([0-9]{2}):?([0-9]{2}))?)?"
+)
+
+
+class Moment(NamedTuple):
+    """day: 1 is the first of January of the year 1. second: of that day, None of a moment that is a day.
+
+    at: seconds since that first of January in UTC, which it is where no zone is named.
+    """
+
+    day: int
+    second: float | None
+    at: float
+
+
+def moment_of(text: str) -> Moment | None:
+    """The moment that a text is; None if it is none."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, _, sign, hours, minutes = found.groups()
+    try:
+        number = date(int(year), int(month), int(day)).toordinal()
+    except ValueError:
+        return None
+    if hour is None:
+        return Moment(number, None, float(DAY_S * number))
+    seconds = 3600 * int(hour) + 60 * int(minute) + int(second or 0)
+    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 60:  # 60 leaps
+        return None
+    offset = (3600 * int(hours) + 60 * int(minutes)) * (-1 if sign == "-" else 1) if sign else 0
+    exact = seconds + (float(f"0.{fraction}") if fraction else 0.0)
+    return Moment(number, exact, DAY_S * number + exact - offset)
+
+
+def aspects_of(moment: Moment, before: float | None) -> list[tuple[Value, float]]:
+    """What is told of a moment: by aspect, a number. before: `at` of the example before, None where there is none.
+
+    Where that one is the later of the two nothing is told of the time between.
+    """
+    day = date.fromordinal(moment.day)
+    rounds = {WEEKDAY: day.weekday() / 7.0, MONTH: (day.month - 1 + (day.day - 1) / 31.0) / 12.0}
+    if moment.second is not None:
+        rounds = {HOUR: moment.second / DAY_S, **rounds}
+    told: list[tuple[Value, float]] = []
+    for cycle, turn in rounds.items():
+        cosine, sine = cosine_and_sine(TWO_PI * turn)  # type: ignore[no-untyped-call]
+        told += [((cycle, "cos"), float(cosine)), ((cycle, "sin"), float(sine))]
+    if moment.second is not None and before is not None and moment.at >= before:
+        told.append((SINCE, float(bent(np.array(moment.at - before), UNIT_S))))
+    return told
+
+
+class Moments(ColumnKind):
+    """Names whose strings are days and times.
+
+    What they remember of the example before is `at` of its moment, by name.
+    """
+
+    NAME, MEANING = "time", "a day or a time as ISO 8601"
+    EXAMPLE, SQUARE_MAX = "2026-05-01T12:00Z", CLIP**2 + 3  # the time since, and three circles
+    FOUND_BY: ClassVar[str] = "times"
+    ASPECTS: ClassVar[Mapping[Aspect, Measure]] = {
+        **dict.fromkeys(ASPECTS, Measure(standardised=False)),
+        SINCE: Measure(standardised=True, limit=SINCE_CLIP, follows=True),
+    }
+    STRICT: ClassVar[bool] = True
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self._since = said.since
+        self.clipped = said.since is None  # as models learned it that were made when all names of times told it
+
+    def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
+        """The circles on which a moment is, and the time since where it is asked for."""
+        moment = moment_of(text)
+        if moment is None:
+            return ()
+        if self._since is not None and name not in self._since:
+            return aspects_of(moment, None)
+        former = before.get(name)
+        if notes and moment.second is not None:
+            before[name] = moment.at if former is None else max(moment.at, former)
+        return aspects_of(moment, former)
+
+    def observe(self, records: Sequence[Record], strings: Strings) -> None:
+        if self.looked_for:
+            self.names = self.declared | {name for name, given in strings.items() if _are_times(given)}
+
+    def keep(self, names: AbstractSet[str]) -> None:
+        self.names = {name for name in self.names if name in names or name in self.declared}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        found = sorted(self.names - self.declared)
+        return {"times": found} if found else {}, {}
+
+    def load(self, facts: dict[str, Any], read: StateReader) -> None:
+        before, times = dict(map(tuple, facts.get("before", []))), facts.get("times", [])
+        if not all(type(name) is str for name in (*before, *times)):
+            raise ValueError("a name is a string")
+        if not all(type(at) is float and abs(at) <= AT_MAX for at in before.values()):
+            raise ValueError(f"a moment is a number of seconds, at most {AT_MAX:g} from 0")
+        self.names = self.declared | set(times)
+
+    def of_field(self) -> dict[str, Any]:
+        return {"time": True}
+
+
+def _are_times(strings: Sequence[str]) -> bool:
+    return sum(moment_of(text) is not None for text in strings) >= TIMES_SHARE * len(strings)

@@ -1,0 +1,158 @@
+"""Texts as rows: words and pairs of neighbouring ones, counted, in columns that a hash finds, with TF-IDF weights.
+
+A word is a run of letters, digits and underscores of any script, in whatever case; of Chinese, Japanese and the like,
+which leave no spaces, each character is one. A word that comes f times counts log2(1 + f), times log2(1 + n / d) where
+d of the n texts of the warm-up have it; the row is brought to length 1. The logarithms have straight lines between the
+powers of 2 (`bent`), so that every processor finds the same bits.
+
+The weights are found by the warm-up, as scales are, and then stay: what a row that was learned means does not change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hinged.service.data.features.columns.base import ColumnKind, Said, Strings, Told
+from hinged.service.data.features.records import TEXT_CHARS_MAX, Record
+from hinged.solvers.core.states import StateReader
+from hinged.solvers.estimators.scaling import BENT_MAX, bent
+
+Array = np.ndarray[Any, Any]
+
+BUCKETS = 2**18  # columns of texts, unless a configuration says how many
+UNSEEN = 0.5  # texts that a word counts to be in which the warm-up did not show
+
+_ALONE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana and ideographs
+_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in order."""
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def counts_of(text: str, name: str, buckets: int) -> Counter[int]:
+    """How often each column comes of a text: its words and pairs of them, hashed with the name of the feature."""
+    words = words_of(text)
+    terms = words + [f"{first} {second}" for first, second in itertools.pairwise(words)]
+    salt = name.encode(errors="surrogatepass") + b"\0"
+    return Counter(
+        int.from_bytes(hashlib.blake2b(salt + term.encode(errors="surrogatepass"), digest_size=8).digest()) % buckets
+        for term in terms
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the columns of texts weigh. It never changes.
+
+    buckets  columns of texts, in all
+    known    (k,) int64, ascending: those that the warm-up showed
+    weights  (k,) float64: theirs; rest: that of any other
+    """
+
+    buckets: int
+    known: Array
+    weights: Array
+    rest: float
+
+    def row(self, counts: Counter[int]) -> list[tuple[int, float]]:
+        """A text as columns and numbers, of length 1; nothing where it has no words."""
+        if not counts:
+            return []
+        columns = np.array(sorted(counts), np.int64)
+        found = bent(np.array([counts[column] for column in columns.tolist()], np.float64), 1.0) * self._of(columns)
+        length = np.sqrt(np.bincount(np.zeros(columns.size, np.int64), np.square(found)))  # adds one by one
+        return list(zip(columns.tolist(), (found / length).tolist(), strict=True))
+
+    def _of(self, columns: Array) -> Array:
+        found = np.full(columns.size, self.rest)
+        if self.known.size:
+            places = np.minimum(np.searchsorted(self.known, columns), self.known.size - 1)
+            there = self.known[places] == columns
+            found[there] = self.weights[places[there]]
+        return found
+
+    def state(self) -> dict[str, Array]:
+        return {"text_known": self.known, "text_weights": self.weights, "text_rest": np.array([self.rest])}
+
+
+def even(buckets: int) -> Weights:
+    """Before a warm-up has shown anything: all weigh the same."""
+    return Weights(buckets, np.zeros(0, np.int64), np.zeros(0), 1.0)
+
+
+def weights_of(texts: Iterable[Counter[int]], buckets: int) -> Weights:
+    """The weights that these texts show, each as `counts_of`."""
+    within: Counter[int] = Counter()
+    n = 0
+    for counts in texts:
+        within.update(counts.keys())
+        n += 1
+    if not n:
+        return even(buckets)
+    known = np.array(sorted(within), np.int64)
+    shown = np.array([within[column] for column in known.tolist()], np.float64)
+    return Weights(buckets, known, bent(n / shown, 1.0), float(bent(np.array(n / UNSEEN), 1.0)))
+
+
+def read_weights(read: StateReader, buckets: int) -> Weights:
+    """The weights of a `state`. ValueError if it is none."""
+    known = read.take("text_known", np.int64, (None,), 0, buckets - 1)
+    weights = read.take("text_weights", np.float64, (known.size,), 1.0, BENT_MAX)
+    rest = float(read.take("text_rest", np.float64, (1,), 1.0, BENT_MAX)[0])
+    if (np.diff(known) <= 0).any():
+        raise ValueError("the columns of texts must ascend")
+    return Weights(buckets, known, weights, rest)
+
+
+class Texts(ColumnKind):
+    """Names whose strings are texts. Their columns stand behind those of names; two texts may meet in one."""
+
+    NAME, MEANING = "text", "words"
+    EXAMPLE, SQUARE_MAX = "rehearsed again", 1.001  # a row of length 1, but for rounding
+    CHARS_MAX: ClassVar[int] = TEXT_CHARS_MAX
+    WIDTH: ClassVar[int] = BUCKETS
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self.weights = even(BUCKETS if said.buckets is None else said.buckets)
+
+    @property
+    def known(self) -> int:
+        return self.weights.known.size
+
+    def told(self, name: str, text: str, before: dict[str, float], *, notes: bool) -> Told:
+        """Nothing: a hash finds its columns."""
+        return ()
+
+    def hashed(self, name: str, text: str) -> tuple[Sequence[tuple[int, float]], bool]:
+        weights = self.weights
+        counts = counts_of(text, name, weights.buckets)
+        known = not (weights.known.size and counts) or bool(np.isin(list(counts), weights.known).any())
+        return weights.row(counts), known
+
+    def observe(self, records: Sequence[Record], strings: Strings) -> None:
+        if self.names:
+            texts = ((name, text) for r in records for name, text in r.items() if name in self.names)
+            counts = (counts_of(text, name, self.weights.buckets) for name, text in texts if type(text) is str)
+            self.weights = weights_of(counts, self.weights.buckets)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        return {}, self.weights.state() if self.names else {}
+
+    def load(self, facts: dict[str, Any], read: StateReader) -> None:
+        if self.names:
+            self.weights = read_weights(read, self.weights.buckets)
+
+    def figures(self) -> dict[str, Any]:
+        return {"texts": sorted(self.names), "words": self.known} if self.names else {}

@@ -1,0 +1,380 @@
+"""From records to rows of numbers: what the columns of a model with named features mean.
+
+The first `warmup` records are observed, then `freeze` fixes the columns:
+
+- a name with numbers gets a column that holds (value - mean) / standard deviation over the warm-up, within -CLIP..CLIP.
+  So one wild value cannot drown the other fields: with gamma "scale" it leaves some of the likeness of two points.
+- a name with a string or a boolean gets a column for each value, 1 where the value stands.
+- a name whose strings are days and times (declared, or nearly all of them) gets the columns of moments.py. That of the
+  time since the example before, where it is asked for, is one of numbers within -SINCE_CLIP..SINCE_CLIP.
+- a name whose strings are nearly all different (an identifier, a free text) gets no columns for them.
+- a name with several kinds gets the columns of each. What is missing has no entry: a missing number counts as the mean.
+- where all numbers of a name are equal there is no deviation: their size is the scale, 1 if it is 0.
+- of more than columns_max columns the most frequent stay.
+- texts (declared names) have columns of their own behind those, which a hash finds; the weights are fixed (texts.py).
+
+Columns stand in the order in which the records show them, names ascending within a record. Frozen means that what a
+column holds never changes. A name or value that comes later is given the next free column, a number's with its first
+value's size as the scale and mean 0. Where there is none, it is counted and ignored.
+
+`encode` adds columns, and notes the moments for the next record; it is for the one writer of a model. Predictions
+read by a `Reader`, which knows the columns that there were when it was made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from hinged.service.data.features.columns.base import ColumnKind, Measure, Said, Strings, Value
+from hinged.service.data.features.columns.catalogue import KINDS, MEASURES, ONE
+from hinged.service.data.features.columns.categories import NAMES_SHOWN, UNIQUE_MIN, Categories
+from hinged.service.data.features.observing import Encoder
+from hinged.service.data.features.reader import Fields, Names, RecordReader, looked_up, pieces, standardised
+from hinged.service.data.features.records import (
+    NAME_CHARS_MAX,
+    NUMBER_MAX,
+    SCALE_MAX,
+    Record,
+    pack_records,
+    unpack_records,
+)
+from hinged.service.data.features.spread import Spread, spread_of
+from hinged.service.data.inputs import Records
+from hinged.solvers.core.kernels import Kernel
+from hinged.solvers.core.rows import Rows, rows_from_csr
+from hinged.solvers.core.states import COUNT_MAX, StateReader
+from hinged.solvers.estimators.scaling import CLIP, CSR, FLAT
+
+Array = np.ndarray[Any, Any]
+
+STAGE_MIN = 16
+MANY_SHARE = 0.5  # values of a name that are so many, of all examples or columns, come again too seldom
+SPREAD_MAX = 1e7  # of values within -CLIP..CLIP, in rows of FIELDS_MAX at most
+
+
+class Vocabulary(Encoder[Records, Record]):
+    """The columns of a model whose x are records.
+
+    kinds: what the strings of some names are; found: the kinds for which the warm-up looks among the others; since,
+    buckets: as in `Said`.
+    """
+
+    NAME, ITEMS, FIRST, HAS_WORDS = "vocabulary", "records", STAGE_MIN, True
+
+    def __init__(
+        self,
+        warmup: int,
+        columns_max: int,
+        kinds: Mapping[str, str] | None = None,
+        *,
+        found: Collection[str] = (),
+        since: Collection[str] | None = (),
+        buckets: int | None = None,
+    ) -> None:
+        if not warmup >= 0:
+            raise ValueError(f"warmup must be >= 0, got {warmup}")
+        super().__init__(warmup)
+        since = None if since is None else frozenset(since)
+        self.said = Said(dict(kinds or {}), frozenset(found), warmup, since, buckets)
+        self.columns_max = columns_max
+        self._begin()
+        if not (columns_max > 0 or self.names.hashing):
+            raise ValueError(f"columns_max must be > 0, got {columns_max}")
+
+    def _begin(self) -> None:
+        self._fields: Fields = {}
+        self._columns: list[tuple[str | None, Value | int]] = []  # None: what it meant was forgotten
+        self._mean = np.zeros(STAGE_MIN)
+        self._scale = np.ones(STAGE_MIN)
+        self._limit = np.full(STAGE_MIN, CLIP)
+        self._take(self._new_kinds())
+        self._before: dict[str, float] = {}
+        self.spread = Spread(0.0, 0.0, 0.0)
+        self._ignored = 0
+        self._ignored_names: dict[str, int] = {}
+
+    def _new_kinds(self) -> list[ColumnKind]:
+        return [kind(self.said) for kind in KINDS.values()]
+
+    def _take(self, kinds: Sequence[ColumnKind]) -> None:
+        """Have these kinds, whose names are found."""
+        self._kinds = kinds
+        self._kind_of = {name: k for k in kinds if not isinstance(k, Categories) for name in k.names}
+        self._hashing = [kind for kind in kinds if kind.WIDTH and kind.names]
+        self._clipped = any(kind.clipped for kind in kinds)
+
+    def __len__(self) -> int:
+        return len(self._columns) + sum(kind.known for kind in self._hashing)
+
+    @property
+    def names(self) -> Names:
+        """What is known of names."""
+        return Names(self._fields, self._kind_of, self._hashing, self.columns_max)
+
+    # -- the warm-up ----------------------------------------------------------------------------------------------
+
+    def items(self, inputs: Records) -> list[Record]:
+        return list(inputs.records)
+
+    def freeze(self) -> CSR:
+        """Fix the columns by what was observed, and return that as rows.
+
+        Before the warm-up's end the columns are provisional: the next `freeze` begins anew. At its end they stay.
+        """
+        records = self.observed
+        self._begin()
+        kinds = self._new_kinds()
+        strings = strings_of(records, self.said.kinds) if self.said.found else {}
+        for kind in kinds:
+            kind.observe(records, strings)
+            strings = {name: given for name, given in strings.items() if name not in kind.names}
+        self._take(kinds)
+        numbers: defaultdict[tuple[str, Value], list[float]] = defaultdict(list)
+        counts: defaultdict[tuple[str, Value], int] = defaultdict(int)
+        names = self.names
+        for record in records:
+            for name, value, number in pieces(record, names, self._before, [], notes=True):
+                counts[name, value] += 1
+                if _measure(value).standardised:
+                    numbers[name, value].append(float(number))
+        kept = set(sorted(counts, key=counts.__getitem__, reverse=True)[: self.columns_max])
+        for column in counts:
+            if column in kept:
+                self._add(*column, *(_standard(numbers[column]) if column in numbers else (0.0, 1.0)))
+        self._before = {}
+        rows = self.encode(records)
+        self.spread = spread_of(rows)
+        self._end_if_whole()
+        return rows
+
+    # -- columns --------------------------------------------------------------------------------------------------
+
+    def rows(self, inputs: Records, kernel: Kernel, dim: int, dtype: type) -> Rows:
+        return rows_from_csr(*self.encode(inputs.records), kernel, dim, dtype)
+
+    def encode(self, records: Sequence[Record]) -> CSR:
+        """indptr, indices, values (float64) of the records. Gives columns to what has none while there are any."""
+        found = looked_up(records, self.names, self._before, self.columns_max, self._unseen, notes=True)
+        limit = np.full(self._limit.size, CLIP) if self._clipped else self._limit
+        return standardised(*found, self._mean, self._scale, limit)
+
+    @contextmanager
+    def from_the_first(self) -> Iterator[None]:
+        before, self._before = self._before, {}
+        try:
+            yield
+        finally:
+            self._before = before
+
+    def reader(self) -> RecordReader:
+        width = len(self._columns)
+        return RecordReader(self.names, dict(self._before), width, self._mean, self._scale, self._limit)
+
+    def examples(self, most: int) -> list[Records]:
+        """Some of what was observed, numbers, and strings of each kind."""
+        numbered = [name for name, field in self._fields.items() if None in field][: most - 1]
+        known: list[Record] = [{name: 1.0} for name in numbered]
+        known += [{name: kind.EXAMPLE} for kind in self._kinds for name in sorted(kind.names)[:most]]
+        return [Records((*self.observed[:most], *known))]
+
+    def columns_of(self, inputs: Records) -> set[int]:
+        return set(self.reader().encode(inputs.records)[1].tolist())
+
+    def forget(self, columns: Iterable[int]) -> None:
+        """Forget what these columns mean; they stay empty. Readers keep what they know.
+
+        With the last of a name's other columns goes that of the time since, and when the newest example was goes, too.
+        """
+        self._mean, self._scale, self._limit = self._mean.copy(), self._scale.copy(), self._limit.copy()
+        gone = {column for column in columns if column < len(self._columns)}  # what a hash finds has no words
+        follow = {c for c, (name, value) in enumerate(self._columns) if name is not None and _measure(value).follows}
+        told = {name for c, (name, _) in enumerate(self._columns) if c not in gone and c not in follow}
+        gone |= {c for c in follow if self._columns[c][0] not in told}
+        for column in gone:
+            self._columns[column] = (None, column)
+            self._mean[column], self._scale[column], self._limit[column] = 0.0, 1.0, CLIP
+        self._fields = {}
+        for column, (name, value) in enumerate(self._columns):
+            if name is not None:
+                self._fields.setdefault(name, {})[value] = column  # type: ignore[index]
+        for kind in self._kinds:
+            kind.keep(self._fields.keys())
+        self._take(self._kinds)
+        self._before = {}
+        self._ignored_names = {}
+
+    def forget_but(self, columns: Iterable[int]) -> None:
+        self.forget(set(range(len(self._columns))).difference(columns))
+
+    def _unseen(self, name: str, value: Value, number: float) -> int | None:
+        if len(self._columns) == self.columns_max:
+            self._ignored += 1
+            if name in self._ignored_names or len(self._ignored_names) < NAMES_SHOWN:
+                self._ignored_names[name] = self._ignored_names.get(name, 0) + 1
+            return None
+        return self._add(name, value, 0.0, (abs(float(number)) or 1.0) if _measure(value).standardised else 1.0)
+
+    def _add(self, name: str, value: Value, mean: float, scale: float) -> int:
+        column = len(self._columns)
+        if column == self._mean.size:  # into new arrays: readers keep theirs
+            self._mean = np.concatenate((self._mean, np.zeros(column)))
+            self._scale = np.concatenate((self._scale, np.ones(column)))
+            self._limit = np.concatenate((self._limit, np.full(column, CLIP)))
+        self._mean[column], self._scale[column] = mean, scale
+        self._limit[column] = _measure(value).limit
+        self._columns.append((name, value))
+        self._fields.setdefault(name, {})[value] = column
+        return column
+
+    def figures(self) -> dict[str, Any]:
+        fields = [
+            {"name": name, "number": None in field, "values": _values_of(field)}
+            | (self._kind_of[name].of_field() if name in self._kind_of else {})
+            for name, field in list(self._fields.items())[:NAMES_SHOWN]
+        ]
+        found: dict[bool, dict[str, Any]] = {True: {}, False: {}}
+        for kind in self._kinds:
+            found[kind.WIDTH > 0] |= kind.figures()
+        if not self.columns_max:
+            return {"warmup_left": self.left, **found[True]}
+        return {
+            **found[True],
+            "warmup_left": self.left,
+            "columns": len(self._columns),
+            "columns_max": self.columns_max,
+            "names": len(self._fields),
+            "fields": fields,
+            **found[False],
+            "ignored": self._ignored,
+            "ignored_names": dict(self._ignored_names),
+        }
+
+    def warnings(self, examples: int) -> list[str]:
+        """A sentence for each name whose strings are nearly or mostly different, unless it is said what they are.
+
+        examples: how many were learned.
+        """
+        found = [warning for kind in self._kinds for warning in kind.warnings()]
+        for name, field in list(self._fields.items()):
+            values = _values_of(field)
+            many = values >= MANY_SHARE * (self.columns_max if name in self._ignored_names else examples)
+            if values >= UNIQUE_MIN and many and name not in self.said.kinds:
+                found.append(
+                    f"{name[:80]!r} has {values} different values in {examples} examples: it uses up columns, "
+                    f"most of them for a value that seldom comes again; {_instead(field)}"
+                )
+        return found[:NAMES_SHOWN]
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        facts = {
+            "warming": self.warming,
+            "observed": pack_records(self.observed),
+            "columns": [[name, list(value) if type(value) is tuple else value] for name, value in self._columns],
+            "ignored": self._ignored,
+            "ignored_names": list(self._ignored_names.items()),
+        }
+        width = len(self._columns)
+        arrays = {
+            "mean": self._mean[:width].copy(),
+            "scale": self._scale[:width].copy(),
+            "spread": np.array([self.spread.square, self.spread.absolute, self.spread.inner]),
+        }
+        for kind in self._kinds:
+            own, held = kind.state()
+            facts |= own
+            arrays |= held
+        return facts | ({"before": list(self._before.items())} if self._before else {}), arrays
+
+    def load(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        observed, warming = unpack_records(facts["observed"]), facts["warming"]
+        columns: list[Any] = [tuple(tuple(v) if type(v) is list else v for v in column) for column in facts["columns"]]
+        if type(warming) is not bool or not len(observed) < (self.warmup if warming else 1):
+            raise ValueError(f"the state has observed {len(observed)} records of a warm-up of {self.warmup}")
+        if not len(columns) <= self.columns_max:
+            raise ValueError(f"the state has {len(columns)} columns of at most {self.columns_max}")
+        for number, column in enumerate(columns):
+            match column:
+                case (str(name), str() | bool() | None) if len(name) <= NAME_CHARS_MAX:
+                    pass
+                case (str(name), tuple(aspect)) if len(name) <= NAME_CHARS_MAX and aspect in MEASURES:
+                    pass
+                case (None, int(own)) if type(own) is int and own == number:
+                    pass
+                case _:
+                    raise ValueError(f"a column is a name with a string, a boolean or null, got {column!r:.80}")
+        if len(set(columns)) < len(columns):
+            raise ValueError("a column is there twice")
+        read = StateReader(arrays)
+        mean = read.take("mean", np.float64, (len(columns),), -NUMBER_MAX, NUMBER_MAX)
+        scale = read.take("scale", np.float64, (len(columns),), 0.0, SCALE_MAX)
+        spread = read.take("spread", np.float64, (3,), 0.0, SPREAD_MAX)
+        if not (scale > 0).all():
+            raise ValueError("scales must be > 0")
+        others = [number for number, (_, value) in enumerate(columns) if not _measure(value).standardised]
+        if mean[others].any() or (scale[others] != 1.0).any():
+            raise ValueError("of a column that holds no numbers the mean is 0 and the scale 1")
+        ignored, names = facts["ignored"], [tuple(entry) for entry in facts["ignored_names"]]
+        counts = [ignored, *(count for _, count in names)]
+        if not all(type(count) is int and 0 <= count <= COUNT_MAX for count in counts):
+            raise ValueError("ignored values are counted from 0 on")
+        if len(names) > NAMES_SHOWN or len(dict(names)) < len(names) or sum(counts) > 2 * ignored:
+            raise ValueError(f"{len(names)} ignored names do not fit {ignored} ignored values")
+        if not all(type(name) is str for name in dict(names)):
+            raise ValueError("a name is a string")
+        kinds = self._new_kinds()
+        for kind in kinds:
+            kind.load(facts | {"columns": columns}, read)
+        self._begin()
+        for (name, value), centre, size in zip(columns, mean.tolist(), scale.tolist(), strict=True):
+            self._add(name or "", value, centre, size)
+        self.forget([column for column, (name, _) in enumerate(columns) if name is None])
+        self._take(kinds)
+        self._before = dict(map(tuple, facts.get("before", [])))
+        self.observed, self.warming = observed, warming
+        self.spread = Spread(*spread.tolist())
+        self._ignored, self._ignored_names = ignored, dict(names)
+
+
+def strings_of(records: Iterable[Record], declared: Mapping[str, str]) -> Strings:
+    """The strings of all names but the declared ones."""
+    strings: defaultdict[str, list[str]] = defaultdict(list)
+    for record in records:
+        for name, value in record.items():
+            if type(value) is str and name not in declared:
+                strings[name].append(value)
+    return strings
+
+
+def _measure(value: Any) -> Measure:
+    """How the numbers of a column are taken."""
+    return MEASURES.get(value, ONE)
+
+
+def _values_of(field: dict[Value, int]) -> int:
+    """The strings and booleans that have a column."""
+    return sum(type(value) is str or type(value) is bool for value in field)
+
+
+def _instead(field: dict[Value, int]) -> str:
+    """What to do about a name whose strings are mostly different."""
+    strings = [value for value in field if type(value) is str]
+    if strings and sum(" " in value.strip() for value in strings) > len(strings) / 2:
+        return 'declare it {"type": "text"}, or see whether a model does as well without it'
+    return "see whether a model does as well without it"
+
+
+def _standard(values: list[float]) -> tuple[float, float]:
+    """Mean and standard deviation, to the last bit in whatever order the values come."""
+    mean = math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((v - mean) * (v - mean) for v in values) / len(values))
+    if deviation <= FLAT * max(map(abs, values)):
+        return values[0], abs(values[0]) or 1.0
+    return mean, deviation

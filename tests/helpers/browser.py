@@ -1,0 +1,142 @@
+"""A real browser, the distribution's Chromium, and what the tests do on the page in it."""
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+from tests.helpers.server import PATIENCE_S, missing
+
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PATIENCE_MS = 1000 * PATIENCE_S
+QUIET = re.compile(r"Failed to load resource|net::ERR_")
+"""What a browser writes where a request failed, which tests bring about."""
+
+
+NAMES = "chromium-headless-shell", "chromium", "chromium-browser"
+"""Of the same browser: without its windows a page costs it a third of the time, to which no flag brought the others."""
+
+
+def executable():
+    """Chromium; without one the test is skipped, in CI it fails."""
+    found = (shutil.which(name) for name in NAMES)
+    return next(filter(None, found), None) or missing(
+        f"there is no chromium: install it (apt-get install {NAMES[0]}), then run the tests again"
+    )
+
+
+class Tab:
+    """A page, and a list of everything that went wrong in it. In a browser context of its own, which is as good as
+    another browser, or in that of the tab beside it.
+    """
+
+    def __init__(self, browser, url, beside=None, **context):
+        self.context = beside.context if beside else browser.new_context(**context)
+        self.alone = beside is None
+        self.url = url
+        self.wrong = []
+        self.requested = []
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("console", self._said)
+        self.page.on("request", lambda request: self.requested.append(request.url))
+        self.page.on("dialog", lambda dialog: dialog.accept())
+        # A violation of the policy is an event of the document, whether the console tells of it or not.
+        self.page.add_init_script(
+            "document.addEventListener('securitypolicyviolation',"
+            " (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`))"
+        )
+        # What a screen reader is told stands there for a moment only; each of it is kept.
+        self.page.add_init_script(
+            "window.heard = [];"
+            "document.addEventListener('DOMContentLoaded', () => {"
+            "  const status = document.getElementById('status');"
+            "  const note = () => heard.push(status.textContent);"
+            "  if (status) new MutationObserver(note).observe(status, {childList: true});"
+            "})"
+        )
+
+    def _said(self, message):
+        if message.type in ("error", "warning") and not QUIET.search(message.text):
+            self.wrong.append(f"{message.type}: {message.text}")
+
+    def open(self, place="", wait=None):
+        self.page.goto(f"{self.url}/ui#/{place}")
+        if wait is not None:
+            self.page.wait_for_selector(wait)
+        return self.page
+
+    def label(self, model, annotator):
+        """Begin to label as somebody."""
+        page = self.open(f"models/{model}/label", "form.sign-in")
+        page.fill("form.sign-in input", annotator)
+        page.click("text=Begin")
+        page.wait_for_selector(".question .x, .question .picture")
+        return page
+
+    def question(self):
+        """The id of the question on the screen."""
+        return self.page.locator(".question p bdi.code").inner_text()
+
+    def until(self, true, arg=None):
+        """Wait until a function of the page returns something true; it is asked from outside, for the policy lets no
+        text become code in the page. What it returned.
+        """
+        end = time.monotonic() + PATIENCE_MS / 1000
+        while not (found := self.page.evaluate(true, arg)):
+            assert time.monotonic() < end, true
+            self.page.wait_for_timeout(30)
+        return found
+
+    def hears(self, text):
+        """Wait until a screen reader has been told something since the page was loaded, or since this was last called
+        and found it.
+        """
+        self.until(
+            "text => { const at = heard.findIndex((said) => said.includes(text));"
+            " heard.splice(0, at + 1); return at >= 0; }",
+            text,
+        )
+
+    def answer(self, key):
+        """Press a key, and wait until another question is there or none is left; the id of the one answered."""
+        before = self.question()
+        self.page.keyboard.press(key)
+        self.until(
+            "before => { const shown = document.querySelector('.question p bdi.code');"
+            " return shown ? shown.innerText !== before : document.querySelector('.asked [role=status]') !== null; }",
+            before,
+        )
+        return before
+
+    def hold(self, pattern):
+        """Hold the requests to addresses of a pattern; the list of them, as they come."""
+        held = []
+
+        def hold(route):
+            held.append(route)
+
+        self.page.route(pattern, hold)
+        return held
+
+    def close(self):
+        if self.alone:
+            self.context.close()
+
+
+def axe():
+    """The source of axe-core."""
+    import axe_playwright_python  # noqa: PLC0415
+
+    return (next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js"))).read_text()
+
+
+def barriers(page):
+    """What axe-core finds on a page, a line each."""
+    page.evaluate(axe())
+    found = page.evaluate("async () => (await axe.run(document)).violations")
+    return [f"{rule['id']}: {node['html'][:200]}" for rule in found for node in rule["nodes"]]

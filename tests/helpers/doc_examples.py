@@ -1,0 +1,154 @@
+"""The examples of the documents: blocks of sh and python, each perhaps followed by its answer as a block of json.
+
+    python -m tests.helpers.doc_examples README.md docs/http.md
+
+does what a document says, in order, on a fresh server, and writes the answers into it. tests/test_docs_examples.py
+does the same and compares.
+"""
+
+import ast
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
+
+URL = "http://127.0.0.1:8000"
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n(?:\n```json\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+# Whose values are other ones each time; what comes later in a document names those that it has shown.
+DRAWN = ("lease", "ticket")
+# What a busy machine answers before there is any of it, as the documents say.
+LATE = ("outcomes",)
+# They install, or run until somebody stops them.
+NOT_RUN = ("make ", "hinged label ", "hinged serve", "cp docker/")
+WIDTH = 108
+
+
+class Walk:
+    """Does what one document says. `ran` counts the blocks."""
+
+    def __init__(self, url, folder):
+        self.url = url
+        self.folder = Path(folder)
+        self.ran = 0
+        self.drawn = {}  # what a document shows -> what it is now
+        self._names = {"__name__": "__main__"}
+        command = self.folder / "bin" / "hinged"
+        command.parent.mkdir()
+        command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m hinged "$@"\n')
+        command.chmod(0o755)
+        self._env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("HINGED_")},
+            "PATH": f"{command.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "HINGED_URL": url,
+        }
+
+    def __call__(self, language, text, shown=None):
+        """What a block writes, as JSON where an answer is shown; AssertionError if it fails."""
+        if text.startswith(NOT_RUN):
+            return None
+        self.ran += 1
+        text = text.replace(URL, self.url)
+        for told, now in self.drawn.items():
+            text = text.replace(told, now)
+        written = self._shell(text) if language == "sh" else self._python(text)
+        assert '{"error":' not in written or '"error":' in (shown or ""), written
+        if shown is None:
+            return None
+        last = written.splitlines()[-1]  # of several commands the last one's answer is shown
+        return json.loads(last) if language == "sh" else ast.literal_eval(last)
+
+    def _shell(self, text):
+        line = re.sub(r"\bcurl ", "curl -sS -w '\\\\n' ", text)
+        ended = subprocess.run(
+            ["sh", "-ec", line],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=self.folder,
+            env=self._env,
+            check=False,
+        )
+        assert ended.returncode == 0, f"{text}{ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+    def _python(self, text):
+        written = io.StringIO()
+        with contextlib.redirect_stdout(written), contextlib.chdir(self.folder):
+            exec(compile(text, "document", "exec"), self._names)  # noqa: S102 - our own documents
+        return written.getvalue()
+
+
+def blocks(document):
+    """(language, text, answer as shown or None) of a document, in order."""
+    return [(match[1], match[2], match[3]) for match in BLOCK.finditer((ROOT / document).read_text())]
+
+
+def alike(shown, got, drawn=None):
+    """Whether two answers have one shape: the same keys, lengths, types and words; figures and times may differ.
+
+    drawn  takes in what stands for what
+    """
+    if type(shown) is not type(got):
+        return False
+    if isinstance(shown, dict):
+        if drawn is not None:
+            drawn.update({shown[key]: got[key] for key in DRAWN if isinstance(shown.get(key), str) and key in got})
+        return list(shown) == list(got) and all(
+            (key in DRAWN and drawn is not None) or (key in LATE and not got[key]) or alike(shown[key], got[key], drawn)
+            for key in shown
+        )
+    if isinstance(shown, list):
+        return len(shown) == len(got) and all(alike(a, b, drawn) for a, b in zip(shown, got, strict=True))
+    if isinstance(shown, str) and TIME.fullmatch(shown):
+        return TIME.fullmatch(got) is not None
+    return (isinstance(shown, int | float) and not isinstance(shown, bool)) or shown == got
+
+
+def laid_out(value, indent=0):
+    """JSON text that breaks its lines where a person would."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if indent + len(flat) <= WIDTH or not isinstance(value, dict | list) or not value:
+        return flat
+    pad = " " * (indent + 2)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {laid_out(part, indent + 2)}" for key, part in value.items()]
+        brackets = "{}"
+    else:
+        parts = [laid_out(part, indent + 2) for part in value]
+        brackets = "[]"
+    return brackets[0] + "\n" + ",\n".join(pad + part for part in parts) + "\n" + " " * indent + brackets[1]
+
+
+def refresh(document):
+    """Write the answers of a fresh server into a document. What is drawn stays as it was shown."""
+    with tempfile.TemporaryDirectory() as folder, RunningServer(Path(folder) / "data") as server:
+        walk = Walk(server.url, folder)
+
+        def asked(match):
+            got = walk(match[1], match[2], match[3])
+            if got is None:
+                return match[0]
+            with contextlib.suppress(ValueError):  # what was shown is a mere "..."
+                alike(json.loads(match[3]), got, walk.drawn)
+            text = laid_out(got)
+            for told, now in walk.drawn.items():
+                text = text.replace(now, told)
+            return f"```{match[1]}\n{match[2]}```\n\n```json\n{text}\n```\n"
+
+        path = ROOT / document
+        path.write_text(BLOCK.sub(asked, path.read_text()))
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        refresh(name)

@@ -1,0 +1,134 @@
+"""Servers on one machine in network namespaces of their own, which can be cut off (Linux, as root, with `ip`).
+
+A bridge joins them: Redis listens on one of its addresses, clients ask from another. Nothing listens on an address that
+two of them share.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+
+from tests.helpers.nodes import Nodes
+from tests.helpers.redis_server import PASSWORD, RedisServer
+from tests.helpers.server import PATIENCE_S, ROOT, RunningServer
+
+NET = f"10.{100 + os.getpid() % 100}.77"
+HERE, STORE = f"{NET}.1", f"{NET}.2"
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=PATIENCE_S)
+
+
+class Namespace:
+    """A network of its own with one address, joined to a bridge."""
+
+    def __init__(self, number):
+        self.name, self._link = f"hinged{os.getpid()}-{number}", f"h{os.getpid() % 100_000}-{number}"
+        self.host = f"{NET}.{10 + number}"
+
+    def join(self, bridge):
+        ip("netns", "add", self.name)
+        ip("link", "add", self._link, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        ip("link", "set", self._link, "master", bridge, "up")
+        ip("-n", self.name, "addr", "add", f"{self.host}/24", "dev", "eth0")
+        ip("-n", self.name, "link", "set", "eth0", "up")
+        ip("-n", self.name, "link", "set", "lo", "up")
+
+    def command(self, *words):
+        """A command that runs in it."""
+        return ["ip", "netns", "exec", self.name, *map(str, words)]
+
+    def kill(self):
+        """kill -9 to all that runs in it."""
+        found = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True)
+        for pid in found.stdout.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def leave(self):
+        with suppress(subprocess.CalledProcessError):
+            self.kill()
+            ip("netns", "del", self.name)
+
+    def cut_off(self):
+        """From everything."""
+        ip("link", "set", self._link, "down")
+
+    def reach_again(self):
+        ip("link", "set", self._link, "up")
+
+    def lose_store(self):
+        """All others reach it, and it reaches them."""
+        ip("-n", self.name, "route", "add", "blackhole", f"{STORE}/32")
+
+    def find_store(self):
+        ip("-n", self.name, "route", "del", "blackhole", f"{STORE}/32")
+
+
+@contextmanager
+def bridge():
+    """A bridge with the two addresses; its name."""
+    name = f"h{os.getpid() % 100_000}"
+    ip("link", "add", name, "type", "bridge")
+    try:
+        for address in (HERE, STORE):
+            ip("addr", "add", f"{address}/24", "dev", name)
+        ip("link", "set", name, "up")
+        yield name
+    finally:
+        ip("link", "del", name)
+
+
+class Apart(RunningServer):
+    """A server in a namespace."""
+
+    def __init__(self, data_dir, namespace, **settings):
+        super().__init__(data_dir, **settings)
+        self.namespace = namespace
+        self.url = f"http://{namespace.host}:{self.port}"
+        self.env |= {"HINGED_HOST": namespace.host, "HINGED_OPEN": "true", "HINGED_NODE": self.url}
+
+    def start(self, wait=True, **_):
+        with self.log.open("a") as log:
+            command = self.namespace.command(sys.executable, *self.program, "serve")
+            self.process = subprocess.Popen(command, cwd=ROOT, env=self.env, stdout=log, stderr=log)
+        if wait:
+            self.wait_until_ready()
+        return self
+
+
+class NodesApart(Nodes):
+    """The same as Nodes, each in a namespace of its own."""
+
+    def __init__(self, folder, count, **settings):
+        super().__init__(folder, count, **settings)
+        self.redis = redis_apart(folder / "redis")
+
+    def add(self):
+        number = len(self.servers)
+        namespace = Namespace(number)
+        namespace.join(self._bridge)
+        self._stack.callback(namespace.leave)
+        self.servers.append(Apart(self.folder / f"node{number}", namespace, store=url_of(self.redis), **self._settings))
+        return self.servers[-1]
+
+    def __enter__(self):
+        self._bridge = self._stack.enter_context(bridge())
+        try:
+            return super().__enter__()
+        except BaseException:
+            self._stack.close()
+            raise
+
+
+def redis_apart(folder):
+    """A Redis on an address of the bridge, and on this machine's own."""
+    return RedisServer(folder, bind=f"127.0.0.1 {STORE}")
+
+
+def url_of(redis):
+    """How those in namespaces reach it."""
+    return f"redis://:{PASSWORD}@{STORE}:{redis.port}"

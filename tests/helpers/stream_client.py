@@ -1,0 +1,113 @@
+"""Short forms for a running server's WebSockets and event streams."""
+
+import contextlib
+import itertools
+import json
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from tests.helpers.server import PATIENCE_S, PLAIN
+
+
+class Socket:
+    """One WebSocket: `say` sends a frame, `hear` is the next one, `ask` is the answer to a frame."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self._refs = itertools.count(1)
+
+    def say(self, op, **body):
+        ref = str(next(self._refs))
+        self.connection.send(json.dumps({"op": op, "ref": ref, **body}))
+        return ref
+
+    def raw(self, data):
+        self.connection.send(data)
+
+    def hear(self, timeout=PATIENCE_S):
+        return json.loads(self.connection.recv(timeout=timeout))
+
+    def ask(self, op, **body):
+        ref = self.say(op, **body)
+        answer = self.hear()
+        assert answer["ref"] == ref, answer
+        return answer
+
+
+def hear_all(socket):
+    """Every frame until the socket is closed, which raises."""
+    heard = []
+    while True:
+        try:
+            heard.append(socket.hear())
+        except ConnectionClosed as error:
+            error.heard = heard
+            raise
+
+
+def closed(socket):
+    """Code and reason with which the server closes."""
+    with pytest.raises(ConnectionClosed) as caught:
+        hear_all(socket)
+    return caught.value.rcvd.code, caught.value.rcvd.reason
+
+
+@contextlib.contextmanager
+def opened(url, path, query="", **options):
+    """A WebSocket of a server."""
+    with connect(url.replace("http", "ws", 1) + path + query, proxy=None, max_size=None, **options) as connection:
+        yield Socket(connection)
+
+
+def refused(frame, code):
+    """The error of a frame, which must have this code and the one shape."""
+    assert list(frame) == ["ref", "ok", "error"], frame
+    assert frame["ok"] is False
+    error = frame["error"]
+    assert list(error) in (["code", "message"], ["code", "message", "details"])
+    assert error["code"] == code, error
+    assert error["message"]
+    assert "\n" not in error["message"]
+    return error
+
+
+def granted(frame):
+    """The answer of a frame without ref and ok, which must be true."""
+    assert frame["ok"] is True, frame
+    return {name: value for name, value in frame.items() if name not in ("ref", "ok")}
+
+
+class Lines:
+    """An event stream as it comes: `event()` is the next event, `block()` whatever comes next, a heartbeat too."""
+
+    def __init__(self, response):
+        self._lines = response.iter_lines()
+
+    def block(self):
+        found = {}
+        for line in self._lines:
+            if not line:
+                return found
+            name, _, value = line.partition(": ")
+            found[name or "comment"] = value
+        return None
+
+    def event(self):
+        while (found := self.block()) is not None:
+            if "data" in found:
+                return found | {"data": json.loads(found["data"])}
+        return None
+
+
+@contextlib.contextmanager
+def followed(url, path, timeout=PATIENCE_S, **request):
+    """An event stream of a server; AssertionError where it is refused."""
+    with httpx.Client(timeout=timeout, verify=PLAIN) as http, http.stream("GET", url + path, **request) as response:
+        if response.status_code != 200:
+            response.read()
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"].startswith("text/event-stream")
+        yield Lines(response)

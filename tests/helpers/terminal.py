@@ -1,0 +1,100 @@
+"""A command in a terminal of its own, with somebody at the keys."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from tests.helpers.server import PATIENCE_S, ROOT, about_to_start
+
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]")
+
+
+# Makes stdin the terminal that controls the process, so that Ctrl-C is a signal, and becomes the command. Where tests
+# run in the background the signal is ignored, which the command would go on with.
+TAKE = """import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+class Terminal:
+    """`expect` waits for words behind those that were expected before; `text` is all that was written, uncoloured."""
+
+    def __init__(self, command, env=None):
+        about_to_start()
+        ours, theirs = os.openpty()
+        self._ours = ours
+        self._bytes = b""
+        self._seen = 0
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        environment["PYTHONFAULTHANDLER"] = "1"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", TAKE, *command], stdin=theirs, stdout=theirs, stderr=theirs,
+            env={**environment, **(env or {})}, start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+
+    @property
+    def raw(self):
+        return self._bytes.decode(errors="replace")
+
+    @property
+    def text(self):
+        return CONTROL.sub("", self.raw).replace("\r\n", "\n")
+
+    def send(self, keys):
+        os.write(self._ours, keys.encode())
+
+    def expect(self, words, seconds=PATIENCE_S):
+        """What was written up to and with these words."""
+        end = time.monotonic() + seconds
+        while (found := self.text.find(words, self._seen)) < 0:
+            if not self._read(end - time.monotonic()):
+                raise AssertionError(
+                    f"{words!r} did not come; after what was expected came {self.text[self._seen :]!r}"
+                )
+        begin, self._seen = self._seen, found + len(words)
+        return self.text[begin : self._seen]
+
+    def wait(self, seconds=PATIENCE_S):
+        """The exit code, once all has been read."""
+        end = time.monotonic() + seconds
+        while self._read(end - time.monotonic()):
+            pass
+        try:
+            return self.process.wait(max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # it tells where its threads are
+            while self._read(5.0):
+                pass
+            raise AssertionError(f"no end after {seconds} s: {self.text!r}") from None
+
+    def _read(self, seconds):
+        if not select.select([self._ours], [], [], max(0.0, seconds))[0]:
+            return False
+        try:
+            part = os.read(self._ours, 65536)
+        except OSError:  # Linux says so where everybody at the other end has gone
+            return False
+        self._bytes += part
+        return bool(part)
+
+    def close(self):
+        """Close the window: the system hangs up on the command."""
+        if self._ours is not None:
+            os.close(self._ours)
+        self._ours = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.close()
