@@ -1,7 +1,7 @@
 """Each walk of docs/contributing/ is done on a copy of the tree, and works; it takes the files that it says.
 
 A block of a page has the path of a file as its title. `diff` changes it: what has no sign, and what has a minus, stands
-there once. Any other block is the whole of a new file. What the last block does works then, without the compiler.
+there once. Any other block is the whole of a new file. What the last block does works then.
 """
 
 import os
@@ -53,7 +53,7 @@ def test_a_change_takes_the_files_that_its_walk_says_and_works_then(walk, tmp_pa
     assert len(files) <= FILES_MAX[walk]
     assert int(re.search(r"^\*\*(\d+) files?\*\*", WALKS[walk], re.MULTILINE)[1]) == len(files)
     here = f"import hinged\nassert hinged.__file__.startswith({str(tmp_path)!r})\n"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     for command in ([sys.executable, "-c", here + code], [sys.executable, "-m", "ruff", "check", "--no-cache", *files]):
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

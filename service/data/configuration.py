@@ -175,11 +175,11 @@ def _checked(configuration: Configuration, settings: Settings) -> Configuration:
     if isinstance(gamma, str) and warmup == 0:
         raise Invalid(f'kernel.gamma: "{gamma}" comes from the warm-up of the features, and there is none here')
     kernel = configuration.kernel
-    if isinstance(gamma, str) and features.square_max is None and kernel.family.diagonal is not None:
+    if isinstance(gamma, str) and features.square_max is None and kernel.family.power is not None:
         raise Invalid(f'kernel.gamma: of a {kernel.type} "{gamma}" needs features.scale "auto", got null')
     if configuration.gamma_max <= 0 or (isinstance(gamma, float) and gamma > configuration.gamma_max):
         raise Invalid(
-            f"kernel: of scaled features {kernel.family.diagonal} may be at most {NORM_MAX:g}: gamma at most "
+            f"kernel: of scaled features (gamma |x|^2 + coef0)^degree may be at most {NORM_MAX:g}: gamma at most "
             f"{configuration.gamma_max:g}, got {gamma}"
         )
     if warmup > points_max and configuration.when_full == "refuse":

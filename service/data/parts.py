@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
@@ -26,8 +26,9 @@ from hinged.service.data.classes import Label, label_key, score_name
 from hinged.service.data.features.catalogue import FeaturesPart
 from hinged.service.data.part import AUTO, Part
 from hinged.solvers.catalogue import make_solver
-from hinged.solvers.core.families import KERNELS, PARAMETERS, Family
-from hinged.solvers.core.kernels import Kernel, make_kernel
+from hinged.solvers.core.elementary import exp, log
+from hinged.solvers.core.families import KERNELS, NORM_MAX, Family
+from hinged.solvers.core.kernels import PARAMETERS, Kernel, make_kernel
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.core.states import BOUND_MAX
 
@@ -86,13 +87,14 @@ class ModelKernel(Part):
             return _kernel(said["type"], gamma)
         return _kernel(said["type"], gamma, said.get("degree", 3), said.get("coef0", 0.0))
 
-    @property
-    def gamma_max(self) -> Callable[[float], float] | None:
-        """By the largest x.x, the largest gamma with which k(x, x) is not too large; None where any is allowed."""
-        largest, said = self.family.gamma_max, self.__dict__
-        if largest is None:
-            return None
-        return lambda square: largest(square, said.get("degree", 3), said.get("coef0", 0.0))
+    def gamma_max(self, square_max: float) -> float:
+        """The largest gamma with which k(x, x) is not too large where x.x is so much at most."""
+        power = self.family.power
+        if power is None:
+            return math.inf
+        # Half of the limit leaves room for rounding.
+        root = float(exp(log(NORM_MAX / 2) / (self.__dict__[power] if isinstance(power, str) else power)))  # type: ignore[no-untyped-call]
+        return (root - float(self.__dict__.get("coef0", 0.0))) / square_max
 
 
 def _kernel_part(names: tuple[str, ...], title: str) -> type[ModelKernel]:
@@ -283,8 +285,8 @@ class Configuration(Part):
     @property
     def gamma_max(self) -> float:
         """The largest gamma with which no x within -CLIP..CLIP has too large a kernel value with itself."""
-        largest, square_max = self.kernel.gamma_max, self.features.square_max
-        return math.inf if square_max is None or largest is None else largest(square_max)
+        square_max = self.features.square_max
+        return math.inf if square_max is None else self.kernel.gamma_max(square_max)
 
     def weight_of(self, label: Label) -> float:
         """The class's factor of C."""

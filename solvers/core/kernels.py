@@ -18,9 +18,11 @@ the same bits.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from annotated_types import Ge, Le, Lt
 from numba import types
 from numba.extending import overload
 
@@ -29,6 +31,9 @@ from hinged.solvers.core.families import KERNELS, LAPLACIAN, LINEAR, POLYNOMIAL,
 from hinged.solvers.core.simd.vectors import Value, elementwise
 from hinged.solvers.jit.compiled import compiled, in_place
 from hinged.solvers.jit.handed import handed
+
+PARAMETERS: Mapping[str, Any] = {"degree": Annotated[int, Ge(1), Le(16)], "coef0": Annotated[float, Ge(0), Lt(1e15)]}
+"""What a kernel may have beside gamma, which is a number > 0 or found by a warm-up."""
 
 BLOCK = 1024
 """Points that one pass of a row computation takes: their sums stay in the first-level cache."""

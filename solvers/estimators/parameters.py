@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hinged.solvers.core.families import KERNELS, PARAMETERS
+from hinged.solvers.core.families import KERNELS
+from hinged.solvers.core.kernels import PARAMETERS
 from hinged.solvers.core.parameters import FLAG, NONE, Constraint, integer, number, one_of, rule_of, rules_of
 from hinged.solvers.core.solver import Solver
 from hinged.solvers.estimators.base import PRECISIONS

@@ -56,7 +56,7 @@ def may_bring_x(context: Context, _: Raw) -> bool:
     return context.key.plays("writer")
 
 
-LEARN = Handling(learn, may_bring_x)
+LEARNING = Handling(learn, may_bring_x)
 
 
 def _read_slowly(context: Context, body: Brought) -> Slices[LearnRequest]:

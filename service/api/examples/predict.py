@@ -61,7 +61,7 @@ def is_short(context: Context, body: Raw) -> bool:
     return len(body) * size <= 8 * VALUES_MAX or body.count(b"{") * size <= VALUES_MAX
 
 
-PREDICT = Handling(predict, is_short)
+PREDICTING = Handling(predict, is_short)
 
 
 async def _predict_together(worker: Worker, settings: Settings, bodies: Sequence[Body]) -> list[Outcome]:

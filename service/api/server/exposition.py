@@ -54,7 +54,7 @@ COUNTERS: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_examples_learned", "Examples learned.", lambda w: w.model.learned),
     ("hinged_predictions_served", "Examples predicted for clients since the start.", lambda w: w.predictions_served),
     ("hinged_drifts", "Times that the errors of streamed examples rose.", lambda w: w.model.metrics.drift.count),
-    ("hinged_snapshots_failed", "Snapshots since the start that were not kept.", lambda w: w.snapshots_failed),
+    ("hinged_snapshots_failed", "Snapshots since the start that were not kept.", lambda w: w.journal.snapshots.failed),
 )
 GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
     ("hinged_log_position", "Position of the newest event in the model's log.", lambda w: w.published.position),
@@ -69,10 +69,18 @@ GAUGES: tuple[tuple[str, str, Callable[[Worker], float]], ...] = (
         "Candidates that somebody works on.",
         lambda w: w.model.pool.leased(_now_ms()),
     ),
-    ("hinged_pending_predictions", "Predictions that wait for their labels.", lambda w: w.pending_predictions),
-    ("hinged_snapshot_age_seconds", "Time for which changes have been in no snapshot.", lambda w: w.snapshot_age_s),
-    ("hinged_queue_examples", "Examples that wait to be learned.", lambda w: w.waiting_examples),
-    ("hinged_queue_requests", "Requests that wait for the model.", lambda w: w.waiting_requests),
+    (
+        "hinged_pending_predictions",
+        "Predictions that wait for their labels.",
+        lambda w: len(w.model.pending) + len(w.unlogged),
+    ),
+    (
+        "hinged_snapshot_age_seconds",
+        "Time for which changes have been in no snapshot.",
+        lambda w: w.journal.snapshots.age_s(w.published.position),
+    ),
+    ("hinged_queue_examples", "Examples that wait to be learned.", lambda w: w.queue.examples),
+    ("hinged_queue_requests", "Requests that wait for the model.", lambda w: len(w.queue)),
 )
 
 

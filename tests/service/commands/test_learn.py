@@ -41,7 +41,7 @@ async def settled(worker):
     await worker.command(Offer(["pool-1", "pool-2"], rows, x_digests(rows), [None, None]))
     await worker.command(Ask(1, "ann", "random", 60_000, None, 10))
     one = rows.part(0, 1)
-    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker._journal.now_ms())])
+    await worker.keep([Prediction("wait-1", one, x_digests(one)[0], np.zeros(0), -1, 0, worker.journal.now_ms())])
 
 
 def outcome(worker, plan):
@@ -58,7 +58,7 @@ def outcome(worker, plan):
 
 def known_of(worker):
     """What finds the first answers that the log holds."""
-    return partial(worker._journal.lookup.first_answers, worker.model)
+    return partial(worker.journal.lookup.first_answers, worker.model)
 
 
 @pytest.fixture(scope="module")

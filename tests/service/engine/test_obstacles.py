@@ -66,7 +66,7 @@ async def test_a_model_stands_before_an_event_that_it_cannot_take_in_until_that_
     at = worker.obstacle.position
     assert digest_of(worker.model) == before
     assert worker.published.position == at - 1
-    assert worker.failure.startswith(f"event {at} (learned)")
+    assert worker.failed.startswith(f"event {at} (learned)")
     with pytest.raises(Unavailable, match="POST /models/m/skip"):
         await worker.learn(learning(worker.model, examples_of(2, 1)))
     recovered, obstacle = ModelHistory(store, "m", **SIZES).reached()
@@ -168,13 +168,13 @@ def test_a_store_that_is_away_during_further_epochs_is_waited_for(tmp_path):
         async with working(store) as worker:
             for seed in range(5):
                 await worker.learn(learning(worker.model, examples_of(seed, 6)))
-            learned = worker._journal.history.learned
+            learned = worker.journal.history.learned
 
             def then_away(model, before, *, patiently=False):
                 yield from learned(model, before, patiently=patiently)
                 store.times += 0 if patiently else 3  # once the worker has looked whether the log can be read
 
-            worker._journal.history.learned = then_away
+            worker.journal.history.learned = then_away
             answer = await worker.finish(epochs=2)
             assert store.times == 0
             assert answer["converged"]

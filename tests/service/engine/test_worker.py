@@ -166,8 +166,8 @@ def test_a_damaged_snapshot_is_passed_over_for_the_older_one_and_the_log(store):
     async def scenario(worker):
         for k in range(30):
             await worker.learn(request((f"e{k}", [k % 5, k % 3], "np"[k % 2])))
-            if worker._journal.snapshots.newest:  # while one is being written none is begun
-                await asyncio.wrap_future(worker._journal.snapshots.newest)
+            if worker.journal.snapshots.newest:  # while one is being written none is begun
+                await asyncio.wrap_future(worker.journal.snapshots.newest)
         return digest_of(worker.model)
 
     digest = run(store, scenario, snapshot_examples=10)
@@ -359,7 +359,7 @@ async def test_questions_and_leases_are_reason_enough_for_a_snapshot(worker, sto
     answer = await worker.command(Ask(1, "ann", "active", 60_000, None, 10))
     for _ in range(20):
         await worker.command(Renew(answer["queries"][0]["lease"]))
-    await asyncio.wrap_future(worker._journal.snapshots.newest)
+    await asyncio.wrap_future(worker.journal.snapshots.newest)
     assert store.snapshots("m")
 
 
