@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from numba import config
-
 from hinged.solvers.jit.forms import Step
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,7 +22,7 @@ OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": True
 
 def compiled(function: F) -> F:
     """Compile a step: no GIL, so that the server answers meanwhile; division as in C; arithmetic as written."""
-    return function if cast("Any", config).DISABLE_JIT else cast("F", Step(function, OPTIONS))
+    return cast("F", Step(function, OPTIONS))
 
 
 def in_place(function: F) -> F:
@@ -34,4 +32,4 @@ def in_place(function: F) -> F:
     instructions: of short loops that was half the time. numba refuses to compile a step that makes or returns an array;
     one that calls a `compiled` function that returns an array would never free it.
     """
-    return function if cast("Any", config).DISABLE_JIT else cast("F", Step(function, OPTIONS | {"_nrt": False}))
+    return cast("F", Step(function, OPTIONS | {"_nrt": False}))

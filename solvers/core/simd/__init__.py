@@ -12,7 +12,6 @@ with vectors of 512 bits and on another one. Whoever changes a loop has to know 
   vector is (`VECTOR_BYTES`) never decides in which order numbers are added.
 - Code of a wheel is made for narrower vectors than the processor may have. So Python gives arrays room for the widest
   vectors, and only compiled code reads `VECTOR_BYTES`.
-- A loop has a plain form beside it (`lowered`), for `NUMBA_DISABLE_JIT` and to be compared with.
 - Nothing checks bounds. A loop's docstring says which arrays are contiguous and how long they are; callers see to it.
 - Every load and store names the alignment of a number, not of a vector: a part of an array begins anywhere.
 

@@ -15,8 +15,7 @@ LLVM's instructions, without leave to reorder or to fuse any of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
+from numba.extending import intrinsic
 
-from hinged.solvers.core.simd.vectors import Value, data_of, filled, halves, loop, lowered, place_of
+from hinged.solvers.core.simd.vectors import Value, data_of, filled, halves, loop, place_of
 from hinged.solvers.jit.compiled import in_place
 
 LANES = 16
@@ -103,10 +103,10 @@ def lane_sums(terms: Callable[..., tuple[Any, ...]]) -> Any:
         for array in arrays:
             if not (array.ndim == 1 and array.layout == "C" and array.dtype in TYPES):
                 raise TypingError(f"a sum in lanes is one of contiguous arrays (n,) of {TYPES}, got {array}")
-        count = len(plain_sums(terms, [np.zeros(0) for _ in arrays]))
+        count = len(terms(*(np.zeros(1) for _ in arrays)))
         return types.UniTuple(types.float64, count)(arrays), instructions
 
-    return lowered(lane_sum, partial(plain_sums, terms))
+    return intrinsic(lane_sum)
 
 
 def _halves_added(builder: Any, parts: list[Any]) -> list[Any]:
@@ -115,24 +115,6 @@ def _halves_added(builder: Any, parts: list[Any]) -> list[Any]:
         half = len(parts) // 2
         return [builder.fadd(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
     return [builder.fadd(*halves(builder, parts[0]))]
-
-
-def plain_sums(terms: Callable[..., tuple[Any, ...]], arrays: Iterable[Any]) -> tuple[float, ...]:
-    """The same sums, to the bit, where nothing is compiled (NUMBA_DISABLE_JIT)."""
-    sums = []
-    for term in terms(*(np.asarray(array, np.float64) for array in arrays)):
-        width, begin = LANES, len(term) - len(term) % LANES
-        lanes = np.zeros(width)
-        for s in range(0, begin, width):
-            lanes += term[s : s + width]
-        while width > 1:
-            width //= 2
-            lanes = lanes[:width] + lanes[width:]
-            if len(term) & width:
-                lanes += term[begin : begin + width]
-                begin += width
-        sums.append(float(lanes[0]))
-    return tuple(sums)
 
 
 _products = lane_sums(lambda a, b: (a * b,))

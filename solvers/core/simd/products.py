@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import types
+from numba.extending import intrinsic
 
-from hinged.solvers.core.simd.vectors import VECTOR_BYTES, WIDE, data_of, loop, lowered, place_of, prefetch, spread
-
-Array = np.ndarray[Any, Any]
+from hinged.solvers.core.simd.vectors import VECTOR_BYTES, WIDE, data_of, loop, place_of, prefetch, spread
 
 TILE_ROWS_MOST = 16
 TILE_ROWS = TILE_ROWS_MOST if WIDE else 8
@@ -103,20 +101,5 @@ def _add_feature(
     return types.void(columns, feature, later, s, row, value, first, last, sums), instructions
 
 
-def _tile_plainly(rows: Array, columns: Array, features: int, out: Array, r: int, s: int) -> None:
-    """`tile` where nothing is compiled (NUMBA_DISABLE_JIT)."""
-    part = out[r : r + TILE_ROWS, s : s + columns.shape[1]]
-    for f in range(features):
-        part += np.outer(rows[f], columns[f])
-
-
-def _add_feature_plainly(
-    columns: Array, feature: int, _: int, s: int, row: Array, value: Array, first: int, last: int, sums: Array
-) -> None:
-    """`add_feature` where nothing is compiled (NUMBA_DISABLE_JIT)."""
-    for p in range(first, last):
-        sums[row[p]] += value[p] * columns[feature, s : s + sums.shape[1]]
-
-
-tile: Any = lowered(_tile, _tile_plainly)
-add_feature: Any = lowered(_add_feature, _add_feature_plainly)
+tile: Any = intrinsic(_tile)
+add_feature: Any = intrinsic(_add_feature)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 from hinged.solvers.core.simd.vectors import (
     VECTOR_BYTES,
@@ -22,14 +23,11 @@ from hinged.solvers.core.simd.vectors import (
     filled,
     halves,
     loop,
-    lowered,
     of_lanes,
     place_of,
     prefetch,
     spread,
 )
-
-Array = np.ndarray[Any, Any]
 
 DOUBLE = ir.DoubleType()
 LANES = VECTOR_BYTES // 8
@@ -105,21 +103,5 @@ def _moved_extremes(
     return types.UniTuple(types.float64, 2)(*given), _instructions
 
 
-def extremes_plainly(g: Array, up: Array, down: Array, begin: int, end: int) -> tuple[float, float]:
-    """The largest g over up and the smallest over down in slots begin..end; -inf and inf where there is none."""
-    part = slice(begin, end)
-    rising, falling = g[part][up[part] != 0], g[part][down[part] != 0]
-    return float(rising.max(initial=-np.inf)), float(falling.min(initial=np.inf))
-
-
-def moved_plainly(
-    g: Array, up: Array, down: Array, begin: int, end: int, row_i: Array, row_j: Array, move_i: float, move_j: float
-) -> tuple[float, float]:
-    """The same once g -= move_i K_i + move_j K_j in these slots, for the kernel rows K_i and K_j (n,)."""
-    part = slice(begin, end)
-    g[part] -= move_i * row_i[part].astype(np.float64) + move_j * row_j[part].astype(np.float64)
-    return extremes_plainly(g, up, down, begin, end)
-
-
-part_extremes: Any = lowered(_part_extremes, extremes_plainly)
-moved_extremes: Any = lowered(_moved_extremes, moved_plainly)
+part_extremes: Any = intrinsic(_part_extremes)
+moved_extremes: Any = intrinsic(_moved_extremes)

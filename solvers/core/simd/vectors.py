@@ -31,11 +31,6 @@ for it may hang on this.
 INT = ir.IntType(32)
 
 
-def lowered(instructions: Callable[..., Any], plainly: Callable[..., Any]) -> Any:
-    """A function of compiled code; plainly: what it is, to the bit, where nothing is compiled (NUMBA_DISABLE_JIT)."""
-    return plainly if cast("Any", config).DISABLE_JIT else intrinsic(instructions)
-
-
 class Value:
     """A number in compiled code, or one in each lane of a vector; plain numbers beside it are constants of its type."""
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hinged.solvers.core.counts import NONE
-from hinged.solvers.core.simd.sweep import extremes_plainly, moved_extremes, moved_plainly, part_extremes
+from hinged.solvers.core.simd.sweep import moved_extremes, part_extremes
 from hinged.solvers.dual.direction import BLOCK, extremes, move_gradient
 from hinged.solvers.jit.compiled import compiled
 
@@ -29,6 +29,18 @@ def stepped(g, move_i, move_j, row_i, row_j, up, down):
 @compiled
 def found(g, up, down):
     return extremes(g, up, down)
+
+
+def extremes_plainly(g, up, down, begin, end):
+    part = slice(begin, end)
+    rising, falling = g[part][up[part] != 0], g[part][down[part] != 0]
+    return rising.max(initial=-np.inf), falling.min(initial=np.inf)
+
+
+def moved_plainly(g, up, down, begin, end, row_i, row_j, move_i, move_j):
+    part = slice(begin, end)
+    g[part] -= move_i * row_i[part].astype(np.float64) + move_j * row_j[part].astype(np.float64)
+    return extremes_plainly(g, up, down, begin, end)
 
 
 def problem(n, seed, dtype, share=0.5):
