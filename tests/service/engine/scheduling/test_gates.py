@@ -75,23 +75,20 @@ def test_no_more_are_inside_than_may_be_whoever_gives_up_waiting(data):
     asyncio.run(scenario())
 
 
-def test_one_that_is_at_work_for_long_lets_the_next_one_in():
-    async def scenario():
-        gate, never = Gate(2, 0.01), asyncio.Event()
+async def test_one_that_is_at_work_for_long_lets_the_next_one_in():
+    gate, never = Gate(2, 0.01), asyncio.Event()
 
-        async def slow():
-            async with gate.turn(Account()):
-                await never.wait()
+    async def slow():
+        async with gate.turn(Account()):
+            await never.wait()
 
-        slow_ones = [asyncio.create_task(slow()) for _ in range(2)]
-        await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE_S):
-            await take_turns(gate, 3)
-        never.set()
-        await asyncio.gather(*slow_ones)
-        assert gate._inside == 0
-
-    asyncio.run(scenario())
+    slow_ones = [asyncio.create_task(slow()) for _ in range(2)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await take_turns(gate, 3)
+    never.set()
+    await asyncio.gather(*slow_ones)
+    assert gate._inside == 0
 
 
 @pytest.mark.parametrize(
@@ -130,26 +127,22 @@ def test_one_that_hung_or_was_read_again_says_little_of_the_next_ones(monkeypatc
     asyncio.run(scenario())
 
 
-def test_models_that_take_long_keep_none_of_the_others_waiting(monkeypatch):
+async def test_models_that_take_long_keep_none_of_the_others_waiting(monkeypatch):
     monkeypatch.setattr(gates, "LONG_HELD_S", FOR_EVER_S)
+    both, never, let_in = Gates(2), asyncio.Event(), 0
 
-    async def scenario():
-        both, never, let_in = Gates(2), asyncio.Event(), 0
+    async def slow():
+        nonlocal let_in
+        account = Account()
+        account.usual_s = 2 * SHORT_S
+        async with both.turn(account):
+            let_in += 1
+            await never.wait()
 
-        async def slow():
-            nonlocal let_in
-            account = Account()
-            account.usual_s = 2 * SHORT_S
-            async with both.turn(account):
-                let_in += 1
-                await never.wait()
-
-        slow_ones = [asyncio.create_task(slow()) for _ in range(5)]
-        await asyncio.sleep(0)
-        assert let_in == 2
-        async with asyncio.timeout(PATIENCE_S):
-            await take_turns(both, 3)
-        never.set()
-        await asyncio.gather(*slow_ones)
-
-    asyncio.run(scenario())
+    slow_ones = [asyncio.create_task(slow()) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert let_in == 2
+    async with asyncio.timeout(PATIENCE_S):
+        await take_turns(both, 3)
+    never.set()
+    await asyncio.gather(*slow_ones)
